@@ -1,0 +1,22 @@
+"""onnxq: makes any exported ONNX model ready for NVIDIA TensorRT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Fault", "GateError", "OnnxqError", "UserError", "__version__", "quantize", "sanitize"]
+
+from onnxq.errors import Fault, GateError, OnnxqError, UserError
+
+if TYPE_CHECKING:
+    from onnxq.pipeline import quantize, sanitize
+
+
+def __getattr__(name: str) -> Any:
+    # onnx and onnxruntime take most of a second to import: only when they are needed.
+    if name in ("quantize", "sanitize"):
+        from onnxq import pipeline
+
+        return getattr(pipeline, name)
+    raise AttributeError(f"module 'onnxq' has no attribute {name!r}")

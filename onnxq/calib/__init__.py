@@ -1,0 +1,1 @@
+"""Calibration: samples, and statistics of the tensors that they produce."""

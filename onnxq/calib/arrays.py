@@ -1,0 +1,235 @@
+"""Arrays that are read row by row: of .npy files, of .npz members, of memory.
+
+`np.load` takes a whole member of an .npz into memory, and a memory map's pages count as the
+process's own; here a file is read by plain reads, so that memory does not grow with its length.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from onnxq.errors import UserError
+
+_LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
+_UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+
+
+class Array(Protocol):
+    """An array whose values are read when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, known without its values."""
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+        """Its rows along the first axis, by ascending indices."""
+
+    def read(self) -> np.ndarray:
+        """All of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryArray:
+    """An array that is in memory already."""
+
+    values: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.values.shape
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+        """Its rows, as views."""
+        return (self.values[index] for index in wanted)
+
+    def read(self) -> np.ndarray:
+        """All of it."""
+        return self.values
+
+
+@dataclass(frozen=True, slots=True)
+class FileArray:
+    """An array in C order in a stream.
+
+    Attributes:
+        where: the file (and member), for messages.
+        open: opens the stream at the first value; it seeks forward at least.
+        shape: the array's shape.
+        dtype: its dtype.
+    """
+
+    where: str
+    open: Callable[[], IO[bytes]]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+        """Its rows, one in memory at a time.
+
+        Raises:
+            UserError: the file ends early, or does not decompress.
+        """
+        shape = self.shape[1:]
+        size = prod(shape) * self.dtype.itemsize
+        position = 0
+        try:
+            with self.open() as stream:
+                for index in wanted:
+                    stream.seek((index - position) * size, 1)
+                    yield self._take(stream, size, shape)
+                    position = index + 1
+        except _UNREADABLE as error:
+            raise self._corrupt(error) from error
+
+    def read(self) -> np.ndarray:
+        """All of it.
+
+        Raises:
+            UserError: the file ends early, or does not decompress.
+        """
+        try:
+            with self.open() as stream:
+                return self._take(stream, prod(self.shape) * self.dtype.itemsize, self.shape)
+        except _UNREADABLE as error:
+            raise self._corrupt(error) from error
+
+    def _take(self, stream: IO[bytes], size: int, shape: tuple[int, ...]) -> np.ndarray:
+        data = stream.read(size)
+        if len(data) < size:
+            raise EOFError("it ends before its last value")
+        return np.frombuffer(data, self.dtype).reshape(shape)
+
+    def _corrupt(self, error: BaseException) -> UserError:
+        return UserError(f"{self.where} is truncated or corrupt: {error}", hint="copy it again")
+
+
+def open_npy(path: Path, tensor: str) -> FileArray:
+    """The array of an .npy file.
+
+    Args:
+        path: the file.
+        tensor: the input that it is for, for messages.
+
+    Raises:
+        UserError: the file cannot be read, is no .npy file, is truncated, or holds what would
+            have to be unpickled.
+    """
+    where = f"{str(path)!r} (input {tensor!r})"
+    try:
+        with path.open("rb") as stream:
+            shape, dtype = _header(stream, where)
+            offset = stream.tell()
+        size = path.stat().st_size
+    except OSError as error:
+        raise UserError(
+            f"cannot read {where}: {error.strerror or error}", hint="check the file's permissions"
+        ) from error
+    _check_length(size - offset, shape, dtype, where)
+    return FileArray(where, lambda: _open_at(path, offset), shape, dtype)
+
+
+def open_npz(path: Path, wanted: Iterable[str]) -> tuple[dict[str, FileArray], list[str]]:
+    """The wanted members of an .npz file.
+
+    Members that are stored are read in place; compressed ones are streamed forward.
+
+    Returns:
+        The arrays by name (only those of `wanted` that the file has), and all names of the file.
+
+    Raises:
+        UserError: the file cannot be read, is no .npz file, is truncated, or a member holds what
+            would have to be unpickled.
+    """
+    arrays: dict[str, FileArray] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {
+                info.filename.removesuffix(".npy"): info
+                for info in archive.infolist()
+                if info.filename.endswith(".npy")
+            }
+            for name in wanted:
+                if name in members:
+                    where = f"{str(path)!r} (input {name!r})"
+                    arrays[name] = _member(path, archive, members[name], where)
+    except _UNREADABLE as error:
+        raise UserError(
+            f"cannot read {str(path)!r} as an .npz file: {error}",
+            hint="the file may be truncated; write it again with np.savez",
+        ) from error
+    return arrays, list(members)
+
+
+def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> FileArray:
+    with archive.open(info) as stream:
+        shape, dtype = _header(stream, where)
+        header = stream.tell()
+    _check_length(info.file_size - header, shape, dtype, where)
+    if info.compress_type == zipfile.ZIP_STORED:
+        with path.open("rb") as file:
+            file.seek(info.header_offset)
+            name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        offset = info.header_offset + _LOCAL_HEADER.size + name + extra + header
+        return FileArray(where, lambda: _open_at(path, offset), shape, dtype)
+
+    def inflate() -> IO[bytes]:
+        with zipfile.ZipFile(path) as again:  # the open member keeps the file open
+            stream = again.open(info)
+        stream.seek(header)
+        return stream
+
+    return FileArray(where, inflate, shape, dtype)
+
+
+def _open_at(path: Path, offset: int) -> IO[bytes]:
+    stream = path.open("rb")
+    stream.seek(offset)
+    return stream
+
+
+def _header(stream: Any, where: str) -> tuple[tuple[int, ...], np.dtype]:
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in readers:
+            raise ValueError(f"format version {version[0]}.{version[1]} is for structured arrays")
+        shape, fortran, dtype = readers[version](stream)
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{where} is not an .npy array, or it is truncated: {reason}",
+            hint="write it again with np.save or np.savez",
+        ) from error
+    if dtype.hasobject:
+        raise UserError(
+            f"{where} holds pickled Python objects, which are not loaded: they can run any code",
+            hint="save a plain numeric array: np.save(file, np.stack(arrays))",
+        )
+    if fortran:
+        raise UserError(
+            f"{where} is in Fortran order, whose samples are not contiguous in the file",
+            hint="save np.ascontiguousarray(array)",
+        )
+    return tuple(shape), dtype
+
+
+def _check_length(size: int, shape: tuple[int, ...], dtype: np.dtype, where: str) -> None:
+    needed = prod(shape) * dtype.itemsize
+    if size < needed:
+        raise UserError(
+            f"{where} is truncated: {needed:,} bytes of values expected, {size:,} found",
+            hint="copy the file again",
+        )

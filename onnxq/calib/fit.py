@@ -1,0 +1,154 @@
+"""Fitting raw arrays to the model's inputs: the batch axis, the dtype, finite values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from onnxq.calib.samples import InputSpec
+from onnxq.errors import UserError
+from onnxq.graph.types import shape_text
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array holds samples of an input.
+
+    Attributes:
+        kind: `rows`: its first axis is the batch axis; `samples`: it has an axis more, over whole
+            feeds; `bare`: it is one sample without the batch axis; `whole`: it is one feed, or a
+            value that every sample shares.
+        count: how many samples it holds.
+    """
+
+    kind: Literal["rows", "samples", "bare", "whole"]
+    count: int
+
+
+def batched(inputs: Sequence[InputSpec]) -> frozenset[str]:
+    """Names of the inputs whose first axis is the batch.
+
+    The first input of rank 2 or more sets what a batch axis looks like: its first dimension, a
+    size or dynamic. A vector (lengths, say) has one only where it shares the very dimension.
+    """
+    wide = [spec for spec in inputs if spec.shape and len(spec.shape) >= 2]
+    if not wide or not wide[0].shape:
+        return frozenset()
+    lead = wide[0].shape[0]
+    alike = {s.name for s in wide if s.shape and _same_lead(s.shape[0], lead)}
+    shared = {s.shape[0] for s in wide if s.shape and s.name in alike}
+    vectors = {s.name for s in inputs if s.shape and len(s.shape) == 1 and s.shape[0] in shared}
+    return frozenset(alike | vectors)
+
+
+def batch_size(inputs: Sequence[InputSpec]) -> int:
+    """The static batch size of the inputs; 1 where the batch is dynamic, or there is none."""
+    names = batched(inputs)
+    leads = [s.shape[0] for s in inputs if s.shape and s.name in names]
+    return leads[0] if leads and isinstance(leads[0], int) and leads[0] > 0 else 1
+
+
+def layout(shape: tuple[int, ...], spec: InputSpec, has_batch: bool, where: str) -> Layout:
+    """How an array of `shape` holds samples of the input `spec`.
+
+    Raises:
+        UserError: its rank or a size does not fit.
+    """
+    if spec.shape is None:
+        return Layout("whole", 1)
+    rank = len(spec.shape)
+    found: Layout | None = None
+    if len(shape) == rank + 1:
+        ours, theirs, found = shape[1:], spec.shape, Layout("samples", shape[0])
+    elif len(shape) == rank and has_batch:
+        ours, theirs, found = shape[1:], spec.shape[1:], Layout("rows", shape[0])
+    elif len(shape) == rank:
+        ours, theirs, found = shape, spec.shape, Layout("whole", 1)
+    elif len(shape) == rank - 1 and has_batch:
+        ours, theirs, found = shape, spec.shape[1:], Layout("bare", 1)
+    takes = f"input {spec.name!r} takes {shape_text(spec.shape)}"
+    if found is None:
+        raise UserError(
+            f"{where}: {takes}, the data has shape {shape_text(shape)}: wrong rank",
+            hint="save one sample a file, or all samples along a first axis",
+        )
+    wrong = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not _fits(a, b)]
+    if wrong:
+        axis = wrong[0]
+        raise UserError(
+            f"{where}: {takes}, the data has shape {shape_text(shape)}: "
+            f"size {ours[axis]} where {theirs[axis]} is needed",
+            hint="prepare the data as the model was trained, or bind another size with --shape",
+        )
+    return found
+
+
+def fit(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], None]) -> np.ndarray:
+    """The array in the input's dtype, every value finite.
+
+    Args:
+        array: values in the input's shape.
+        spec: the input.
+        where: where the values come from, for messages.
+        note: is told of a conversion that may not be what the user means.
+
+    Raises:
+        UserError: the dtype cannot be converted without loss, or a value is NaN or infinite.
+    """
+    converted = _cast(array, spec, where, note)
+    if not _is_float(spec.dtype):
+        return converted
+    finite = np.isfinite(converted)
+    if not finite.all():
+        index = tuple(int(i) for i in np.argwhere(~finite)[0])
+        value = array[index]
+        what = f"{where}: input {spec.name!r} has {value} at index {list(index)}"
+        if np.isfinite(value):
+            raise UserError(f"{what}, which does not fit {spec.dtype}", hint="scale the data")
+        raise UserError(
+            f"{what} ({int((~finite).sum())} such values in this sample)",
+            hint="remove the sample, or repair what wrote it",
+        )
+    return converted
+
+
+def _cast(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], None]) -> np.ndarray:
+    have, want = array.dtype, spec.dtype
+    if have == want:
+        return array
+    if want.kind == "O" and have.kind in "US":
+        return array.astype(object)
+    from_float, to_float = _is_float(have), _is_float(want)
+    if to_float and (from_float or have.kind in "iub"):
+        if not from_float:
+            note(f"input {spec.name!r} is {want}, the data is {have}: converted without scaling its values")
+        with np.errstate(over="ignore"):  # what overflows is reported as such
+            return array.astype(want)
+    if have.kind in "iub" and want.kind in "iub":
+        narrow = array.astype(want)
+        if (narrow == array).all():
+            return narrow
+        raise UserError(
+            f"{where}: input {spec.name!r} is {want}, the data is {have} with values from "
+            f"{array.min()} to {array.max()}, which {want} does not hold",
+            hint="check that this array is meant for this input",
+        )
+    raise UserError(
+        f"{where}: input {spec.name!r} is {want}, the data is {have}",
+        hint=f"convert it: array.astype({str(want)!r})",
+    )
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))  # those of ml_dtypes
+
+
+def _same_lead(a: int | str | None, b: int | str | None) -> bool:
+    return a == b if isinstance(a, int) or isinstance(b, int) else True
+
+
+def _fits(size: int, dim: int | str | None) -> bool:
+    return not isinstance(dim, int) or size == dim

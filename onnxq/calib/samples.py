@@ -1,0 +1,37 @@
+"""What calibration runs on: the model's inputs, and one feed of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """An input of the model, as the data must fit it.
+
+    Attributes:
+        name: its name.
+        dtype: its numpy (or ml_dtypes) dtype.
+        shape: its dimensions, a symbol or None where dynamic; None where the rank is unknown.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of the model.
+
+    Attributes:
+        index: its place in the source.
+        where: where it came from, e.g. `calib/003.png` or `data.npz[17]`.
+        feeds: an array for each input, of the input's dtype and rank, every value finite.
+    """
+
+    index: int
+    where: str
+    feeds: dict[str, np.ndarray]

@@ -1,0 +1,1 @@
+"""What is written: files and command lines."""

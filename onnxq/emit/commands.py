@@ -1,0 +1,39 @@
+"""The exact commands with which the user goes on: trtexec and Polygraphy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
+
+
+def commands(model: Path, target: str, profiles: Mapping[str, Profile], original: Path | None) -> list[str]:
+    """Command lines for an output file.
+
+    Args:
+        model: the file that was written.
+        target: the target's name; TensorRT 11 and TensorRT for RTX are strongly typed by themselves.
+        profiles: smallest, usual and largest shape of each dynamic input.
+        original: the float model, to compare with.
+    """
+    tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
+    build = [tool, f"--onnx={model}", f"--saveEngine={model.with_suffix('.engine').name}"]
+    for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
+        if profiles:
+            shapes = ",".join(
+                f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in profiles.items()
+            )
+            build.append(f"--{flag}={shapes}")
+    lines = [shlex.join(build)]
+    if original is not None:
+        run = ["polygraphy", "run", str(model), "--onnxrt", "--trt"]
+        for flag, position in (
+            ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),
+        ):  # fmt: skip
+            if profiles:
+                run.append(flag)
+                run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in profiles.items()]
+        lines.append(shlex.join(run))
+    return lines

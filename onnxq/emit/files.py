@@ -1,0 +1,171 @@
+"""Writing files: whole or not at all, and never over the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnxq.errors import UserError
+from onnxq.graph.constants import external_range, tensor_bytes
+from onnxq.graph.load import tensors
+
+# Protobuf's limit is 2 GiB; beyond this the weights go into a file of their own.
+_INLINE_LIMIT = 1_800_000_000
+_EXTERNAL_MIN = 1024
+_ALIGN = 4096
+
+
+def report_path(output: Path) -> Path:
+    """The report beside a model: `X.report.json` for `X.onnx`."""
+    return output.with_suffix("").with_name(output.with_suffix("").name + ".report.json")
+
+
+def check_output(output: Path, source: Path | None, *, force: bool = False) -> None:
+    """Refuses an output path before any work is done.
+
+    Raises:
+        UserError: it is the input, a folder, in a folder that does not exist or cannot be written,
+            or an existing file that onnxq did not write.
+    """
+    if source is not None and output.exists() and source.exists() and output.samefile(source):
+        raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
+    if output.is_dir():
+        raise UserError(f"the output {str(output)!r} is a folder", hint="give a file name with -o")
+    folder = output.parent
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {str(folder)!r} to write to", hint="create it first")
+    try:  # os.access is not to be trusted (root, read-only mounts): write something
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{output.name[:40]}."):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
+        ) from error
+    if output.exists() and not force and not _is_ours(output):
+        raise UserError(
+            f"{str(output)!r} exists, and onnxq did not write it",
+            hint="give another path with -o, or --force to replace it",
+        )
+
+
+def save_model(
+    model: onnx.ModelProto,
+    output: Path,
+    data_dir: Path | None,
+    report: dict[str, Any] | None = None,
+) -> list[Path]:
+    """Writes a model, its external data where it needs any, and its report.
+
+    Everything is written under other names first and renamed at the end, so that an interruption
+    leaves no half-written file.
+
+    Args:
+        model: the model; it is not modified.
+        output: the path of the model.
+        data_dir: the folder of the external data that the model refers to.
+        report: the report, or None.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UserError: the disk is full or a file cannot be written.
+    """
+    with _staged(output.parent) as stage:
+        names = [output.name]
+        if needs_data_file(model):
+            names.insert(0, output.name + ".data")
+            model = _externalize(model, stage / names[0], data_dir)
+        with (stage / output.name).open("wb") as file:
+            file.write(model.SerializeToString(deterministic=True))
+        if report is not None:
+            names.append(report_path(output).name)
+            text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
+            (stage / names[-1]).write_text(text + "\n", "utf-8")
+        for name in names:
+            os.replace(stage / name, output.parent / name)
+    return [output.parent / name for name in sorted(names)]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+    with _staged(path.parent) as stage:
+        (stage / path.name).write_text(text, "utf-8")
+        os.replace(stage / path.name, path)
+
+
+@contextlib.contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    try:
+        stage = Path(tempfile.mkdtemp(dir=folder, prefix=".onnxq-"))
+    except OSError as error:
+        raise UserError(f"cannot write in {str(folder)!r}: {error.strerror}") from error
+    try:
+        yield stage
+    except OSError as error:
+        raise UserError(
+            f"cannot write in {str(folder)!r}: {error.strerror}", hint="is the disk full?"
+        ) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _is_ours(output: Path) -> bool:
+    if output.stat().st_size == 0:
+        return True
+    try:
+        return "onnxq" in json.loads(report_path(output).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+
+
+def needs_data_file(model: onnx.ModelProto) -> bool:
+    """Whether a model's weights go into a file of their own: they did before, or they are too large."""
+    listed = list(tensors(model.graph))
+    return (
+        any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in listed)
+        or sum(map(tensor_bytes, listed)) > _INLINE_LIMIT
+    )
+
+
+def _externalize(model: onnx.ModelProto, target: Path, data_dir: Path | None) -> onnx.ModelProto:
+    """A copy of the model whose large initializers are in `target`, copied piece by piece."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    with target.open("wb") as file:
+        for tensor in tensors(result.graph):
+            external = tensor.data_location == onnx.TensorProto.EXTERNAL
+            if not external and (not tensor.raw_data or tensor_bytes(tensor) < _EXTERNAL_MIN):
+                continue
+            file.write(b"\0" * (-file.tell() % _ALIGN))
+            offset = file.tell()
+            if external:
+                assert data_dir is not None
+                path, start, length = external_range(tensor, data_dir)
+                with path.open("rb") as source:
+                    source.seek(start)
+                    _copy(source, file, length)
+            else:
+                length = len(tensor.raw_data)
+                file.write(tensor.raw_data)
+                tensor.ClearField("raw_data")
+            del tensor.external_data[:]
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", target.name), ("offset", offset), ("length", length)):
+                tensor.external_data.add(key=key, value=str(value))
+    return result
+
+
+def _copy(source: Any, target: Any, length: int) -> None:
+    while length > 0:
+        piece = source.read(min(length, 1 << 24))
+        target.write(piece)
+        length -= len(piece)

@@ -1,0 +1,133 @@
+"""Constant tensors: read from the model file or its external data only when somebody looks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx_graphsurgeon.ir.tensor import LazyValues
+
+from onnxq.errors import UserError
+from onnxq.graph.types import dtype_of
+
+_SUB_BYTE = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
+
+
+class SourceValues(LazyValues):
+    """The values of an initializer, kept as the source's TensorProto.
+
+    graphsurgeon's own lazy values find external data only from the model's folder as working
+    directory, and do not know element types of less than a byte.
+    """
+
+    def __init__(self, tensor: onnx.TensorProto, data_dir: Path | None) -> None:
+        self.tensor = tensor
+        self.shape = tuple(tensor.dims)
+        self.dtype = dtype_of(tensor.data_type)
+        self._data_dir = data_dir
+
+    @property
+    def is_external(self) -> bool:
+        """Whether the bytes are in a file beside the model."""
+        return bool(self.tensor.data_location == onnx.TensorProto.EXTERNAL)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the values in bytes, 0 for strings."""
+        return tensor_bytes(self.tensor)
+
+    def load(self) -> np.ndarray:
+        """The values; external data is mapped, not read."""
+        if not self.is_external:
+            return numpy_helper.to_array(self.tensor)
+        if self._data_dir is None:
+            raise UserError(
+                f"tensor {self.tensor.name!r} is external data, and the model has no folder",
+                hint="give the model as a path",
+            )
+        path, offset, length = external_range(self.tensor, self._data_dir)
+        bits = _SUB_BYTE.get(onnx.TensorProto.DataType.Name(self.tensor.data_type))
+        if bits is None and length:
+            return np.memmap(path, self.dtype, "r", offset, self.shape)
+        copy = onnx.TensorProto(data_type=self.tensor.data_type, dims=self.tensor.dims)
+        copy.raw_data = read_range(path, offset, length)
+        return numpy_helper.to_array(copy)
+
+
+def array_of(constant: Any) -> np.ndarray:
+    """The values of a graphsurgeon Constant, without making it forget its source."""
+    values = constant._values
+    array: np.ndarray = values.load() if isinstance(values, LazyValues) else values
+    return array
+
+
+def tensor_bytes(tensor: onnx.TensorProto) -> int:
+    """The size of a tensor's values in bytes, 0 for strings."""
+    name = onnx.TensorProto.DataType.Name(tensor.data_type)
+    count = int(np.prod(list(tensor.dims), dtype=np.int64))
+    if name in _SUB_BYTE:
+        return (count * _SUB_BYTE[name] + 7) // 8
+    if name in ("STRING", "UNDEFINED"):
+        return 0
+    dtype = dtype_of(tensor.data_type)
+    return count * (dtype.itemsize if dtype is not None else 0)
+
+
+def external_range(tensor: onnx.TensorProto, data_dir: Path) -> tuple[Path, int, int]:
+    """Where a tensor's external data is.
+
+    Returns:
+        The file, the offset and the length in bytes.
+
+    Raises:
+        UserError: the location is absolute, leaves the model's folder, does not exist or is too
+            short. (ONNX's specification of external data: a path relative to the model's folder.)
+    """
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    location = fields.get("location", "")
+    parts = PurePosixPath(location.replace("\\", "/")).parts
+    if (
+        not location
+        or PurePosixPath(location).is_absolute()
+        or PureWindowsPath(location).is_absolute()
+        or PureWindowsPath(location).drive
+        or ".." in parts
+    ):
+        raise UserError(
+            f"external data of tensor {tensor.name!r} is at {location!r}, outside the model's folder",
+            hint="keep the data file in the model's folder and save the model again with onnx.save",
+        )
+    root = Path(os.path.realpath(data_dir))
+    path = Path(os.path.realpath(root / location))
+    if not path.is_relative_to(root):
+        raise UserError(
+            f"external data of tensor {tensor.name!r} is a link out of the model's folder: {location!r}",
+            hint="replace the link by the file itself",
+        )
+    if not path.is_file():
+        raise UserError(
+            f"external data file {str(data_dir / location)!r} of tensor {tensor.name!r} is missing",
+            hint="copy the data file beside the model, under the name that the model gives it",
+        )
+    needed = tensor_bytes(tensor)
+    offset = int(fields.get("offset") or 0)
+    length = int(fields.get("length") or needed)
+    size = path.stat().st_size
+    if length < needed or offset + length > size:
+        raise UserError(
+            f"external data file {str(data_dir / location)!r} is too short for tensor "
+            f"{tensor.name!r}: {needed} bytes at offset {offset}, the file has {size}",
+            hint="the file is truncated or from another export; copy it again",
+        )
+    return path, offset, needed
+
+
+def read_range(path: Path, offset: int, length: int) -> bytes:
+    """`length` bytes of a file from `offset`."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)

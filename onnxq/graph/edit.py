@@ -1,0 +1,290 @@
+"""Putting a rule's replacement into the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from onnxq.graph import model as editing
+from onnxq.graph.model import Model
+from onnxq.graph.types import dtype_of, elem_type_of, set_shape, shape_of
+from onnxq.graph.value import NewNode, Result, constant_operands
+from onnxq.graph.view import Node, Tensor, Value
+
+Replacement = Mapping[int, Value | np.ndarray]
+"""What computes output i of a node now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a replacement did to the graph.
+
+    Attributes:
+        added: nodes that are new to their graph, in topological order.
+        removed: nodes that are gone (the root, and what nobody reads any more).
+        touched: nodes whose inputs changed.
+    """
+
+    added: list[Any]
+    removed: list[Any]
+    touched: list[Any]
+
+
+class Editor:
+    """Applies replacements to a model.
+
+    It knows which graph each node is in and which tensors are outputs, so that an edit costs the
+    size of the edit. Nodes are appended; `finish` drops the dead and restores topological order.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._graph: dict[int, Any] = {}
+        self._outputs = model.graph_outputs
+        self.dead: set[int] = set()
+        self._wishes: list[tuple[Any, str]] = []
+        self._keep: list[Any] = []  # dead nodes stay referenced: ids must not be used again
+        for graph in model.graphs():
+            self._index(graph)
+
+    def _index(self, graph: Any) -> None:
+        for node in graph.nodes:
+            self._graph[id(node)] = graph
+
+    def alive(self, node: Any) -> bool:
+        """Whether a node is still part of the model."""
+        return id(node) not in self.dead
+
+    def is_output(self, tensor: Any) -> bool:
+        """Whether a tensor is an output of the main graph or of a living body."""
+        return id(tensor) in self._outputs
+
+    def is_read(self, tensor: Any) -> bool:
+        """Whether a node reads a tensor or it is an output."""
+        return bool(tensor.outputs) or self.is_output(tensor)
+
+    def is_unread(self, node: Any) -> bool:
+        """Whether no output of a node is read by anything."""
+        return not any(self.is_read(tensor) for tensor in node.outputs)
+
+    def replace(self, root: Node, results: Replacement) -> Edit | None:
+        """Makes other values compute outputs of a node.
+
+        What nobody reads any more goes; the tensors keep their names.
+
+        Returns:
+            What changed, or None where the replacement is what is there already.
+
+        Raises:
+            ValueError: the replacement is not valid in the model's opset.
+        """
+        graph = self._graph[id(root.node)]
+        added: list[Any] = []
+        touched: list[Any] = []
+        built: dict[int, list[Any]] = {}
+        self._adopt_bodies(root, results, graph, added)
+        for index, value in results.items():
+            old = root.node.outputs[index]
+            new = self._materialize(value, root, graph, added, built)
+            if self._is_output_of(old) and not self._can_take_name(new, old):
+                if root.op == "Identity" and new is root.node.inputs[0]:
+                    return None
+                out = gs.Variable(self.model.unique(old.name), old.dtype, old.shape)
+                node = self._append("Identity", [new], [out], {}, root, graph, added)
+                new = node.outputs[0]
+            touched.extend(self._redirect(old, new))
+        removed = self.remove_unread([root.node])
+        gone = {node.name: node for node in removed}
+        for node, wish in self._wishes:
+            if wish in gone:  # the node stands in for one that has gone: it takes over the name
+                node.name, gone[wish].name = wish, node.name
+        self._wishes.clear()
+        return Edit([n for n in added if self.alive(n)], removed, touched)
+
+    def remove_unread(self, nodes: list[Any]) -> list[Any]:
+        """Removes those of `nodes` that nobody reads, and what only they read."""
+        removed = []
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if not self.alive(node) or not self.is_unread(node):
+                continue
+            self.dead.add(id(node))
+            self._keep.append(node)
+            removed.append(node)
+            for body in editing.bodies(node):
+                for tensor in body.outputs:
+                    self._outputs.pop(id(tensor), None)
+                stack.extend(body.nodes)
+            producers = [p for tensor in node.inputs for p in tensor.inputs]
+            editing.detach(node)
+            stack.extend(producers)
+        return removed
+
+    def finish(self) -> None:
+        """Drops the dead from the graphs' lists and restores topological order."""
+        for graph in list(self.model.graphs()):
+            graph.nodes = [node for node in graph.nodes if self.alive(node)]
+        self.model.sort()
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _is_output_of(self, tensor: Any) -> bool:
+        return id(tensor) in self._outputs
+
+    def _can_take_name(self, new: Any, old: Any) -> bool:
+        """Whether the producer of `new` can write the graph output `old` instead."""
+        return (
+            isinstance(new, gs.Variable)
+            and bool(new.inputs)
+            and not self.is_output(new)
+            and self._graph[id(new.inputs[0])] is self._outputs[id(old)]
+        )
+
+    def _redirect(self, old: Any, new: Any) -> list[Any]:
+        """Makes `new` stand for `old`, under the old name wherever that is possible."""
+        if old is new:
+            return []
+        detached = list(old.inputs)
+        fresh = isinstance(new, gs.Variable) and bool(new.inputs) and (self.is_output(old) or new.name == "")
+        if fresh:
+            for node in detached:  # the old producer writes to nowhere from now on
+                slot = next(i for i, t in enumerate(node.outputs) if t is old)
+                orphan = gs.Variable(self.model.unique(old.name), old.dtype, old.shape)
+                editing.replace_output(node, slot, orphan)
+            users = editing.replace_uses(new, old)
+            producer = new.inputs[0]
+            slot = next(i for i, t in enumerate(producer.outputs) if t is new)
+            if old.dtype is None:
+                old.dtype = new.dtype
+            if old.shape is None:
+                old.shape = new.shape
+            editing.replace_output(producer, slot, old)
+            return users + list(old.outputs)
+        if isinstance(new, gs.Constant) and new.name == "":
+            new.name, old.name = old.name, self.model.unique(f"{old.name}_unread")
+        return editing.replace_uses(old, new)
+
+    def _adopt_bodies(self, root: Node, results: Replacement, graph: Any, added: list[Any]) -> None:
+        """Moves a body of the root outwards where its outputs are the replacement."""
+        for body in editing.bodies(root.node):
+            outs = {id(tensor) for tensor in body.outputs}
+            if any(isinstance(v, Tensor) and id(v.tensor) in outs for v in results.values()):
+                for tensor in body.outputs:
+                    self._outputs.pop(id(tensor), None)
+                moved = self.model.move_body(body, graph)
+                for node in moved:
+                    self._graph[id(node)] = graph
+                graph.nodes.extend(moved)
+                added.extend(moved)
+
+    def _materialize(
+        self,
+        value: Value | np.ndarray,
+        root: Node,
+        graph: Any,
+        added: list[Any],
+        built: dict[int, list[Any]],
+    ) -> Any:
+        if isinstance(value, np.ndarray):
+            return gs.Constant("", np.ascontiguousarray(value).reshape(value.shape))
+        if isinstance(value, Tensor):
+            return value.tensor
+        if not isinstance(value, Result):
+            raise ValueError(f"a rule returned {type(value).__name__}, not a value")
+        new = value.node
+        if id(new) not in built:
+            built[id(new)] = self._build(new, root, graph, added, built)
+        return built[id(new)][value.index]
+
+    def _build(
+        self,
+        new: NewNode,
+        root: Node,
+        graph: Any,
+        added: list[Any],
+        built: dict[int, list[Any]],
+    ) -> list[Any]:
+        tensors: list[Any] = [
+            self._materialize(operand, root, graph, added, built) if isinstance(operand, Value) else None
+            for operand in new.inputs
+        ]
+        arrays = constant_operands(new, self.model.opset, [None if t is None else t.dtype for t in tensors])
+        base = root.node.outputs[0].name if root.node.outputs else root.name
+        for index, (array, operand) in enumerate(zip(arrays, new.inputs, strict=True)):
+            if array is not None:
+                tensors[index] = self.model.new_constant(f"{base}_{new.op}_{index}", array)
+            elif operand is None:
+                tensors[index] = gs.Variable.empty()
+        outs = [gs.Variable("") for _ in range(new.outputs)]
+        node = self._append(new.op, tensors, outs, new.attrs, root, graph, added)
+        if new.name:
+            self._wishes.append((node, new.name))
+        return list(node.outputs)
+
+    def _append(
+        self,
+        op: str,
+        inputs: list[Any],
+        outputs: list[Any],
+        attrs: Mapping[str, Any],
+        root: Node,
+        graph: Any,
+        added: list[Any],
+    ) -> Any:
+        name = root.name if op == root.op else f"{root.name}_{op}"
+        for tensor in inputs:
+            # A value inside the expression is not a replacement of anything: it gets a name now.
+            if tensor.name == "" and tensor.inputs:
+                tensor.name = self.model.unique(f"{root.node.outputs[0].name}_{op}_in")
+            elif tensor.name == "" and isinstance(tensor, gs.Constant):
+                tensor.name = self.model.unique(f"{root.node.outputs[0].name}_{op}_const")
+        node = self.model.new_node(op, inputs, outputs, attrs, name=name)
+        self._graph[id(node)] = graph
+        graph.nodes.append(node)
+        added.append(node)
+        infer_outputs(self.model, node)
+        return node
+
+
+def infer_outputs(model: Model, node: Any) -> None:
+    """Gives a new node's outputs the types that ONNX's inference finds for this node alone."""
+    if not onnx.defs.has(node.op, model.opset, node.domain or ""):
+        return
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    types, data = {}, {}
+    for index, tensor in enumerate(node.inputs):
+        if tensor.name == "" and not tensor.inputs and isinstance(tensor, gs.Variable):
+            proto.input.append("")
+            continue
+        name = f"i{index}"
+        proto.input.append(name)
+        if tensor.dtype is None:
+            return
+        kind = onnx.TypeProto()
+        kind.tensor_type.elem_type = elem_type_of(np.dtype(tensor.dtype))
+        set_shape(kind.tensor_type, editing._shape(tensor))
+        types[name] = kind
+        if isinstance(tensor, gs.Constant) and editing._elements(tensor) <= 64:
+            data[name] = onnx.numpy_helper.from_array(np.asarray(editing.constant_of(tensor)))
+    proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
+    imports = [onnx.helper.make_opsetid("", model.opset)]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op, model.opset, ""), proto, types, data,
+            opset_imports=imports, ir_version=model.envelope.ir_version,
+        )  # fmt: skip
+    except Exception:  # what inference does not know stays unknown
+        return
+    for index, tensor in enumerate(node.outputs):
+        kind = found.get(f"o{index}")
+        if kind is not None and kind.HasField("tensor_type"):
+            tensor.dtype = tensor.dtype or dtype_of(kind.tensor_type.elem_type)
+            if tensor.shape is None and kind.tensor_type.HasField("shape"):
+                tensor.shape = shape_of(kind.tensor_type.shape)

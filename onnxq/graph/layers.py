@@ -1,0 +1,134 @@
+"""Layers with constant weights: Conv, ConvTranspose, Gemm, MatMul, seen as matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from onnxq.graph.types import Shape
+from onnxq.graph.view import Node, Tensor
+
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+# An int8 kernel works on tiles of 16: fewer rows, or fewer channels on both sides, do not fill one.
+MIN_ROWS = 16
+MIN_CHANNELS = 16
+MIN_GROUP_CHANNELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer with constant weights.
+
+    Attributes:
+        node: the node.
+        weight: the weight tensor, input 1.
+        axis: the weight's output-channel axis.
+        inputs: input channels (the K side of a Gemm).
+        outputs: output channels.
+        groups: groups of a convolution, 1 for others.
+        terms: the number of products that are summed for one output element.
+        rows: output elements a channel (batch x positions), None where a size is not known.
+    """
+
+    node: Node
+    weight: Tensor
+    axis: int
+    inputs: int
+    outputs: int
+    groups: int
+    terms: int
+    rows: int | None
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates of one inference, None where a size is not known."""
+        return None if self.rows is None else self.rows * self.outputs * self.terms
+
+    def scaled(self, factor: np.ndarray) -> np.ndarray:
+        """The weights with each output channel times its factor, computed in double precision.
+
+        A weight does not become zero by underflow: zero times infinity is NaN, where the original
+        has infinity.
+
+        Args:
+            factor: float64, one number or one for each output channel.
+
+        Returns:
+            An array of the weights' shape and dtype.
+        """
+        weights = self.weight.constant
+        assert weights is not None
+        shape = weights.shape
+        if factor.size == 1:
+            wide = weights.astype(np.float64) * factor.reshape(-1)[0]
+        elif self.node.op == "ConvTranspose":  # [I, O/groups, ...]: row block g makes its own channels
+            block = factor.reshape(self.groups, 1, -1, *[1] * (len(shape) - 2))
+            wide = (weights.reshape(self.groups, -1, *shape[1:]) * block).reshape(shape)
+        else:
+            spread = [1] * len(shape)
+            spread[self.axis] = -1
+            wide = weights * factor.reshape(spread)
+        with np.errstate(under="ignore"):
+            scaled: np.ndarray = wide.astype(weights.dtype)
+        lost = (scaled == 0) & (wide != 0)
+        if lost.any():
+            tiny = float(ml_dtypes.finfo(weights.dtype).tiny)
+            scaled[lost] = np.copysign(tiny, wide[lost]).astype(weights.dtype)
+        return scaled
+
+    @property
+    def ineligible(self) -> str | None:
+        """Why the layer gains nothing from int8, None where it is eligible.
+
+        A layer whose sizes are not known counts as large enough.
+        """
+        if self.node.op == "ConvTranspose":
+            return "ConvTranspose has no int8 kernel"
+        per_group = self.inputs // self.groups
+        if self.groups > 1 and per_group < MIN_GROUP_CHANNELS:
+            kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
+            return f"{kind}: int8 kernels pad each group to {MIN_GROUP_CHANNELS} channels"
+        if self.rows is not None and self.rows < MIN_ROWS:
+            return f"{self.rows} rows: a matrix-vector product, bound by reading the weights"
+        if self.inputs < MIN_CHANNELS and self.outputs < MIN_CHANNELS:
+            return f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
+        return None
+
+
+def layer_of(node: Node) -> Layer | None:
+    """The layer that a node is; None where it is none, or its weights are not constant."""
+    if node.op not in WEIGHTED or node.domain:
+        return None
+    _, weight = node.operands(2)
+    if weight is None or not weight.is_constant or weight.shape is None or not weight.shape:
+        return None
+    size = tuple(int(dim or 0) for dim in weight.shape)
+    out = node.outputs[0].typical_shape
+    if node.op == "Conv":
+        groups = int(node.attr("group", 1))
+        terms = int(np.prod(size[1:], dtype=np.int64))
+        return Layer(node, weight, 0, size[1] * groups, size[0], groups, terms, _rows(out, 1))
+    if node.op == "ConvTranspose":
+        groups = int(node.attr("group", 1))
+        source = node.inputs[0]
+        rows = _rows(source.typical_shape if source is not None else None, 1)
+        terms = size[0] // groups * int(np.prod(size[2:], dtype=np.int64))
+        return Layer(node, weight, 1, size[0], size[1] * groups, groups, terms, rows)
+    if node.op == "Gemm":
+        axis = 0 if node.attr("transB", 0) else 1
+        return Layer(node, weight, axis, size[1 - axis], size[axis], 1, size[1 - axis], _rows(out, 1))
+    if len(size) != 2:  # a batched weight has no output channel axis of its own
+        return None
+    return Layer(node, weight, 1, size[0], size[1], 1, size[0], _rows(out, -1))
+
+
+def _rows(shape: Shape | None, channel_axis: int) -> int | None:
+    if shape is None or not shape:
+        return None
+    rest = [dim for axis, dim in enumerate(shape) if axis != channel_axis % len(shape)]
+    if not all(isinstance(dim, int) for dim in rest):
+        return None
+    return int(np.prod([int(dim or 0) for dim in rest], dtype=np.int64))

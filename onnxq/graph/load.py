@@ -1,0 +1,97 @@
+"""Reading a model file: its bytes, its external data, its faults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from onnxq.errors import UserError
+from onnxq.graph.constants import external_range
+
+
+def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads a model without its external data.
+
+    Raises:
+        UserError: the file is missing, empty, truncated or not an ONNX model.
+    """
+    file = Path(path)
+    if not file.exists():
+        near = sorted(p.name for p in file.parent.glob("*.onnx")) if file.parent.is_dir() else []
+        raise UserError(
+            f"there is no model file {str(file)!r}",
+            hint=f"in that folder: {', '.join(near[:5])}" if near else "check the path",
+        )
+    if not file.is_file():
+        raise UserError(f"{str(file)!r} is not a file", hint="give the path of the .onnx file")
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {str(file)!r}: {error.strerror}") from error
+    if not data:
+        raise UserError(f"{str(file)!r} is empty", hint="export or copy the model again")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise UserError(
+            f"{str(file)!r} is not an ONNX model, or it is truncated ({len(data):,} bytes)",
+            hint="compare the file's size with its source; copy or export the model again",
+        ) from error
+    check(model, str(file))
+    return model
+
+
+def check(model: onnx.ModelProto, where: str) -> None:
+    """Refuses what parses as a message but is no model.
+
+    Raises:
+        UserError: there is no graph, no opset, or no output.
+    """
+    if not model.HasField("graph") or not model.opset_import:
+        raise UserError(
+            f"{where!r} is not an ONNX model: it has no {'opset' if model.HasField('graph') else 'graph'}",
+            hint="give the .onnx file that the framework's exporter wrote",
+        )
+    if not model.graph.output:
+        raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
+
+
+def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
+    """Checks that each external tensor's bytes are there.
+
+    Returns:
+        Whether the model has external data at all.
+
+    Raises:
+        UserError: a data file is missing, too short, or outside the model's folder.
+    """
+    found = False
+    for tensor in tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            found = True
+            if data_dir is None:
+                raise UserError(
+                    f"tensor {tensor.name!r} is external data, and the model has no folder",
+                    hint="give the model as a path, or load its external data first",
+                )
+            external_range(tensor, data_dir)
+    return found
+
+
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every dense tensor of a graph: initializers and attributes, subgraph bodies included."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from tensors(attribute.g)
+            for body in attribute.graphs:
+                yield from tensors(body)

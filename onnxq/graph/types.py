@@ -1,0 +1,95 @@
+"""Element types and shapes: ONNX's enumerations as numpy dtypes, dimensions as int, str or None."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+
+Dim = int | str | None
+"""A dimension: its size, the symbol of a dynamic one, or None where nothing is known."""
+
+Shape = tuple[Dim, ...]
+
+
+@functools.cache
+def dtype_of(elem_type: int) -> np.dtype | None:
+    """The numpy (or ml_dtypes) dtype of an ONNX element type; None for "undefined"."""
+    if elem_type == onnx.TensorProto.UNDEFINED:
+        return None
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+
+
+@functools.cache
+def elem_type_of(dtype: np.dtype) -> int:
+    """The ONNX element type of a numpy (or ml_dtypes) dtype."""
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def shape_of(shape: onnx.TensorShapeProto) -> Shape:
+    """The dimensions of an ONNX shape; a negative size is a dynamic dimension without a name."""
+    dims: list[Dim] = []
+    for dim in shape.dim:
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            dims.append(int(dim.dim_value))
+        else:
+            dims.append(dim.dim_param or None)
+    return tuple(dims)
+
+
+def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:
+    """Writes a shape (None: unknown rank) into a tensor type."""
+    proto.ClearField("shape")
+    if shape is None:
+        return
+    proto.shape.SetInParent()
+    for size in shape:
+        dim = proto.shape.dim.add()
+        if isinstance(size, str):
+            dim.dim_param = size
+        elif size is not None:
+            dim.dim_value = size
+
+
+def value_info(name: str, dtype: np.dtype, shape: Shape | None) -> onnx.ValueInfoProto:
+    """A tensor's ValueInfoProto."""
+    info = onnx.ValueInfoProto(name=name)
+    info.type.tensor_type.elem_type = elem_type_of(dtype)
+    set_shape(info.type.tensor_type, shape)
+    return info
+
+
+def is_static(shape: Sequence[Dim] | None) -> bool:
+    """Whether the rank and every dimension are known."""
+    return shape is not None and all(isinstance(dim, int) for dim in shape)
+
+
+def bind(shape: Shape | None, sizes: Mapping[str, int]) -> Shape | None:
+    """The shape with the symbols of `sizes` replaced by their sizes."""
+    if shape is None:
+        return None
+    return tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape)
+
+
+def shape_text(shape: Shape | None) -> str:
+    """A shape for a reader: `1x3x224x224`, `Nx3x?`, `scalar`, `unknown`."""
+    if shape is None:
+        return "unknown"
+    return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
+
+
+def limits(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest value of a dtype (for floats: minus and plus infinity's neighbours).
+
+    Returns:
+        Two scalars (0-d arrays) of `dtype`.
+    """
+    if np.issubdtype(dtype, np.integer):
+        info = np.iinfo(dtype)
+        return np.array(info.min, dtype), np.array(info.max, dtype)
+    import ml_dtypes
+
+    finfo = ml_dtypes.finfo(dtype)
+    return np.array(finfo.min, dtype), np.array(finfo.max, dtype)

@@ -1,0 +1,237 @@
+"""What a rule sees of a model: nodes and values that it can look at and cannot change."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from onnxq.graph import model as editing
+from onnxq.graph.model import Model
+from onnxq.graph.types import Dim, Shape
+
+
+class Value:
+    """A tensor: one of the graph, or the result of a node that does not exist yet.
+
+    Attributes:
+        name: the tensor's name ("" for the result of a node that does not exist yet).
+        dtype: its numpy dtype, None where it is not known.
+        shape: its dimensions (int, symbol or None), None where the rank is not known.
+    """
+
+    name: str = ""
+    dtype: np.dtype | None = None
+    shape: Shape | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dimensions, None where it is not known."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def constant(self) -> np.ndarray | None:
+        """The values where the tensor is a constant, else None."""
+        return None
+
+    @property
+    def scalar(self) -> int | float | bool | None:
+        """The value where the tensor is a constant of one element, else None."""
+        values = self.constant
+        return values.reshape(-1)[0].item() if values is not None and values.size == 1 else None
+
+    @property
+    def producer(self) -> Node | None:
+        """The node that writes it, None for inputs and constants."""
+        return None
+
+    @property
+    def users(self) -> tuple[Node, ...]:
+        """The nodes that read it, those in subgraph bodies included, each once."""
+        return ()
+
+
+class Tensor(Value):
+    """A tensor of the graph. Two views of the same tensor are equal."""
+
+    __slots__ = ("model", "tensor")
+
+    def __init__(self, model: Model, tensor: Any) -> None:
+        self.model = model
+        self.tensor = tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and self.tensor is other.tensor
+
+    def __hash__(self) -> int:
+        return id(self.tensor)
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name!r})"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return str(self.tensor.name)
+
+    @property
+    def dtype(self) -> np.dtype | None:  # type: ignore[override]
+        return self.tensor.dtype  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> Shape | None:  # type: ignore[override]
+        return editing._shape(self.tensor)
+
+    @property
+    def constant(self) -> np.ndarray | None:
+        return editing.constant_of(self.tensor)
+
+    @property
+    def typical_shape(self) -> Shape | None:
+        """The shape, with the sizes of a typical input where it is dynamic and they are known."""
+        return self.model.typical_shapes.get(self.name, self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a constant in bytes, 0 for other tensors."""
+        return int(self.tensor._values.nbytes) if self.is_constant else 0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the tensor is a constant; does not read its values."""
+        return isinstance(self.tensor, gs.Constant)
+
+    @property
+    def producer(self) -> Node | None:
+        writers = self.tensor.inputs
+        return Node(self.model, writers[0]) if writers else None
+
+    @property
+    def users(self) -> tuple[Node, ...]:
+        seen = {id(node): node for node in self.tensor.outputs}
+        return tuple(Node(self.model, node) for node in seen.values())
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the tensor is an output of the main graph or of a subgraph body."""
+        return id(self.tensor) in self.model.graph_outputs
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the tensor is an input of the main graph."""
+        return any(self.tensor is entry for entry in self.model.graph.inputs)
+
+
+class Node:
+    """A node of the graph. Two views of the same node are equal."""
+
+    __slots__ = ("model", "node")
+
+    def __init__(self, model: Model, node: Any) -> None:
+        self.model = model
+        self.node = node
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self.node is other.node
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r}, {self.op})"
+
+    @property
+    def op(self) -> str:
+        """The operator's name, without its domain."""
+        return str(self.node.op)
+
+    @property
+    def domain(self) -> str:
+        """The operator's domain, "" for ONNX's own."""
+        domain = self.node.domain or ""
+        return "" if domain == "ai.onnx" else str(domain)
+
+    @property
+    def name(self) -> str:
+        """The node's name, unique in the model."""
+        return str(self.node.name)
+
+    @property
+    def opset(self) -> int:
+        """The model's version of ONNX's own operators."""
+        return self.model.opset
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """What it reads; None for an optional input that is left out."""
+        return tuple(Tensor(self.model, t) if t.name else None for t in self.node.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What it writes (optional outputs that are left out have the name "")."""
+        return tuple(Tensor(self.model, tensor) for tensor in self.node.outputs)
+
+    def operands(self, count: int) -> tuple[Tensor | None, ...]:
+        """The first `count` inputs; None for those that are missing or left out."""
+        given = self.inputs[:count]
+        return given + (None,) * (count - len(given))
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute's value, else the operator schema's default, else `default`.
+
+        Strings are decoded; tensors are arrays; lists are lists.
+        """
+        for attribute in self.node.proto.attribute:
+            if attribute.name == name:
+                return _attribute_value(attribute)
+        known = _defaults(self.op, self.domain, self.opset)
+        return known.get(name, default)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes that the node itself has, graphs left out."""
+        return {
+            a.name: _attribute_value(a)
+            for a in self.node.proto.attribute
+            if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+        }
+
+    def body(self, name: str) -> tuple[Tensor, ...]:
+        """The outputs of a subgraph body (`then_branch`, `else_branch`, `body`)."""
+        return tuple(Tensor(self.model, tensor) for tensor in self.node.attrs[name].outputs)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the node has subgraph bodies."""
+        return bool(editing.bodies(self.node))
+
+    def assumed(self, dim: Dim) -> int | None:
+        """The size that is stated or proved for a dynamic dimension, None where there is none."""
+        return self.model.assumed.get(dim) if isinstance(dim, str) else None
+
+
+def _attribute_value(attribute: onnx.AttributeProto) -> Any:
+    kind = onnx.AttributeProto
+    if attribute.type == kind.STRING:
+        return attribute.s.decode("utf-8", "replace")
+    if attribute.type == kind.STRINGS:
+        return [text.decode("utf-8", "replace") for text in attribute.strings]
+    if attribute.type == kind.TENSOR:
+        return onnx.numpy_helper.to_array(attribute.t)
+    value = onnx.helper.get_attribute_value(attribute)
+    return list(value) if attribute.type in (kind.INTS, kind.FLOATS) else value
+
+
+@functools.cache
+def _defaults(op: str, domain: str, opset: int) -> Mapping[str, Any]:
+    if domain or not onnx.defs.has(op, opset, domain):
+        return {}
+    schema = onnx.defs.get_schema(op, opset, domain)
+    return {
+        name: _attribute_value(spec.default_value)
+        for name, spec in schema.attributes.items()
+        if spec.default_value.type != onnx.AttributeProto.UNDEFINED
+    }

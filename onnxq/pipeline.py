@@ -1,0 +1,459 @@
+"""The main job, one step after another: load, sanitize, plan, calibrate, insert, verify, compile."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+
+from onnxq import report as reporting
+from onnxq.calib.collect import Stats, collect
+from onnxq.calib.sources import InputSpec, Source, open_source
+from onnxq.calib.split import split
+from onnxq.emit import files
+from onnxq.emit.commands import Profile, commands
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.graph.upgrade import upgrade
+from onnxq.quant.insert import MIN_OPSET, insert
+from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.scales import activation_scales
+from onnxq.rewrite.engine import Assumption, Prove, RewriteReport, rewrite
+from onnxq.rewrite.whole import WholeModel
+from onnxq.rule.api import Rule
+from onnxq.rule.load import load_rules, select
+from onnxq.run import ort, trt
+from onnxq.run.compare import compare_models
+from onnxq.target import Target, load_target
+
+ModelSource = str | os.PathLike[str] | onnx.ModelProto
+DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
+Observer = Callable[[str, int | None], None]
+"""Is told each step's name and, in a step of known length, how much of it is done."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run made.
+
+    Attributes:
+        model: the new model. Its external data, if any, is still in the source's folder.
+        report: the report, the document of `X.report.json`.
+    """
+
+    model: onnx.ModelProto
+    report: dict[str, Any]
+    data_dir: Path | None = None
+    source: Path | None = None
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
+
+        Args:
+            path: the model's path.
+            force: replace a file that onnxq did not write.
+
+        Returns:
+            The files written.
+
+        Raises:
+            UserError: the path is the input, or cannot be written.
+        """
+        output = Path(path)
+        files.check_output(output, self.source, force=force)
+        data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.model) else []
+        written = [output, *data, files.report_path(output)]
+        self.report["output"] = str(output)
+        self.report["files"] = [str(file) for file in written]
+        self.report["commands"] = commands(output, self.report["target"], self.profiles, self.source)
+        return files.save_model(self.model, output, self.data_dir, self.report)
+
+
+def sanitize(
+    model: ModelSource,
+    *,
+    target: str = "tensorrt-11",
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    assume: Mapping[str, int] | None = None,
+    freeze: Mapping[str, ArrayLike] | None = None,
+    rules: Sequence[str | os.PathLike[str]] = (),
+    prove: Prove = "when-possible",
+    enable: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    observe: Observer | None = None,
+) -> Result:
+    """Repairs a model so that the target takes it; what it computes does not change.
+
+    Args:
+        model: a path or a ModelProto, which is not modified.
+        target: the TensorRT version, see `onnxq.target.NAMES`.
+        shapes: shapes of inputs, to give dynamic dimensions a size or a symbol.
+        assume: sizes of dimension symbols that the user states; recorded in the report.
+        freeze: values of inputs that become constants.
+        rules: folders of the user's own rules; their Python is run.
+        prove: `always` keeps only changes that are proved, `when-possible` lists the others,
+            `never` proves nothing.
+        enable: rules to turn on whatever the target lacks.
+        skip: rules to leave out.
+        observe: is told the steps.
+
+    Raises:
+        UserError: the model or an argument cannot be used.
+        Fault: a fault of onnxq.
+    """
+    run = _Run(model, target, rules, enable, skip, prove, observe)
+    run.bind(shapes, assume, freeze)
+    run.sanitize()
+    return run.result(run.model.to_proto(), {"engine": _engine_not_run("sanitize does not compile")})
+
+
+def quantize(
+    model: ModelSource,
+    data: DataSource,
+    *,
+    target: str = "tensorrt-11",
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    assume: Mapping[str, int] | None = None,
+    freeze: Mapping[str, ArrayLike] | None = None,
+    rules: Sequence[str | os.PathLike[str]] = (),
+    prove: Prove = "when-possible",
+    method: Literal["minmax"] = "minmax",
+    body: Literal["fp32"] = "fp32",
+    samples: int = 512,
+    seed: int = 0,
+    keep_float: Sequence[str] = (),
+    plan: None = None,
+    stats: None = None,
+    enable: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    sm: int = 89,
+    profiles: Mapping[str, Profile] | None = None,
+    compile: bool = True,
+    observe: Observer | None = None,
+) -> Result:
+    """Sanitizes a model and quantizes it to INT8 with explicit Q/DQ pairs.
+
+    Args:
+        model: a path or a ModelProto, which is not modified.
+        data: calibration data: a path, or `{input: array}` for each sample.
+        target: see `sanitize`, as for `shapes`, `assume`, `freeze`, `rules`, `prove`, `enable`
+            and `skip`.
+        method: how ranges are chosen; `minmax` so far.
+        body: the type of what stays in float; `fp32` so far.
+        samples: how many samples calibrate at most.
+        seed: chooses them where there are more.
+        keep_float: names of nodes to keep in float, as globs.
+        plan: reserved for plan files.
+        stats: reserved for statistics files.
+        sm: the compute capability to compile for, 89 for 8.9.
+        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
+        compile: whether to compile the result where NVIDIA's compiler is installed.
+        observe: is told the steps.
+
+    Raises:
+        UserError: the model, the data or an argument cannot be used.
+        Fault: a fault of onnxq.
+    """
+    _check_choices(method, body, plan, stats, samples)
+    run = _Run(model, target, rules, enable, skip, prove, observe)
+    run.bind(shapes, assume, freeze)
+    source = run.open_data(data)
+    run.sanitize()
+    return run.quantize(source, samples, seed, keep_float, sm, profiles, compile)
+
+
+def _check_choices(method: str, body: str, plan: Any, stats: Any, samples: int) -> None:
+    for flag, value, known in (("method", method, ("minmax",)), ("body", body, ("fp32",))):
+        if value not in known:
+            later = {"fp16", "bf16", "average", "percentile", "entropy", "mse", "auto"}
+            if value in later:
+                raise UserError(f"{flag} {value!r} is not there yet", hint=f"this version has {known[0]!r}")
+            raise unknown_name(flag, value, known)
+    if plan is not None or stats is not None:
+        raise UserError("plan and statistics files are not read yet", hint="leave them out")
+    if samples < 1:
+        raise UserError(f"{samples} calibration samples are too few", hint="give at least 1")
+
+
+class _Run:
+    """One run over one model: its steps, its clock and what its report will say."""
+
+    def __init__(
+        self,
+        model: ModelSource,
+        target: str,
+        rules: Sequence[str | os.PathLike[str]],
+        enable: Sequence[str],
+        skip: Sequence[str],
+        prove: Prove,
+        observe: Observer | None,
+    ) -> None:
+        if prove not in ("always", "when-possible", "never"):
+            raise unknown_name("proof level", prove, ("always", "when-possible", "never"))
+        self.started = time.perf_counter()
+        self.phases: dict[str, float] = {}
+        self.observe = observe or (lambda step, done: None)
+        self.prove = prove
+        self.target: Target = load_target(target)
+        self.rules: list[Rule] = select(load_rules(rules), enable, skip)
+        with self.step("load"):
+            self.model = Model.open(model)
+            why = ort.unreadable(self.model.source)
+            if why is not None:
+                raise UserError(
+                    f"the model has {why}",
+                    hint="export it with an older opset, or upgrade onnxruntime",
+                )
+            self.model.runtime = ort.evaluate
+        self.before = reporting.interface(self.model)
+        self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
+        self.whole = WholeModel(self.model) if prove != "never" else None
+        self.rewrites = RewriteReport()
+        self.stated: list[Assumption] = []
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Times a step and tells the observer."""
+        self.observe(name, None)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
+
+    def bind(
+        self,
+        shapes: Mapping[str, Sequence[int | str]] | None,
+        assume: Mapping[str, int] | None,
+        freeze: Mapping[str, ArrayLike] | None,
+    ) -> None:
+        """Applies what the user states about inputs and dimensions."""
+        for name, value in (freeze or {}).items():
+            self.model.freeze_input(name, np.asarray(value))
+            self.stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
+        for name, shape in (shapes or {}).items():
+            self.model.set_input_shape(name, shape)
+        if shapes or freeze:
+            self.model.infer_shapes()
+        symbols = self.model.dim_symbols() if assume else set()
+        for name, size in (assume or {}).items():
+            if name not in symbols:
+                raise unknown_name("dynamic dimension", name, symbols)
+            if size < 1:
+                raise UserError(f"--assume {name}={size}: a size is at least 1")
+            self.model.assumed[name] = int(size)
+            self.stated.append(Assumption("--assume", name, int(size), "stated"))
+        if self.whole is not None and (shapes or freeze):
+            fixed = {name: np.asarray(value) for name, value in (freeze or {}).items()}
+            self.whole = WholeModel(self.model, fixed)
+
+    def sanitize(self) -> None:
+        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
+        with self.step("sanitize"):
+            self._rewrite()
+            if self.model.assumed:
+                self.model.bind_dims(self.model.assumed)
+                self.model.infer_shapes()
+                self._rewrite()
+
+    def _rewrite(self) -> None:
+        found = rewrite(
+            self.model,
+            self.rules,
+            self.target.lacks_feature,
+            prove=self.prove,
+            reproducers=Path(tempfile.gettempdir()) / "onnxq-reproducers",
+            whole=self.whole,
+            observe=lambda stage: self.observe(f"sanitize: {stage}", None),
+        )
+        self.rewrites.changes += found.changes
+        self.rewrites.rejected += found.rejected
+        self.rewrites.near_misses = found.near_misses
+        self.rewrites.assumptions += found.assumptions
+        self.rewrites.whole += found.whole
+        self.rewrites.proofs_run += found.proofs_run
+
+    def open_data(self, data: DataSource) -> Source:
+        """Opens calibration data for the model's inputs."""
+        specs = []
+        for name, dtype, shape in self.model.inputs:
+            if dtype is None:
+                raise UserError(f"the type of input {name!r} is not known")
+            bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
+            specs.append(InputSpec(name, dtype, bound if shape is not None else None))
+        return open_source(data, specs)
+
+    def quantize(
+        self,
+        source: Source,
+        samples: int,
+        seed: int,
+        keep_float: Sequence[str],
+        sm: int,
+        profiles: Mapping[str, Profile] | None,
+        compile: bool,
+    ) -> Result:
+        """Plans, calibrates, inserts, verifies and compiles."""
+        halves = split(source, samples, seed)
+        used_samples = halves.calibration()
+        first = next(used_samples)
+        if self.model.opset < MIN_OPSET:
+            with self.step("upgrade"):
+                self._upgrade()
+        with self.step("plan"):
+            self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
+            plan = make_plan(self.model, self.rules, keep_float)
+        with self.step("calibrate"):
+            reference = self.model.to_proto()
+            used = {site.group for site in plan.sites if site.kind == "activation"}
+            taps = [t for group in plan.groups if group.id in used for t in group.sources]
+            stats = collect(
+                reference,
+                taps,
+                itertools.chain([first], used_samples),
+                data_dir=self.model.data_dir,
+                progress=lambda done: self.observe("calibrate", done),
+            )
+        with self.step("insert"):
+            scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
+            insert(self.model, plan, scales)
+            proto = self.model.to_proto()
+        with self.step("verify"):
+            accuracy = compare_models(
+                ort.load(reference, data_dir=self.model.data_dir),
+                ort.load(proto, data_dir=self.model.data_dir),
+                (sample.feeds for sample in halves.held_out()),
+            )
+        part = {
+            "plan": plan.to_json(),
+            "calibration": _calibration_part(stats, scales, plan, source, halves.shared, seed),
+            "accuracy": [entry.to_json() for entry in accuracy],
+        }
+        result = self.result(proto, part)
+        with self.step("compile"):
+            engine = self._compile(result, plan, sm, profiles) if compile else None
+        result.report["engine"] = engine or _engine_not_run("not asked for")
+        self._finish(result.report)
+        return result
+
+    def _upgrade(self) -> None:
+        runtime, was = self.model.runtime, self.model.opset
+        self.model = upgrade(self.model, MIN_OPSET)
+        self.model.runtime = runtime
+        self.stated.append(
+            Assumption("opset", "opset", MIN_OPSET, f"int8 with a channel axis needs it; it was {was}")
+        )
+        if self.whole is not None:
+            self.rewrites.whole.append(self.whole.compare(self.model, "upgrade", exact=False))
+
+    def _compile(
+        self, result: Result, plan: QuantPlan, sm: int, profiles: Mapping[str, Profile] | None
+    ) -> dict[str, Any]:
+        if trt.installed() is None:
+            engine = trt.compile_engine(Path(), sm=sm)
+        else:
+            with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+                path = Path(folder) / "model.onnx"
+                files.save_model(result.model, path, self.model.data_dir)
+                engine = trt.compile_engine(path, sm=sm, profiles=profiles)
+        result.profiles = engine.profiles
+        return engine_part(engine, plan.planned)
+
+    def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
+        """The result, with all of the report that does not depend on where it is saved."""
+        document = {
+            **reporting.header(self.model, self.target, None),
+            "nodes_before": self.first_nodes,
+            **reporting.rewrite_part(self.rewrites),
+            "interface_changes": reporting.interface_changes(self.before, reporting.interface(self.model)),
+            "unsupported": reporting.unsupported(self.model, self.target),
+            "dropped_initializers": self.model.dropped,
+            "plan": {},
+            "calibration": {},
+            "accuracy": [],
+            **part,
+            "files": [],
+            "commands": [],
+        }
+        stated = [dataclasses.asdict(entry) for entry in self.stated]
+        derived = [a for a in document["assumptions"] if a["flag"] != "--assume"]
+        document["assumptions"] = stated + derived
+        self._finish(document)
+        document = reporting.to_json(document)
+        return Result(proto, document, self.model.data_dir, self.model.path)
+
+    def _finish(self, document: dict[str, Any]) -> None:
+        document["seconds"] = round(time.perf_counter() - self.started, 3)
+        document["phases"] = dict(self.phases)
+        document["peak_memory_mb"] = reporting.peak_memory_mb()
+
+
+def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
+    """What the compiler made of a model, for the report.
+
+    Args:
+        engine: the outcome of compiling.
+        planned: names of the nodes that are meant to run in int8.
+    """
+    runs = trt.int8_of(engine, planned)
+    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
+    part: dict[str, Any] = reporting.to_json(
+        {
+            "status": engine.status,
+            "reason": engine.reason,
+            "compiler": engine.compiler,
+            "sm": engine.sm,
+            "planned": len(planned),
+            "int8": len(int8),
+            "not_int8": [name for name in planned if name not in set(int8)],
+            "layers": engine.layers,
+            "profiles": engine.profiles,
+            "errors": engine.errors,
+            "seconds": engine.seconds,
+        }
+    )
+    return part
+
+
+def _engine_not_run(reason: str) -> dict[str, Any]:
+    return {
+        "status": "not-run", "reason": reason, "compiler": trt.installed(), "sm": None,
+        "planned": 0, "int8": 0, "layers": [],
+    }  # fmt: skip
+
+
+def _calibration_part(
+    stats: Stats,
+    scales: Mapping[int, np.float32],
+    plan: QuantPlan,
+    source: Source,
+    shared: bool,
+    seed: int,
+) -> dict[str, Any]:
+    return {
+        "method": "minmax",
+        "samples": stats.samples,
+        "seed": seed,
+        "notes": list(source.notes),
+        "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
+        "scales": {
+            name: float(scales[group.id])
+            for group in plan.groups
+            if group.id in scales
+            for name in group.tensors
+        },
+        "ranges": {name: [entry.min, entry.max] for name, entry in stats.tensors.items()},
+    }

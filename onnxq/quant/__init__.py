@@ -1,0 +1,1 @@
+"""Quantization: the plan, the scales, and their insertion."""

@@ -1,0 +1,304 @@
+"""The quantization plan: which tensors get Q/DQ pairs, which share scales, which layers stay float.
+
+A plan is data. It is computed from what placement rules say, explained (each site, join and float
+layer says why), and only then inserted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import unknown_name
+from onnxq.graph.layers import WEIGHTED, Layer, layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.groups import Groups
+from onnxq.rule.api import Float, Follow, Quantize, Read, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An input of a node."""
+
+    node: str
+    input: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A Q/DQ pair: one for each quantized tensor.
+
+    Attributes:
+        tensor: the tensor.
+        kind: `activation` or `weight`.
+        readers: the edges that read the dequantized tensor; others read the float one.
+        axis: the channel axis for a scale a channel, None for one scale.
+        group: the group whose scale it has.
+        because: why.
+    """
+
+    tensor: str
+    kind: str
+    readers: tuple[Edge, ...]
+    axis: int | None
+    group: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleGroup:
+    """Tensors with one scale.
+
+    Attributes:
+        id: its number.
+        tensors: its members.
+        sources: the members whose values are computed; the others only repeat theirs.
+        reasons: why each pair of them shares.
+    """
+
+    id: int
+    tensors: tuple[str, ...]
+    sources: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFloat:
+    """A layer that stays in float, and why."""
+
+    node: str
+    op: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMacs:
+    """A layer with constant weights and what it costs.
+
+    Attributes:
+        node: its name.
+        macs: multiply-accumulates of one inference, None where its size is not known.
+        eligible: whether int8 gains anything there (see `onnxq.graph.layers`).
+        int8: whether the plan quantizes it.
+    """
+
+    node: str
+    op: str
+    macs: int | None
+    eligible: bool
+    int8: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuantPlan:
+    """What is going to be quantized, and why."""
+
+    sites: tuple[Site, ...] = ()
+    groups: tuple[ScaleGroup, ...] = ()
+    kept_float: tuple[KeptFloat, ...] = ()
+    layers: tuple[LayerMacs, ...] = ()
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The names of the layers that are to run in int8."""
+        return tuple(layer.node for layer in self.layers if layer.int8)
+
+    @property
+    def int8_share(self) -> float | None:
+        """The int8 share of the eligible multiply-accumulates; None where there are none."""
+        total = sum(layer.macs or 0 for layer in self.layers if layer.eligible)
+        done = sum(layer.macs or 0 for layer in self.layers if layer.eligible and layer.int8)
+        return done / total if total else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan for the report."""
+        return {
+            "sites": [dataclasses.asdict(site) for site in self.sites],
+            "groups": [dataclasses.asdict(group) for group in self.groups],
+            "kept_float": [dataclasses.asdict(entry) for entry in self.kept_float],
+            "layers": [dataclasses.asdict(layer) for layer in self.layers],
+            "int8_share_of_eligible_macs": self.int8_share,
+        }
+
+
+def make_plan(model: Model, rules: Sequence[Rule], keep_float: Sequence[str] = ()) -> QuantPlan:
+    """Asks the placement rules and resolves what they say.
+
+    Args:
+        model: a sanitized model; nodes in subgraph bodies stay in float.
+        rules: the rules that are on; those of stage `place` are asked.
+        keep_float: names of nodes to keep in float, as globs.
+
+    Raises:
+        UserError: a glob of `keep_float` matches no node.
+    """
+    nodes = [Node(model, node) for node in model.graph.nodes]
+    wishes: list[Quantize] = []
+    follows: dict[Node, list[Follow]] = {}
+    reads: list[Read] = []
+    vetoes: dict[Node, str] = _user_vetoes(nodes, keep_float)
+    by_root: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if rule.stage == "place":
+            for root in rule.roots:
+                by_root.setdefault(root, []).append(rule)
+    for node in nodes:
+        for rule in by_root.get(node.op, ()) if not node.domain else ():
+            for fact in rule(node):
+                if isinstance(fact, Quantize):
+                    wishes.append(fact)
+                elif isinstance(fact, Follow):
+                    follows.setdefault(fact.node, []).append(fact)
+                elif isinstance(fact, Read):
+                    reads.append(fact)
+                elif isinstance(fact, Float):
+                    vetoes.setdefault(fact.node, fact.because)
+    layers = [layer for layer in map(layer_of, nodes) if layer is not None]
+    weighted = {wish.node for wish in wishes if wish.axis is not None} - set(vetoes)
+    wishes = [
+        wish
+        for wish in wishes
+        if wish.node not in vetoes and (wish.beside is None or wish.beside in weighted)
+    ]
+    resolver = _Resolver(follows, reads, vetoes)
+    for wish in wishes:
+        resolver.want(wish)
+    resolver.follow()
+    return resolver.plan(nodes, layers, weighted)
+
+
+def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
+    vetoes: dict[Node, str] = {}
+    for glob in globs:
+        found = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
+        if not found:
+            raise unknown_name("node", glob, [node.name for node in nodes])
+        vetoes.update((node, f"--keep-float {glob}") for node in found)
+    return vetoes
+
+
+class _Resolver:
+    """Turns facts into sites: one pair a tensor, groups by what only moves values."""
+
+    def __init__(
+        self,
+        follows: dict[Node, list[Follow]],
+        reads: Sequence[Read],
+        vetoes: dict[Node, str],
+    ) -> None:
+        self.follows = follows
+        self.reads = reads
+        self.vetoes = vetoes
+        self.groups = Groups()
+        self.activations: dict[Tensor, str] = {}
+        self.weights: dict[tuple[Tensor, int], list[Edge]] = {}
+        self.readers: dict[Tensor, list[Edge]] = {}
+        self.moved: set[Tensor] = set()
+
+    def want(self, wish: Quantize) -> None:
+        tensor = wish.node.inputs[wish.input]
+        if tensor is None:
+            return
+        edge = Edge(wish.node.name, wish.input)
+        if tensor.is_constant and wish.axis is not None:
+            self.weights.setdefault((tensor, wish.axis), []).append(edge)
+        elif not tensor.is_constant and _is_float32(tensor):
+            self._quantize(tensor, edge, wish.because)
+
+    def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
+        if tensor not in self.activations:
+            self.activations[tensor] = because
+            self.groups.add(tensor.name)
+        edges = self.readers.setdefault(tensor, [])
+        if edge not in edges:
+            edges.append(edge)
+
+    def follow(self) -> None:
+        """Carries quantization back through what only moves values, then adds opportune readers."""
+        todo = deque(self.activations)
+        while todo:
+            tensor = todo.popleft()
+            producer = tensor.producer
+            if producer is None or producer in self.vetoes:
+                continue
+            for fact in self.follows.get(producer, ()):
+                source = producer.inputs[fact.input]
+                if source is None or source.is_constant or not _is_float32(source):
+                    continue
+                known = source in self.activations
+                self._quantize(source, Edge(producer.name, fact.input), fact.because)
+                self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
+                self.moved.add(tensor)
+                if not known:
+                    todo.append(source)
+        for read in self.reads:
+            source = read.node.inputs[read.input]
+            if source in self.activations and read.node not in self.vetoes:
+                assert source is not None
+                self._quantize(source, Edge(read.node.name, read.input), read.because)
+
+    def plan(self, nodes: Sequence[Node], layers: Sequence[Layer], weighted: set[Node]) -> QuantPlan:
+        moved = {tensor.name for tensor in self.moved}
+        groups, number = [], {}
+        for index, members in enumerate(self.groups.members().values()):
+            reasons = tuple(dict.fromkeys(j.because for j in self.groups.reasons(members)))
+            sources = tuple(name for name in members if name not in moved) or tuple(members)
+            groups.append(ScaleGroup(index, tuple(members), sources, reasons))
+            number.update((name, index) for name in members)
+        order = {node.name: position for position, node in enumerate(nodes)}
+        sites = [
+            Site(
+                tensor.name,
+                "activation",
+                tuple(sorted(self.readers[tensor], key=lambda e: (order[e.node], e.input))),
+                None,
+                number[tensor.name],
+                because,
+            )
+            for tensor, because in self.activations.items()
+        ]
+        for (tensor, axis), edges in self.weights.items():
+            groups.append(ScaleGroup(len(groups), (tensor.name,), (tensor.name,), ()))
+            sites.append(
+                Site(
+                    tensor.name, "weight", tuple(edges), axis, len(groups) - 1,
+                    "weights of an int8 layer, one scale an output channel",
+                )
+            )  # fmt: skip
+        eligible = {layer.node: layer.ineligible is None for layer in layers}
+        kept = [KeptFloat(n.name, n.op, why) for n, why in self.vetoes.items()]
+        for node in nodes:
+            if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
+                kept.append(KeptFloat(node.name, node.op, _why_float(node)))
+        return QuantPlan(
+            tuple(sites),
+            tuple(groups),
+            tuple(sorted(kept, key=lambda entry: order[entry.node])),
+            tuple(
+                LayerMacs(
+                    layer.node.name, layer.node.op, layer.macs,
+                    eligible[layer.node], layer.node in weighted,
+                )
+                for layer in layers
+            ),
+        )  # fmt: skip
+
+
+def _is_float32(tensor: Tensor) -> bool:
+    return tensor.dtype == np.dtype(np.float32)
+
+
+def _why_float(node: Node) -> str:
+    _, weight = node.operands(2)
+    if weight is None or not weight.is_constant:
+        return "its second operand is not constant"
+    if weight.dtype != np.dtype(np.float32):
+        return f"its weights are {weight.dtype}"
+    return "its weights have more than two dimensions"

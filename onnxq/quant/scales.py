@@ -1,0 +1,60 @@
+"""Scales: from the ranges of tensors to symmetric int8, zero point 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from onnxq.quant.plan import QuantPlan
+
+INT8_MAX = 127
+"""Codes are -127..127: TensorRT's int8 is symmetric (NVIDIA, "Working with quantized types")."""
+
+# A smaller scale is not a normal float32; TensorRT asks for positive scales.
+_MIN_SCALE = 1e-37
+
+
+def scale_of(amax: float) -> np.float32:
+    """The scale of a range -amax..amax: amax / 127 (1 for a tensor that is always zero)."""
+    scale = np.float32(amax / INT8_MAX)
+    return scale if scale > _MIN_SCALE else np.float32(1.0)
+
+
+def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, np.float32]:
+    """The scale of each group of activations: the widest range of its sources.
+
+    Args:
+        plan: the plan.
+        amax: the largest magnitude of each group's sources, by tensor.
+
+    Returns:
+        The scale, by group.
+    """
+    used = {site.group for site in plan.sites if site.kind == "activation"}
+    return {
+        group.id: scale_of(max(amax[name] for name in group.sources))
+        for group in plan.groups
+        if group.id in used
+    }
+
+
+def quantize_weights(weights: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Symmetric int8 weights with one scale an output channel.
+
+    Args:
+        weights: float weights of any shape.
+        axis: the output-channel axis.
+
+    Returns:
+        int8 codes of the weights' shape, and float32 scales [channels]; codes x scale is the
+        nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
+    """
+    others = tuple(i for i in range(weights.ndim) if i != axis)
+    amax = np.max(np.abs(weights), axis=others)
+    scales = (amax / np.float32(INT8_MAX)).astype(np.float32)
+    scales = np.where(scales > _MIN_SCALE, scales, np.float32(1.0))
+    shape = [1] * weights.ndim
+    shape[axis] = -1
+    codes = np.rint(weights / scales.reshape(shape))
+    return np.clip(codes, -INT8_MAX, INT8_MAX).astype(np.int8), scales

@@ -1,0 +1,130 @@
+"""The report: everything that was done and found, as one JSON document (schema 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import resource
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import onnxq
+from onnxq.graph.model import Model
+from onnxq.graph.types import Shape, shape_text
+from onnxq.graph.view import Node
+from onnxq.rewrite.engine import RewriteReport
+from onnxq.target import Target
+
+SCHEMA = 1
+
+_ADVICE = (
+    "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
+    "write a plugin"
+)
+
+
+def to_json(value: Any) -> Any:
+    """A value as plain JSON: dataclasses as objects, NaN and infinities as null or text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return to_json(dataclasses.asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def rewrite_part(report: RewriteReport) -> dict[str, Any]:
+    """What the rules did, for the report."""
+    proofs = [change.proof.verdict for change in report.changes]
+    return {
+        "assumptions": [dataclasses.asdict(entry) for entry in report.assumptions],
+        "changes": [change.to_json() for change in report.changes],
+        "rejected": [change.to_json() for change in report.rejected],
+        "near_misses": [dataclasses.asdict(entry) for entry in report.near_misses],
+        "whole_model": [dataclasses.asdict(entry) for entry in report.whole],
+        "proved": {verdict: proofs.count(verdict) for verdict in ("exact", "close", "unproven")},
+    }
+
+
+def interface(model: Model) -> dict[str, tuple[str, str]]:
+    """Each input and output of a model as (kind, type and shape), for a reader."""
+    found = {}
+    for kind, entries in (("input", model.inputs), ("output", model.outputs)):
+        for name, dtype, shape in entries:
+            found[name] = (kind, _type_text(dtype, shape, model.symbols))
+    return found
+
+
+def interface_changes(
+    before: Mapping[str, tuple[str, str]], after: Mapping[str, tuple[str, str]]
+) -> list[dict[str, str]]:
+    """What of a model's interface is another now."""
+    changes = []
+    for name, (kind, text) in before.items():
+        now = after.get(name)
+        if now is None:
+            changes.append({"tensor": name, "was": f"{kind} {text}", "now": "constant"})
+        elif now[1] != text:
+            changes.append({"tensor": name, "was": f"{kind} {text}", "now": f"{now[0]} {now[1]}"})
+    return changes
+
+
+def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
+    """The nodes that the target has no importer for, and what the user can do."""
+    found = []
+    for graph in model.graphs():
+        for raw in graph.nodes:
+            node = Node(model, raw)
+            reason = None
+            if node.domain:
+                if f"{node.domain}.{node.op}" not in target.custom:
+                    reason = f"{node.domain}.{node.op} is no operator of ONNX or {target.title}"
+            elif node.op in target.unsupported:
+                reason = f"{target.title} does not take {node.op}"
+            if reason is not None:
+                advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
+                found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
+    return found
+
+
+def header(model: Model, target: Target, output: str | None) -> dict[str, Any]:
+    """The head of the report."""
+    nodes = sum(len(graph.nodes) for graph in model.graphs())
+    return {
+        "schema": SCHEMA,
+        "onnxq": onnxq.__version__,
+        "model": str(model.path) if model.path is not None else None,
+        "output": output,
+        "target": target.name,
+        "opset": model.opset,
+        "ir_version": model.envelope.ir_version,
+        "nodes": nodes,
+    }
+
+
+def peak_memory_mb() -> float:
+    """The largest resident size of this process so far, MiB."""
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(size / (1024.0 if sys.platform != "darwin" else 1024.0 * 1024.0), 1)
+
+
+def counted(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, most often first."""
+    count: dict[str, int] = {}
+    for name in names:
+        count[name] = count.get(name, 0) + 1
+    return dict(sorted(count.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _type_text(dtype: np.dtype | None, shape: Shape | None, symbols: set[str]) -> str:
+    if shape is not None:
+        shape = tuple(None if dim in symbols else dim for dim in shape)
+    return f"{dtype if dtype is not None else 'unknown'} {shape_text(shape)}"

@@ -1,0 +1,1 @@
+"""The rule engine and the proof of each change."""

@@ -1,0 +1,301 @@
+"""The rule engine: a worklist of nodes, stages to a fixpoint, each change proved before it is kept."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from onnxq.errors import Fault
+from onnxq.graph.edit import Editor, Replacement
+from onnxq.graph.model import Model
+from onnxq.graph.snippet import NoSnippet, snippets
+from onnxq.graph.view import Node, Value
+from onnxq.rewrite.proof import Proof, Prover, save_reproducer
+from onnxq.rewrite.whole import WholeModel, WholeProof
+from onnxq.rule.api import ANY, STAGES, Assuming, Close, Rule, Skip, Stage
+
+Prove = Literal["always", "when-possible", "never"]
+
+# A stage may make this many changes for each node that it starts with, and this many more.
+_BUDGET_FACTOR, _BUDGET_BASE = 10, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A replacement that was kept, or (in `RewriteReport.rejected`) that was not.
+
+    Attributes:
+        rule: the rule's name.
+        stage: the stage in which it fired.
+        node: the node that it replaced.
+        removed: names of the nodes that went.
+        added: names of the nodes that came.
+        proof: what comparing before and after found.
+        reproducer: where a failed change's before and after are saved.
+    """
+
+    rule: str
+    stage: Stage
+    node: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    proof: Proof
+    reproducer: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The change for the report."""
+        return {
+            "rule": self.rule,
+            "stage": self.stage,
+            "node": self.node,
+            "removed": list(self.removed),
+            "added": list(self.added),
+            "proof": self.proof.to_json(),
+            **({"reproducer": self.reproducer} if self.reproducer else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A rule's pattern that is in the model, and why the rule left it alone."""
+
+    rule: str
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What a change relies on: stated by the user's flag, or proved by a consumer.
+
+    Attributes:
+        flag: the flag, or `proved`.
+        name: the dimension's symbol, or the input that is frozen.
+        value: its size, or the input's values.
+        why: `stated`, or what proves it.
+    """
+
+    flag: str
+    name: str
+    value: Any
+    why: str
+
+
+@dataclass(slots=True)
+class RewriteReport:
+    """What the rules did.
+
+    Attributes:
+        changes: kept, in order.
+        rejected: changes whose proof failed; the model is as if they had not been tried.
+        near_misses: patterns that guards left alone.
+        assumptions: what changes rely on.
+        whole: comparisons of the whole model with the original, one a stage that changed it.
+        proofs_run: snippets compared (equal snippets are compared once).
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    rejected: list[Change] = field(default_factory=list)
+    near_misses: list[NearMiss] = field(default_factory=list)
+    assumptions: list[Assumption] = field(default_factory=list)
+    whole: list[WholeProof] = field(default_factory=list)
+    proofs_run: int = 0
+
+
+def rewrite(
+    model: Model,
+    rules: Sequence[Rule],
+    lacks: Callable[[str], bool],
+    *,
+    prove: Prove = "when-possible",
+    reproducers: Path | None = None,
+    whole: WholeModel | None = None,
+    observe: Callable[[str], None] | None = None,
+) -> RewriteReport:
+    """Applies rules to a model, stage by stage, each to a fixpoint.
+
+    Args:
+        model: the model, which is changed.
+        rules: the rules that are on; those of stage `place` are not for here.
+        lacks: whether the target lacks a feature that a rule names.
+        prove: `always` keeps no change that is not proved; `when-possible` keeps one that cannot be
+            proved, and lists it; `never` proves nothing.
+        reproducers: the folder for the snippets of changes whose proof fails.
+        whole: compares the whole model after each stage.
+        observe: is told each stage's name.
+
+    Raises:
+        Fault: rules undo each other without end, or the whole model differs although each change
+            was proved.
+    """
+    run = _Run(model, prove, reproducers)
+    active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
+    for stage in STAGES[:3]:
+        chosen = [rule for rule in active if rule.stage == stage]
+        if observe is not None:
+            observe(stage)
+        if run.stage(stage, chosen) and whole is not None:
+            run.report.whole.append(whole.compare(model, stage, exact=run.all_exact))
+    run.report.near_misses = [NearMiss(*key, reason) for key, reason in run.misses.items()]
+    run.report.proofs_run = run.prover.runs
+    return run.report
+
+
+class _Run:
+    """One run of the engine over one model."""
+
+    def __init__(self, model: Model, prove: Prove, reproducers: Path | None) -> None:
+        self.model = model
+        self.prove = prove
+        self.reproducers = reproducers
+        self.prover = Prover()
+        self.report = RewriteReport()
+        self.misses: dict[tuple[str, str], str] = {}
+        self.refused: set[tuple[str, str]] = set()
+        self.all_exact = True
+
+    def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
+        """Runs the rules of a stage to a fixpoint; returns whether anything changed."""
+        index: dict[str, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for root in rule.roots:
+                index[root].append(rule)
+        count = sum(len(graph.nodes) for graph in self.model.graphs())
+        budget = _BUDGET_FACTOR * count + _BUDGET_BASE
+        started = len(self.report.changes)
+        while self._sweep(stage, index, budget + started):
+            self.model.infer_shapes()
+        return len(self.report.changes) > started
+
+    def _sweep(self, stage: Stage, index: dict[str, list[Rule]], budget: int) -> bool:
+        editor = Editor(self.model)
+        todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
+        queued = {id(node) for node in todo}
+        before = len(self.report.changes)
+        while todo:
+            node = todo.popleft()
+            queued.discard(id(node))
+            if not editor.alive(node):
+                continue
+            again = self._visit(node, stage, index, editor)
+            for other in again:
+                if editor.alive(other) and id(other) not in queued:
+                    queued.add(id(other))
+                    todo.append(other)
+            if len(self.report.changes) > budget:
+                raise self._endless(stage)
+        editor.finish()
+        return len(self.report.changes) > before
+
+    def _visit(self, node: Any, stage: Stage, index: dict[str, list[Rule]], editor: Editor) -> Iterable[Any]:
+        """Asks the rules about a node; returns the nodes to look at again."""
+        view = Node(self.model, node)
+        roots = (view.op, ANY) if not view.domain else (ANY,)
+        for rule in (rule for root in roots for rule in index.get(root, ())):
+            key = (rule.id, view.name)
+            if key in self.refused:
+                continue
+            try:
+                answer = rule(view)
+            except Skip as reason:
+                self.misses[key] = str(reason)
+                continue
+            except Exception as error:
+                self._refuse(rule, stage, view, f"the rule raised {type(error).__name__}: {error}")
+                continue
+            if answer is None:
+                continue
+            self.misses.pop(key, None)
+            touched = self._apply(rule, stage, view, answer, editor)
+            if touched is not None:
+                return touched
+        return ()
+
+    def _apply(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
+        """Proves an answer and puts it into the graph; None where it is not kept."""
+        terms, assuming = None, None
+        if isinstance(answer, Assuming):
+            assuming, answer = answer, answer.results
+            self.model.assumed[assuming.dim] = assuming.size
+        if isinstance(answer, Close):
+            terms, answer = answer.terms, answer.results
+        results: Replacement = {0: answer} if isinstance(answer, Value | np.ndarray) else answer
+        wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
+        if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
+            return None
+        results = wanted
+        try:
+            proof, snippet = self._proof(view, results, terms)
+        except (ValueError, TypeError, AttributeError) as error:
+            self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
+            return None
+        name = view.name
+        if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
+            saved = None
+            if proof.verdict == "failed" and snippet is not None and self.reproducers is not None:
+                saved = str(save_reproducer(snippet, self.reproducers, _file_name(rule.id, name)))
+            self.refused.add((rule.id, name))
+            self.report.rejected.append(Change(rule.id, stage, name, (), (), proof, saved))
+            return None
+        if results:
+            edit = editor.replace(view, results)
+            if edit is None:
+                return None
+            added, removed, touched = edit.added, edit.removed, edit.touched
+        else:
+            producers = [p for tensor in view.node.inputs for p in tensor.inputs]
+            added, removed, touched = [], editor.remove_unread([view.node]), producers
+        if assuming is not None:
+            self._assume(assuming)
+        self.all_exact = self.all_exact and terms is None
+        self.report.changes.append(
+            Change(
+                rule.id,
+                stage,
+                name,
+                tuple(str(n.name) for n in removed),
+                tuple(str(n.name) for n in added),
+                proof,
+            )
+        )
+        users = [user for n in added for tensor in n.outputs for user in tensor.outputs]
+        return [*added, *touched, *users, view.node]
+
+    def _proof(self, view: Node, results: Replacement, terms: int | None) -> tuple[Proof, Any]:
+        if not results:
+            return Proof("exact", why="nothing reads it"), None
+        if self.prove == "never":
+            try:
+                next(iter(snippets(self.model, view, results)), None)
+            except NoSnippet:
+                pass
+            return Proof("unproven", why="proofs are off"), None
+        return self.prover.prove(self.model, view, results, terms)
+
+    def _assume(self, assuming: Assuming) -> None:
+        flag = "--assume" if assuming.why == "stated" else "proved"
+        known = {(entry.name, entry.value) for entry in self.report.assumptions}
+        if (assuming.dim, assuming.size) not in known:
+            self.report.assumptions.append(Assumption(flag, assuming.dim, assuming.size, assuming.why))
+
+    def _refuse(self, rule: Rule, stage: Stage, view: Node, why: str) -> None:
+        self.refused.add((rule.id, view.name))
+        self.report.rejected.append(Change(rule.id, stage, view.name, (), (), Proof("failed", why=why)))
+
+    def _endless(self, stage: Stage) -> Fault:
+        recent = Counter(change.rule for change in self.report.changes[-200:])
+        names = " and ".join(name for name, _ in recent.most_common(2))
+        return Fault(
+            f"stage {stage!r} does not end after {len(self.report.changes)} changes: {names} undo each other",
+            hint=f"leave one of them out with --skip {recent.most_common(1)[0][0]}",
+        )
+
+
+def _file_name(rule: str, node: str) -> str:
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in node)[:60]
+    return f"{rule}-{safe}"

@@ -1,0 +1,321 @@
+"""The proof of a change: before and after are run on the same inputs and compared bit for bit.
+
+"Proof" is evidence from sampling, not a theorem: a report says "checked on N inputs".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+from onnxq.graph.edit import Replacement
+from onnxq.graph.model import Model
+from onnxq.graph.snippet import NoSnippet, Snippet, snippets
+from onnxq.graph.types import Shape, limits
+from onnxq.graph.view import Node
+from onnxq.run import ort
+
+Verdict = Literal["exact", "close", "unproven", "failed"]
+
+# Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
+_SIZES = (3, 1, None, 8, 33, 67, 130)
+_ENOUGH_BINDINGS = 3
+# A dynamic dimension is not given a size that makes an input larger than this.
+_MAX_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What comparing before and after found.
+
+    Attributes:
+        verdict: `exact` (bit-equal), `close` (within `bound`), `unproven` or `failed`.
+        inputs: the number of inputs on which both ran and were compared.
+        bindings: the number of different sizes of the dynamic dimensions among them.
+        max_abs: the largest absolute difference of finite values.
+        bound: the bound on it, at the input where `max_abs` came closest to it; 0 for `exact`.
+        why: for `unproven` and `failed`: what happened.
+    """
+
+    verdict: Verdict
+    inputs: int = 0
+    bindings: int = 0
+    max_abs: float = 0.0
+    bound: float = 0.0
+    why: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the change is proved."""
+        return self.verdict in ("exact", "close")
+
+    def to_json(self) -> dict[str, Any]:
+        """The proof for the report."""
+        return dataclasses.asdict(self)
+
+
+class Prover:
+    """Proves changes; equal snippets are proved once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Proof] = {}
+        self.runs = 0
+
+    def prove(
+        self, model: Model, root: Node, results: Replacement, terms: int | None
+    ) -> tuple[Proof, Snippet | None]:
+        """Compares a node's outputs with their replacement.
+
+        Args:
+            model: the model before the change.
+            root: the node whose outputs are replaced.
+            results: what is to compute them.
+            terms: None where they must be bit-equal; else the number K of terms of the float sums
+                that the change reorders: the outputs may differ by 4·sqrt(K) units in the last
+                place of the largest output (reassociated sums of K terms differ by O(sqrt(K)) ulp:
+                Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2).
+
+        Returns:
+            The proof, and the snippet that it is about (None where none could be cut).
+        """
+        last: tuple[Proof, Snippet | None] = (Proof("unproven", why="nothing to compare"), None)
+        try:
+            for snippet in snippets(model, root, results):
+                proof = self._compare(snippet, terms, model.assumed)
+                if proof.holds:
+                    return proof, snippet
+                last = (proof, snippet)
+        except NoSnippet as reason:
+            if last[1] is None:
+                return Proof("unproven", why=str(reason)), None
+        return last
+
+    def _compare(self, snippet: Snippet, terms: int | None, sizes: Mapping[str, int]) -> Proof:
+        key = f"{snippet.key} {terms}"
+        if key not in self._known:
+            self.runs += 1
+            self._known[key] = compare(snippet, terms, sizes)
+        return self._known[key]
+
+
+def compare(snippet: Snippet, terms: int | None, assumed: Mapping[str, int]) -> Proof:
+    """Runs both sides of a snippet on sampled inputs and compares their outputs."""
+    try:
+        before = ort.load(snippet.before, optimize=False, threads=1)
+    except ort.RunError as error:
+        return Proof("unproven", why=f"the original does not run: {error}")
+    try:
+        after = ort.load(snippet.after, optimize=False, threads=1)
+    except ort.RunError as error:
+        return Proof("failed", why=f"the replacement does not run: {error}")
+    count = bindings = 0
+    worst, worst_bound = 0.0, 0.0
+    why = "the original runs on none of the inputs tried"
+    dynamic = any(not isinstance(dim, int) for _, _, shape in snippet.inputs for dim in shape)
+    for sizes in _bindings(snippet.inputs, assumed):
+        ran = False
+        for feeds in _feeds(snippet.inputs, sizes, full=bindings == 0, close=terms is not None):
+            try:
+                expected = before.run(feeds)
+            except ort.RunError as error:
+                why = f"the original does not run: {error}"
+                continue
+            try:
+                got = after.run(feeds)
+            except ort.RunError as error:
+                return Proof("failed", count, bindings, why=f"the replacement does not run: {error}")
+            for one, other in zip(expected, got, strict=True):
+                difference, bound, wrong = _difference(one, other, terms)
+                if wrong:
+                    return Proof("failed", count, bindings, difference, bound, wrong)
+                if difference * worst_bound >= worst * bound:
+                    worst, worst_bound = difference, bound
+            count += 1
+            ran = True
+        bindings += ran
+        if bindings == _ENOUGH_BINDINGS:
+            break
+    if count == 0:
+        return Proof("unproven", why=why)
+    if dynamic and bindings < 2 and _is_free(snippet.inputs, assumed):
+        return Proof("unproven", count, bindings, why="it ran with one size of the dynamic dimensions only")
+    verdict: Verdict = "exact" if terms is None or worst == 0.0 else "close"
+    return Proof(verdict, count, bindings, worst, worst_bound)
+
+
+def save_reproducer(snippet: Snippet, folder: Path, name: str) -> Path:
+    """Saves both sides of a snippet as `before.onnx` and `after.onnx` in a new folder."""
+    target = folder / name
+    count = 1
+    while target.exists():
+        count += 1
+        target = folder / f"{name}-{count}"
+    target.mkdir(parents=True)
+    onnx.save(snippet.before, target / "before.onnx")
+    onnx.save(snippet.after, target / "after.onnx")
+    return target
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+def _difference(one: Any, other: Any, terms: int | None) -> tuple[float, float, str]:
+    """The largest difference of two outputs, its bound, and what is wrong ("" if nothing is)."""
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return 0.0, 0.0, "" if _same(one, other) else "the outputs differ"
+    if one.dtype != other.dtype:
+        return 0.0, 0.0, f"dtype {other.dtype} instead of {one.dtype}"
+    if one.shape != other.shape:
+        return 0.0, 0.0, f"shape {list(other.shape)} instead of {list(one.shape)}"
+    if not _is_float(one.dtype):
+        if np.array_equal(one, other):
+            return 0.0, 0.0, ""
+        return float("inf"), 0.0, f"{int(np.sum(one != other))} of {one.size} values differ"
+    nan = np.isnan(one)
+    if not np.array_equal(nan, np.isnan(other)):
+        return float("inf"), 0.0, "NaN at different places"
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    equal = (one.view(bits) == other.view(bits)) | nan if one.shape else np.array(
+        one.tobytes() == other.tobytes() or bool(nan)
+    )  # fmt: skip
+    if equal.all():
+        return 0.0, 0.0, ""
+    wide_one, wide_other = one.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(wide_one) & np.isfinite(wide_other)
+    if not np.array_equal(wide_one[~finite & ~nan], wide_other[~finite & ~nan]):
+        return float("inf"), 0.0, "infinities at different places"
+    difference = float(np.max(np.abs(wide_one[finite] - wide_other[finite]), initial=0.0))
+    if terms is None:
+        count = int(np.sum(~equal))
+        return difference, 0.0, f"{count} of {one.size} values differ, by up to {difference:.3g}"
+    eps = float(ml_dtypes.finfo(one.dtype).eps)
+    bound = 4.0 * float(np.sqrt(terms)) * eps * float(np.max(np.abs(wide_one[finite]), initial=0.0))
+    wrong = f"values differ by {difference:.3g}, the bound is {bound:.3g}"
+    return difference, bound, wrong if difference > bound else ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype == np.dtype(ml_dtypes.bfloat16)
+
+
+# -- sampling --------------------------------------------------------------------------------------
+
+_Inputs = Sequence[tuple[str, np.dtype, Shape]]
+
+
+def _is_free(inputs: _Inputs, assumed: Mapping[str, int]) -> bool:
+    return any(
+        dim is None or (isinstance(dim, str) and dim not in assumed)
+        for _, _, shape in inputs
+        for dim in shape
+    )
+
+
+def _bindings(inputs: _Inputs, assumed: Mapping[str, int]) -> Iterator[list[tuple[int, ...]]]:
+    """Sizes of each input, for several choices of the dynamic dimensions."""
+    if not _is_free(inputs, assumed):
+        yield [tuple(assumed[d] if isinstance(d, str) else d or 0 for d in shape) for _, _, shape in inputs]
+        return
+    for size in _SIZES:
+        different = itertools.cycle((2, 3, 5, 4, 7))
+        known: dict[str, int] = dict(assumed)
+        chosen: list[tuple[int, ...]] = []
+        for _, _, shape in inputs:
+            dims = []
+            for dim in shape:
+                if isinstance(dim, int):
+                    dims.append(dim)
+                elif isinstance(dim, str):
+                    dims.append(known.setdefault(dim, size or next(different)))
+                else:
+                    dims.append(size or next(different))
+            chosen.append(tuple(dims))
+        static = [
+            int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64)) for _, _, shape in inputs
+        ]
+        if all(
+            int(np.prod(dims, dtype=np.int64)) <= max(_MAX_ELEMENTS, least)
+            for dims, least in zip(chosen, static, strict=True)
+        ):
+            yield chosen
+
+
+def _feeds(
+    inputs: _Inputs, sizes: Sequence[tuple[int, ...]], *, full: bool, close: bool
+) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs of three kinds: ordinary values, boundary values, and values with NaN and infinities."""
+    kinds = ("ordinary", "boundary", "special", "large") if full else ("ordinary", "special")
+    for position, kind in enumerate(kinds):
+        yield {
+            name: _sample(dtype, shape, kind, position * 31 + index, close)
+            for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
+        }
+
+
+def _sample(dtype: np.dtype, shape: tuple[int, ...], kind: str, seed: int, close: bool) -> np.ndarray:
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype == np.dtype(bool):
+        return (_pool(count, seed) > 0).reshape(shape)
+    if dtype.kind in "iu":
+        low, high = limits(dtype)
+        if kind == "boundary":
+            edges = np.array([low, high, 0, 1, int(high) - 1, int(low) + 1, 2], dtype)
+            return np.resize(np.roll(edges, seed), count).reshape(shape)
+        spread = {"ordinary": 1.0, "special": 3.0, "large": 60.0}[kind]
+        values = np.round(np.abs(_pool(count, seed)) * spread)
+        if kind != "ordinary" and dtype.kind == "i":
+            values *= np.sign(_pool(count, seed + 1))
+        return values.astype(dtype).reshape(shape)
+    if not _is_float(dtype):
+        if dtype.kind == "O":
+            return np.resize(np.array(["", "a", "onnx"], object), count).reshape(shape)
+        return np.zeros(shape, dtype)
+    scale = 20.0 if kind == "large" else 1.0
+    values = (_pool(count, seed) * scale).astype(dtype)
+    if kind in ("boundary", "special"):
+        edges = _edges(dtype, kind, close)
+        positions = np.arange(min(count, max(2 * len(edges), count // 4096)))
+        if count > 2 * len(edges):  # scattered, so that a sum does not see all of them
+            positions = (positions * 7919 + seed * 17) % count
+        values[positions] = np.resize(np.roll(edges, seed), len(positions))
+    return values.reshape(shape)
+
+
+def _edges(dtype: np.dtype, kind: str, close: bool) -> np.ndarray:
+    low, high = (float(limit) for limit in limits(dtype))
+    tiny = float(ml_dtypes.finfo(dtype).tiny)
+    edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 6.0, 127.0, -128.0]
+    if not close:  # reordered sums may overflow differently there
+        edges += [high, low, tiny, -tiny, tiny / 4]
+    if kind == "special":
+        edges = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+    return np.array(edges).astype(dtype)
+
+
+def _pool(count: int, seed: int) -> np.ndarray:
+    """`count` normal deviates; the same for the same seed."""
+    numbers = _normal()
+    start = (seed * 65537) % len(numbers)
+    return np.resize(np.concatenate((numbers[start : start + count], numbers)), count) if (
+        start + count > len(numbers)
+    ) else numbers[start : start + count]  # fmt: skip
+
+
+@functools.cache
+def _normal() -> np.ndarray:
+    return np.random.default_rng(20260101).standard_normal(1 << 20).astype(np.float32)

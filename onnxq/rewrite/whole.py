@@ -1,0 +1,171 @@
+"""The whole model before and after: a last look beside the proof of each change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import Fault
+from onnxq.graph.model import Model
+from onnxq.run import ort
+
+# Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
+_SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
+# A model of more input elements than this is compared at the smallest size that runs.
+_MAX_ELEMENTS = 1 << 24
+
+_MIN_SQNR = 60.0
+"""dB. Single-precision rounding alone gives 100 to 130 dB; a wrong layer gives less than 40 dB."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeProof:
+    """A comparison of the whole model with the original.
+
+    Attributes:
+        stage: after which stage.
+        verdict: `exact`, `close`, or `unproven`.
+        max_abs: the largest absolute difference over all outputs.
+        sqnr_db: the smallest signal-to-difference ratio over the outputs, None where all are equal.
+        why: for `unproven`: why it was not compared.
+    """
+
+    stage: str
+    verdict: str
+    max_abs: float = 0.0
+    sqnr_db: float | None = None
+    why: str = ""
+
+
+class WholeModel:
+    """The original model, run once, to compare rewritten ones with."""
+
+    def __init__(self, model: Model, fixed: Mapping[str, np.ndarray] | None = None) -> None:
+        """Takes the original, and the values of inputs that are constants in the rewritten ones."""
+        self._fixed = dict(fixed or {})
+        self._source = model.source
+        self._inputs = [(n, d, s) for n, d, s in model.inputs]
+        self._data_dir = model.data_dir
+        self._assumed = model.assumed
+        self._feeds: dict[str, np.ndarray] = {}
+        self._expected: list[Any] | None = None
+        self._why = ""
+        self._ran_with: dict[str, int] | None = None
+
+    def compare(self, model: Model, stage: str, *, exact: bool) -> WholeProof:
+        """Compares a rewritten model with the original.
+
+        Args:
+            model: the rewritten model.
+            stage: the stage that it comes from.
+            exact: whether all changes so far claim bit-equality.
+
+        Raises:
+            Fault: it does not run, or its outputs are others.
+        """
+        if self._ran_with != self._assumed:
+            self._run_original()
+            self._ran_with = dict(self._assumed)
+        if self._expected is None:
+            return WholeProof(stage, "unproven", why=self._why)
+        try:
+            session = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
+            got = session.run({n: a for n, a in self._feeds.items() if n in session.inputs})
+        except ort.RunError as error:
+            raise Fault(
+                f"after stage {stage!r} the model does not run any more: {error}",
+                hint="--skip the rules that fired in that stage; each change was proved by itself",
+            ) from error
+        return _verdict(stage, self._expected, got, exact)
+
+    def _run_original(self) -> None:
+        self._expected = None
+        try:
+            session = ort.load(self._source, optimize=False, data_dir=self._data_dir)
+        except ort.RunError as error:
+            self._why = f"onnxruntime does not load the original: {error}"
+            return
+        for feeds in self._samples():
+            feeds |= self._fixed
+            try:
+                self._expected = session.run({n: feeds[n] for n in session.inputs})
+            except ort.RunError as error:
+                self._why = f"onnxruntime does not run the original: {error}"
+            else:
+                self._feeds = feeds
+                self._why = ""
+                return
+
+    def _samples(self) -> Iterator[dict[str, np.ndarray]]:
+        dynamic = any(not isinstance(d, int) for _, _, shape in self._inputs for d in shape or ())
+        for size in _SIZES if dynamic else _SIZES[:1]:
+            for batch in (2, 1) if dynamic else (1,):
+                feeds: dict[str, np.ndarray] = {}
+                known: dict[str, int] = dict(self._assumed)
+                generator = np.random.default_rng(size)
+                for name, dtype, shape in self._inputs:
+                    if dtype is None or shape is None or dtype.kind == "O":
+                        self._why = f"the type or rank of input {name!r} is not known"
+                        return
+                    dims = []
+                    for axis, dim in enumerate(shape):
+                        wanted = batch if axis == 0 else size
+                        if isinstance(dim, int):
+                            dims.append(dim)
+                        else:
+                            dims.append(known.setdefault(dim, wanted) if dim else wanted)
+                    if np.prod(dims, dtype=np.float64) > _MAX_ELEMENTS and dynamic:
+                        break
+                    feeds[name] = _values(generator, dtype, tuple(dims))
+                else:
+                    yield feeds
+
+
+def _values(generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    if dtype == np.dtype(bool):
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":  # small: they may be indices
+        return generator.integers(0, 2, shape).astype(dtype)
+    return generator.standard_normal(shape, np.float32).astype(dtype)
+
+
+def _verdict(stage: str, expected: list[Any], got: list[Any], exact: bool) -> WholeProof:
+    largest, ratio = 0.0, float("inf")
+    for one, other in zip(expected, got, strict=True):
+        if not isinstance(one, np.ndarray):
+            continue
+        if one.dtype != other.dtype or one.shape != other.shape:
+            raise Fault(
+                f"after stage {stage!r} an output is {other.dtype}{list(other.shape)} "
+                f"instead of {one.dtype}{list(one.shape)}"
+            )
+        if one.tobytes() == other.tobytes():
+            continue
+        if one.dtype.kind not in "fV" and one.dtype.kind != "c":
+            if np.array_equal(one, other):
+                continue
+            raise Fault(f"after stage {stage!r} an integer output differs from the original's")
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        if not np.array_equal(np.isnan(a), np.isnan(b)):
+            raise Fault(f"after stage {stage!r} an output is NaN where the original's is not")
+        finite = np.isfinite(a) & np.isfinite(b)
+        if not np.array_equal(a[~finite & ~np.isnan(a)], b[~finite & ~np.isnan(a)]):
+            raise Fault(f"after stage {stage!r} an output is infinite where the original's is not")
+        noise = float(np.sum((a[finite] - b[finite]) ** 2))
+        if noise == 0.0:
+            continue
+        signal = float(np.sum(a[finite] ** 2))
+        largest = max(largest, float(np.max(np.abs(a[finite] - b[finite]))))
+        ratio = min(ratio, 10 * float(np.log10(signal / noise)) if signal else -np.inf)
+    if ratio == float("inf"):
+        return WholeProof(stage, "exact")
+    if exact or ratio < _MIN_SQNR:
+        raise Fault(
+            f"after stage {stage!r} the outputs differ from the original's by up to {largest:.3g} "
+            f"({ratio:.1f} dB), although each change was {'exact' if exact else 'proved'} by itself",
+            hint="--skip the rules that fired in that stage, and report this",
+        )
+    return WholeProof(stage, "close", largest, ratio)

@@ -1,0 +1,49 @@
+"""What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
+
+from onnxq.graph.fold import evaluate, known_elements
+from onnxq.graph.layers import Layer, layer_of
+from onnxq.graph.types import is_static, limits
+from onnxq.graph.value import op, remake
+from onnxq.graph.view import Node, Tensor, Value
+from onnxq.rule.api import (
+    Assuming,
+    Close,
+    Fires,
+    Float,
+    Follow,
+    Quantize,
+    Read,
+    Skip,
+    Skips,
+    constant,
+    operands,
+    place,
+    rule,
+)
+
+__all__ = [
+    "Assuming",
+    "Close",
+    "Fires",
+    "Float",
+    "Follow",
+    "Layer",
+    "Node",
+    "Quantize",
+    "Read",
+    "Skip",
+    "Skips",
+    "Tensor",
+    "Value",
+    "constant",
+    "evaluate",
+    "is_static",
+    "known_elements",
+    "layer_of",
+    "limits",
+    "op",
+    "operands",
+    "place",
+    "remake",
+    "rule",
+]

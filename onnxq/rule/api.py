@@ -1,0 +1,220 @@
+"""What a rule is: a pure function with its documentation, its stage and its examples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+
+from onnxq.graph.view import Node, Tensor, Value
+
+Stage = Literal["clean", "compat", "fuse", "place"]
+STAGES: tuple[Stage, ...] = ("clean", "compat", "fuse", "place")
+
+ANY = "*"
+"""The root of a rule that looks at every node."""
+
+
+class Skip(Exception):
+    """The pattern is there, but a guard fails; the message says why (the user sees it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A replacement that reorders float sums of `terms` terms, so that it is close, not bit-equal."""
+
+    results: Any
+    terms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assuming:
+    """A replacement that is right only where a dynamic dimension has a size.
+
+    Attributes:
+        results: the replacement.
+        dim: the dimension's symbol.
+        size: its size.
+        why: who says so: the user's flag, or what in the model proves it.
+    """
+
+    results: Any
+    dim: str
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantize:
+    """Asks for a Q/DQ pair on an input of a node.
+
+    Attributes:
+        node: the reader.
+        input: which input.
+        axis: the channel axis for one scale a channel, None for one scale for the tensor.
+        because: why.
+        beside: another node; the wish holds only where that one is quantized.
+    """
+
+    node: Node
+    input: int
+    axis: int | None = None
+    because: str = ""
+    beside: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Input `input` of a node takes the format and the scale of its output where that is quantized.
+
+    For what only moves or selects values: it commutes with quantization, so that it runs in int8
+    whichever side the pair is on.
+    """
+
+    node: Node
+    input: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Input `input` of a node reads the quantized tensor where somebody else quantizes it anyway."""
+
+    node: Node
+    input: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A veto: the node stays in float."""
+
+    node: Node
+    because: str
+
+
+Fact = Quantize | Follow | Read | Float
+
+
+@dataclass(frozen=True, slots=True)
+class Fires:
+    """An example in which the rule fires.
+
+    Attributes:
+        model: ONNX text (`onnx.parser`), or a function that makes a ModelProto.
+        gone: an operator that must not be left.
+        assume: sizes of dynamic dimensions that the user states.
+        after: other rules that run with it.
+    """
+
+    model: str | Callable[[], onnx.ModelProto]
+    gone: str | None = None
+    assume: Mapping[str, int] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """An example that the rule leaves alone.
+
+    Attributes:
+        model: as in `Fires`.
+        because: a part of the reason that it gives; "" where it is not the pattern at all.
+    """
+
+    model: str | Callable[[], onnx.ModelProto]
+    because: str = ""
+
+
+Example = Fires | Skips
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as it is loaded.
+
+    Attributes:
+        id: its name, the function's.
+        function: `Node -> Value | dict[int, Value] | Close | Assuming | None`, or for placement
+            `Node -> list of facts`.
+        roots: the operators it looks at, or ("*",).
+        stage: when it runs.
+        lacks: the feature or operator that the target must lack for it to fire; None for always.
+        default: whether it is on without `--enable`.
+        aliases: former names.
+        doc: the text of its file.
+        examples: what it does and what it leaves alone.
+        path: its file.
+    """
+
+    id: str
+    function: Callable[[Node], Any]
+    roots: tuple[str, ...]
+    stage: Stage
+    lacks: str | None = None
+    default: bool = True
+    aliases: tuple[str, ...] = ()
+    doc: str = ""
+    examples: Sequence[Example] = ()
+    path: str = ""
+
+    def __call__(self, node: Node) -> Any:
+        return self.function(node)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return self.doc.strip().splitlines()[0] if self.doc.strip() else ""
+
+
+def rule(
+    *roots: str,
+    stage: Literal["clean", "compat", "fuse"],
+    lacks: str | None = None,
+    default: bool = True,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Callable[[Node], Any]], Rule]:
+    """Makes a function the rule of its file.
+
+    Args:
+        roots: the operators (of ONNX's own domain) whose nodes it is asked about; "*" for all.
+        stage: `clean` (what every model wants), `compat` (what a target lacks), `fuse`.
+        lacks: fire only for targets that lack this.
+        default: False for a rule that only `--enable` turns on.
+        aliases: former names, so that a rename breaks no user's flags.
+    """
+
+    def decorate(function: Callable[[Node], Any]) -> Rule:
+        _check_signature(function)
+        return Rule(function.__name__, function, roots, stage, lacks, default, aliases)
+
+    return decorate
+
+
+def place(*roots: str, default: bool = True) -> Callable[[Callable[[Node], Any]], Rule]:
+    """Makes a function the placement rule of its file: `Node -> list[Quantize | Follow | ...]`."""
+
+    def decorate(function: Callable[[Node], Any]) -> Rule:
+        _check_signature(function)
+        return Rule(function.__name__, function, roots, "place", None, default)
+
+    return decorate
+
+
+def _check_signature(function: Callable[[Node], Any]) -> None:
+    if len(inspect.signature(function).parameters) != 1:
+        raise TypeError(f"rule {function.__name__} must take one node")
+
+
+def operands(node: Node, count: int) -> tuple[Tensor | None, ...]:
+    """The first `count` inputs of a node; None for those that are missing or left out."""
+    return node.operands(count)
+
+
+def constant(value: Value | None) -> np.ndarray | None:
+    """The values of a constant, None for anything else."""
+    return None if value is None else value.constant

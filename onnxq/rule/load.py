@@ -1,0 +1,115 @@
+"""Loading rule files by path: the built-in ones, a package's, a user's folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.rule.api import Rule
+
+
+def builtin_dir() -> Path:
+    """The folder of the built-in rules: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "rules"
+    return inside if inside.is_dir() else package.parent / "rules"
+
+
+def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
+    """The built-in rules, those of installed packages (entry points `onnxq.rules`), and a user's.
+
+    Args:
+        folders: the user's folders. Their Python is run: name only folders that you trust.
+
+    Raises:
+        UserError: a folder or a rule file cannot be loaded, or two rules have the same name.
+    """
+    rules = _load_folder(builtin_dir())
+    for entry in entry_points(group="onnxq.rules"):
+        rules += _load_folder(Path(str(entry.load())))
+    for folder in folders:
+        path = Path(folder)
+        if not path.is_dir():
+            raise UserError(f"there is no rules folder {str(path)!r}", hint="give a folder of .py files")
+        found = _load_folder(path)
+        if not found:
+            raise UserError(
+                f"no rule in folder {str(path)!r}",
+                hint="a rule is a .py file with one @rule function",
+            )
+        rules += found
+    seen: dict[str, Rule] = {}
+    for rule in rules:
+        for name in (rule.id, *rule.aliases):
+            if name in seen:
+                raise UserError(
+                    f"two rules are called {name!r}: {seen[name].path} and {rule.path}",
+                    hint="rename the function in one of them",
+                )
+            seen[name] = rule
+    return rules
+
+
+def select(rules: Iterable[Rule], enable: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Rule]:
+    """The rules that are on.
+
+    Args:
+        rules: all rules.
+        enable: names of rules to turn on whatever the target has.
+        skip: names of rules to leave out.
+
+    Raises:
+        UserError: a name that no rule has.
+    """
+    rules = list(rules)
+    names = {name: rule.id for rule in rules for name in (rule.id, *rule.aliases)}
+    for name in (*enable, *skip):
+        if name not in names:
+            raise unknown_name("rule", name, names)
+    on, off = {names[name] for name in enable}, {names[name] for name in skip}
+    return [
+        replace(rule, lacks=None, default=True) if rule.id in on else rule
+        for rule in rules
+        if rule.id not in off and (rule.default or rule.id in on)
+    ]
+
+
+def _load_folder(folder: Path) -> list[Rule]:
+    files = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+    return [_load_file(path) for path in files]
+
+
+def _load_file(path: Path) -> Rule:
+    name = f"onnxq.rules.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))  # a rule file may import its folder's _helper.py
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(
+            f"rule file {str(path)!r} does not load: {type(error).__name__}: {error}",
+            hint="run `python` on the file to see where",
+        ) from error
+    finally:
+        sys.path.remove(str(path.parent))
+    found = [value for value in vars(module).values() if isinstance(value, Rule)]
+    if len(found) != 1:
+        raise UserError(
+            f"rule file {str(path)!r} has {len(found)} rules; a rule file has one",
+            hint="name helper files with a leading underscore",
+        )
+    return replace(
+        found[0],
+        doc=(module.__doc__ or "").strip(),
+        examples=tuple(getattr(module, "EXAMPLES", ())),
+        path=str(path),
+    )

@@ -1,0 +1,1 @@
+"""What runs models: onnxruntime, NVIDIA's compiler, Polygraphy's files."""

@@ -1,0 +1,190 @@
+"""Comparing the outputs of two models over samples, one sample in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.run.ort import Session
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAccuracy:
+    """How near a candidate's output is to the reference's, over all samples.
+
+    Attributes:
+        output: its name.
+        samples: how many samples were compared.
+        equal: the fraction of equal elements (NaN equals NaN); the measure of integers.
+        sqnr_db: signal to quantization noise, 10 log10(sum ref^2 / sum (ref - cand)^2) dB; inf
+            where both are equal, -inf where the candidate is not finite and the reference is.
+        cosine: cosine similarity of all values as one vector; 1 where both are zero.
+        max_abs: the greatest absolute difference.
+        max_ref: the greatest absolute value of the reference.
+        top1: the fraction of rows with the same greatest entry, of an output `[N, C]` of floats.
+        nonfinite: values that are NaN or infinite in the candidate, finite in the reference.
+        skipped: values that are NaN or infinite in the reference; only `equal` counts them.
+        mismatched: samples whose outputs differ in shape; no other field counts them.
+
+    What does not apply is None: all from `sqnr_db` to `max_ref` for integers, and for floats
+    where nothing could be compared; `top1` for other ranks.
+    """
+
+    output: str
+    samples: int
+    equal: float | None
+    sqnr_db: float | None
+    cosine: float | None
+    max_abs: float | None
+    max_ref: float | None
+    top1: float | None
+    nonfinite: int
+    skipped: int
+    mismatched: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, for JSON: an infinity is the string "inf" or "-inf", NaN is None."""
+        return {name: _json_number(value) for name, value in asdict(self).items()}
+
+
+class OutputComparison:
+    """Accumulates the comparison of an output, in float64."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self._samples = 0
+        self._mismatched = 0
+        self._values = 0
+        self._equal = 0
+        self._float = False
+        self._finite = 0
+        self._nonfinite = 0
+        self._skipped = 0
+        self._ref2 = self._cand2 = self._cross = self._noise = 0.0
+        self._max_abs = self._max_ref = 0.0
+        self._rows = 0
+        self._same_top = 0
+
+    def add(self, reference: np.ndarray, candidate: np.ndarray) -> None:
+        """Adds the outputs of one sample."""
+        self._samples += 1
+        if reference.shape != candidate.shape:
+            self._mismatched += 1
+            return
+        self._values += reference.size
+        if not (_is_real(reference.dtype) and _is_real(candidate.dtype)):
+            self._equal += int(np.count_nonzero(reference == candidate))
+            return
+        self._float = True
+        ref = reference.astype(np.float64)
+        cand = candidate.astype(np.float64)
+        self._equal += int(np.count_nonzero((ref == cand) | (np.isnan(ref) & np.isnan(cand))))
+        if ref.ndim == 2 and ref.shape[1] > 1:
+            self._rows += ref.shape[0]
+            self._same_top += int(np.count_nonzero(ref.argmax(1) == cand.argmax(1)))
+        in_ref, in_both = np.isfinite(ref), np.isfinite(ref) & np.isfinite(cand)
+        self._skipped += int(np.count_nonzero(~in_ref))
+        self._nonfinite += int(np.count_nonzero(in_ref & ~in_both))
+        self._max_ref = max(self._max_ref, float(np.abs(ref[in_ref]).max(initial=0.0)))
+        ref, cand = ref[in_both], cand[in_both]
+        noise = ref - cand
+        self._finite += ref.size
+        self._ref2 += float(ref @ ref)
+        self._cand2 += float(cand @ cand)
+        self._cross += float(ref @ cand)
+        self._noise += float(noise @ noise)
+        self._max_abs = max(self._max_abs, float(np.abs(noise).max(initial=0.0)))
+
+    def result(self) -> OutputAccuracy:
+        """The comparison of all samples added so far."""
+        broken = self._nonfinite > 0
+        measured = self._float and (self._finite > 0 or broken)
+        return OutputAccuracy(
+            output=self.output,
+            samples=self._samples,
+            equal=self._equal / self._values if self._values else None,
+            sqnr_db=self._sqnr_db() if measured else None,
+            cosine=self._cosine() if measured else None,
+            max_abs=(math.inf if broken else self._max_abs) if measured else None,
+            max_ref=self._max_ref if measured else None,
+            top1=self._same_top / self._rows if self._rows else None,
+            nonfinite=self._nonfinite,
+            skipped=self._skipped,
+            mismatched=self._mismatched,
+        )
+
+    def _sqnr_db(self) -> float:
+        if self._nonfinite:
+            return -math.inf
+        if self._noise == 0.0:
+            return math.inf
+        return 10.0 * math.log10(self._ref2 / self._noise) if self._ref2 else -math.inf
+
+    def _cosine(self) -> float:
+        if self._nonfinite:
+            return math.nan
+        if self._noise == 0.0:
+            return 1.0
+        norm = math.sqrt(self._ref2) * math.sqrt(self._cand2)
+        return min(1.0, max(-1.0, self._cross / norm)) if norm else 0.0
+
+
+def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> OutputAccuracy:
+    """Compares one output of one sample."""
+    comparison = OutputComparison(output)
+    comparison.add(reference, candidate)
+    return comparison.result()
+
+
+def compare_models(
+    reference: Session, candidate: Session, samples: Iterable[Mapping[str, np.ndarray]]
+) -> list[OutputAccuracy]:
+    """Runs both models on the samples and compares each output of the reference.
+
+    Args:
+        reference: the model to be near to.
+        candidate: the other; its outputs have the same names, in any order.
+        samples: feeds, `{input: array}`.
+
+    Returns:
+        A comparison for each output, in the reference's order.
+
+    Raises:
+        UserError: the candidate lacks an output, an output is not a tensor, or there are no
+            samples.
+        RunError: a model does not run.
+    """
+    for name in reference.outputs:
+        if name not in candidate.outputs:
+            raise unknown_name("output of the compared model named", name, candidate.outputs)
+    comparisons = [OutputComparison(name) for name in reference.outputs]
+    ran = False
+    for feeds in samples:
+        ran = True
+        ours = reference.run(feeds)
+        theirs = candidate.run(feeds, reference.outputs)
+        for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
+            if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+                raise UserError(
+                    f"output {comparison.output!r} is a {type(a).__name__}, not a tensor",
+                    hint="compare models whose outputs are tensors",
+                )
+            comparison.add(a, b)
+    if not ran:
+        raise UserError("there are zero samples to compare with", hint="check the data")
+    return [comparison.result() for comparison in comparisons]
+
+
+def _is_real(dtype: np.dtype) -> bool:
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))  # those of ml_dtypes
+
+
+def _json_number(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else f"{value}"
+    return value

@@ -1,0 +1,149 @@
+"""onnxruntime sessions: the only place that imports onnxruntime."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from onnxq.errors import OnnxqError
+
+
+class RunError(OnnxqError):
+    """onnxruntime does not load or does not run a model; the message is onnxruntime's own."""
+
+    exit_code = 2
+
+
+@functools.cache
+def version() -> str:
+    """The version of the installed onnxruntime."""
+    return str(onnxruntime.__version__)
+
+
+def unreadable(model: onnx.ModelProto) -> str | None:
+    """Why onnxruntime cannot read a model of this IR version and opset; None where it can."""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    if not _reads(model.ir_version, _OLD_OPSET):
+        newest = _newest(lambda ir: _reads(ir, _OLD_OPSET), _OLD_IR)
+        return f"IR version {model.ir_version}; onnxruntime {version()} reads up to {newest}"
+    if not _reads(_OLD_IR, opset):
+        newest = _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
+        return f"opset {opset}; onnxruntime {version()} reads up to {newest}"
+    return None
+
+
+_OLD_IR, _OLD_OPSET = 8, 13  # of 2021, read by every onnxruntime that onnxq supports
+
+
+@functools.cache
+def _reads(ir_version: int, opset: int) -> bool:
+    """Whether onnxruntime loads a model of one Identity node of these versions: it is asked."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["y"])],
+        "identity",
+        [value("x", onnx.TensorProto.FLOAT, [1])],
+        [value("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    try:
+        load(onnx.helper.make_model(graph, ir_version=ir_version, opset_imports=opsets), threads=1)
+    except RunError:
+        return False
+    return True
+
+
+def _newest(reads: Callable[[int], bool], known: int) -> int:
+    return next(number for number in itertools.count(known) if not reads(number + 1))
+
+
+class Session:
+    """A model loaded into onnxruntime.
+
+    Attributes:
+        inputs: names of the inputs that must be fed.
+        outputs: names of the outputs.
+    """
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+        self.inputs = tuple(value.name for value in session.get_inputs())
+        self.outputs = tuple(value.name for value in session.get_outputs())
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """Runs the model once.
+
+        Args:
+            feeds: an array for each input.
+            outputs: the outputs wanted, all by default.
+
+        Returns:
+            The outputs, in order: arrays (or lists of arrays where the type is a sequence).
+
+        Raises:
+            RunError: onnxruntime refuses the feeds or fails in a node.
+        """
+        try:
+            return list(self._session.run(outputs, dict(feeds)))
+        except Exception as error:  # onnxruntime raises a dozen classes without a common base
+            raise RunError(_first_line(error)) from error
+
+
+def load(
+    model: onnx.ModelProto | bytes | Path,
+    *,
+    optimize: bool = True,
+    threads: int = 0,
+    data_dir: Path | None = None,
+) -> Session:
+    """Loads a model into onnxruntime's CPU provider.
+
+    Args:
+        model: the model, its bytes, or its file.
+        optimize: whether onnxruntime may rewrite the graph; False computes node by node.
+        threads: threads inside an operator, 0 for all cores.
+        data_dir: the folder of external data, for a model that is not a file.
+
+    Raises:
+        RunError: onnxruntime does not take the model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    level = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    if not optimize:  # packed constant weights are multiplied in another order than computed ones
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    if data_dir is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", os.fspath(data_dir)
+        )
+    if isinstance(model, onnx.ModelProto):
+        source: bytes | str = model.SerializeToString()
+    else:
+        source = model if isinstance(model, bytes) else os.fspath(model)
+    try:
+        return Session(onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
+    except Exception as error:  # as above
+        raise RunError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def evaluate(model: onnx.ModelProto) -> list[Any] | None:
+    """The outputs of a model without inputs, None where onnxruntime does not run it."""
+    try:
+        return load(model, optimize=False, threads=1).run({})
+    except RunError:
+        return None

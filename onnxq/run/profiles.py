@@ -1,0 +1,75 @@
+"""Optimization profiles: the smallest, the usual and the largest shape of each dynamic input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnxq.errors import UserError, unknown_name
+
+Shape = tuple[int, ...]
+Profile = tuple[Shape, Shape, Shape]
+
+
+def resolve_profiles(
+    inputs: Mapping[str, Sequence[int]],
+    wanted: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]],
+) -> dict[str, Profile]:
+    """The profile of each dynamic input: what the user wants, else 1 for each dynamic size.
+
+    Args:
+        inputs: the shape of each input of the model, negative sizes where dynamic.
+        wanted: (min, opt, max) shapes by input name.
+
+    Raises:
+        UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt >
+            max, or a size other than the model's where that is fixed.
+    """
+    for name, profile in wanted.items():
+        if name not in inputs:
+            raise unknown_name("input", name, inputs)
+        _check(name, tuple(inputs[name]), profile)
+    return {
+        name: _tuples(wanted[name]) if name in wanted else _smallest(shape)
+        for name, shape in inputs.items()
+        if any(size < 0 for size in shape)
+    }
+
+
+def _tuples(profile: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Profile:
+    smallest, usual, largest = profile
+    return tuple(smallest), tuple(usual), tuple(largest)
+
+
+def _smallest(shape: Sequence[int]) -> Profile:
+    sizes = tuple(1 if size < 0 else size for size in shape)
+    return sizes, sizes, sizes
+
+
+def _check(name: str, shape: Shape, profile: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> None:
+    hint = f"the model's input {name!r} is {_show(shape)}; write MIN:OPT:MAX, each of that rank"
+    for word, sizes in zip(("min", "opt", "max"), profile, strict=True):
+        if len(sizes) != len(shape):
+            raise UserError(
+                f"profile of {name!r}: {word} {_show(sizes)} has rank {len(sizes)}, the input "
+                f"has rank {len(shape)}",
+                hint=hint,
+            )
+        for axis, (size, fixed) in enumerate(zip(sizes, shape, strict=True)):
+            if size < 0:
+                raise UserError(f"profile of {name!r}: {word} has size {size} at dimension {axis}", hint=hint)
+            if fixed >= 0 and size != fixed:
+                raise UserError(
+                    f"profile of {name!r}: {word} has size {size} at dimension {axis}, which the "
+                    f"model fixes to {fixed}",
+                    hint=hint,
+                )
+    for axis, (low, usual, high) in enumerate(zip(*profile, strict=True)):
+        if not low <= usual <= high:
+            raise UserError(
+                f"profile of {name!r}: dimension {axis} is not min <= opt <= max ({low}, {usual}, {high})",
+                hint=hint,
+            )
+
+
+def _show(shape: Sequence[int]) -> str:
+    return "x".join("?" if size < 0 else str(size) for size in shape) or "a scalar"

@@ -1,0 +1,295 @@
+"""NVIDIA's ONNX parser and compiler (TensorRT-RTX), which needs no GPU to compile for one.
+
+It runs in a child process (`onnxq.run.trt_child`): a native crash is a finding about the model,
+not a crash of onnxq. Nothing here imports the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from onnxq.errors import Fault, UserError
+from onnxq.run.engine_log import EngineLayer, EngineTensor, parse_layers, restore
+from onnxq.run.profiles import Profile
+
+__all__ = [
+    "Engine",
+    "EngineLayer",
+    "EngineTensor",
+    "ParserError",
+    "check_parse",
+    "compile_engine",
+    "installed",
+    "int8_of",
+]
+
+_CHILD = (sys.executable, "-m", "onnxq.run.trt_child")
+_SEVERE = ("WARNING", "ERROR", "INTERNAL_ERROR")
+_NOT_INSTALLED = (
+    "NVIDIA's compiler is not installed; install it with: pip install 'onnxq[trt]' (no GPU needed)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParserError:
+    """What NVIDIA's parser says against a node.
+
+    Attributes:
+        node: the name of the ONNX node; empty where it has none or the error is about the whole
+            model.
+        op: its operator.
+        message: the parser's words: the check that failed, the kind of error, the description.
+    """
+
+    node: str
+    op: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"node {self.node!r} ({self.op}): " if self.node or self.op else ""
+        return where + self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What came of compiling a model.
+
+    Attributes:
+        status: "compiled", "failed" or "not-installed".
+        reason: why there is no engine, in the words of the parser or the compiler; empty where
+            there is one.
+        compiler: the compiler and its version, such as "tensorrt-rtx 1.7.1.116"; empty where not
+            installed.
+        sm: the compute capability compiled for, 89 for 8.9.
+        layers: the layers of the engine in the order in which they run.
+        plan_bytes: size of the engine.
+        seconds: how long the build took, without parsing.
+        errors: what the parser rejects.
+        warnings: messages of severity warning and above, each once.
+        profiles: (min, opt, max) shapes of each dynamic input, as compiled for.
+    """
+
+    status: Literal["compiled", "failed", "not-installed"]
+    reason: str
+    compiler: str
+    sm: int
+    layers: tuple[EngineLayer, ...] = ()
+    plan_bytes: int = 0
+    seconds: float = 0.0
+    errors: tuple[ParserError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain dictionaries, lists, strings and numbers."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+
+def installed() -> str | None:
+    """The compiler and its version, such as "tensorrt-rtx 1.7.1.116"; None if not installed."""
+    if importlib.util.find_spec("tensorrt_rtx") is None:
+        return None
+    try:
+        return f"tensorrt-rtx {importlib.metadata.version('tensorrt-rtx')}"
+    except importlib.metadata.PackageNotFoundError:  # a copy on the path, not a package
+        return "tensorrt-rtx"
+
+
+def compile_engine(
+    model: Path,
+    *,
+    sm: int = 89,
+    profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
+    timeout: float = 900.0,
+) -> Engine:
+    """Compiles a model and reads the layers of the engine.
+
+    Args:
+        model: the ONNX file; external data is found beside it.
+        sm: the compute capability of the GPU, 89 for 8.9.
+        profiles: (min, opt, max) shapes by input; a dynamic input without one gets 1 for each
+            dynamic dimension.
+        timeout: seconds after which the compiler is stopped.
+
+    Returns:
+        The engine, or why there is none. A rejected model, a crash of the compiler and a timeout
+        are results, not errors.
+
+    Raises:
+        UserError: the file does not exist, the compiler does not know `sm`, or a profile does not
+            fit the model's inputs.
+        Fault: the compiler's log says something that is not understood.
+    """
+    compiler = installed()
+    if compiler is None:
+        return Engine("not-installed", _NOT_INSTALLED, "", sm)
+    child = _run_child({"task": "compile", "sm": sm, "profiles": dict(profiles or {})}, model, timeout)
+    built = child.result.get("plan_bytes") is not None
+    return Engine(
+        status="compiled" if built else "failed",
+        reason="" if built else child.reason(),
+        compiler=compiler,
+        sm=sm,
+        layers=parse_layers(child.layers_message()) if built else (),
+        plan_bytes=child.result.get("plan_bytes") or 0,
+        seconds=child.result.get("seconds", 0.0),
+        errors=child.errors(),
+        warnings=tuple(child.messages(_SEVERE)),
+        profiles={
+            name: (tuple(low), tuple(usual), tuple(high))
+            for name, (low, usual, high) in child.result.get("profiles", {}).items()
+        },
+    )
+
+
+def check_parse(model: Path, *, timeout: float = 300.0) -> list[ParserError] | None:
+    """What NVIDIA's parser rejects in a model; None where it is not installed.
+
+    A parser that crashes or does not end is one error without a node.
+
+    Args:
+        model: the ONNX file; external data is found beside it.
+        timeout: seconds after which the parser is stopped.
+
+    Raises:
+        UserError: the file does not exist.
+    """
+    if installed() is None:
+        return None
+    child = _run_child({"task": "parse"}, model, timeout)
+    return [ParserError("", "", child.reason())] if child.ended else list(child.errors())
+
+
+def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | None]:
+    """The layer that runs each ONNX node; its `multiplies_int8` says whether in int8.
+
+    A fused layer lists every node that it runs, so that a node is found under the name of another.
+    A node that several layers run (an epilogue, an unrolled loop) is given the one that multiplies
+    matrices, and of several such the first that is not int8. A small product that runs as multiply
+    and sum in a generated kernel has no such layer: then it is the first layer that lists the
+    node.
+
+    Args:
+        engine: a compiled engine.
+        nodes: names of ONNX nodes, `node_of_<first output>` for a node without a name.
+
+    Returns:
+        A layer for each name, or None where no layer lists it.
+    """
+    running: dict[str, list[EngineLayer]] = {}
+    for layer in engine.layers:
+        for node in layer.nodes:
+            running.setdefault(node, []).append(layer)
+    return {
+        node: min(
+            running.get(node, ()),
+            key=lambda layer: (not layer.is_matrix, layer.multiplies_int8),
+            default=None,
+        )
+        for node in nodes
+    }
+
+
+# --- the child process ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """What a child left: its result (empty where it did not end well), its log, how it ended."""
+
+    result: dict[str, Any]
+    log: list[tuple[str, str]]
+    ended: str
+
+    def errors(self) -> tuple[ParserError, ...]:
+        return tuple(ParserError(*error) for error in self.result.get("errors", ()))
+
+    def messages(self, severities: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(text for severity, text in self.log if severity in severities))
+
+    def reason(self) -> str:
+        if self.ended:
+            return "\n".join([self.ended, *(text[:300] for _, text in self.log[-5:])])
+        lines = [str(error) for error in self.errors()] or self.messages(_SEVERE[1:])
+        return "\n".join(lines) or "the compiler gives no reason"
+
+    def layers_message(self) -> str:
+        blocks = [text for severity, text in self.log if severity == "VERBOSE"]
+        for text in reversed(blocks):
+            if text.startswith("Layers:\n"):
+                return text
+        raise Fault("the compiler's log has no list of layers", hint="nothing was counted as int8")
+
+
+def _run_child(request: dict[str, Any], model: Path, timeout: float) -> _Child:
+    if not model.is_file():
+        raise UserError(f"{model}: no such file")
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with tempfile.TemporaryDirectory(prefix="onnxq-") as name:
+        folder = Path(name)
+        request = request | {"model": str(model.resolve())}
+        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        with (folder / "stderr").open("wb") as stderr:
+            process = subprocess.Popen(
+                [*_CHILD, name],
+                cwd=name,  # -m puts the working directory on the path: not the user's
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:  # after an interrupt too
+                process.kill()
+                process.wait()
+        log = _read_log(folder / "log.jsonl")
+        if code is None:
+            return _Child({}, log, f"the compiler did not end within {timeout:g} s")
+        if code != 0:
+            said = (folder / "stderr").read_text(encoding="utf-8", errors="replace")
+            if "Traceback (most recent call last)" in said:
+                raise Fault(f"the program that runs NVIDIA's compiler failed:\n{said[-2000:]}")
+            return _Child({}, log, f"the compiler crashed ({_exit(code)})")
+        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    if "user_error" in result:
+        message, hint = result["user_error"]
+        raise UserError(message, hint=hint)
+    if "unloadable" in result:
+        return _Child({}, log, f"the compiler does not load: {result['unloadable']}")
+    return _Child(result, log, "")
+
+
+def _exit(code: int) -> str:
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"exit code {code}"
+
+
+def _read_log(path: Path) -> list[tuple[str, str]]:
+    log = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            severity, text = json.loads(line)
+        except ValueError:  # the line that was being written when the child died
+            break
+        # The list of layers is restored when it is parsed: names must not be mixed with its
+        # grammar.
+        log.append((severity, text if severity == "VERBOSE" else restore(text)))
+    return log

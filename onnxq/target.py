@@ -1,0 +1,96 @@
+"""Targets: what a TensorRT version takes, as data (`targets/*.toml`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.errors import UserError, unknown_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NAMES = (
+    "tensorrt-7",
+    "tensorrt-8.0",
+    "tensorrt-8.2",
+    "tensorrt-8.5",
+    "tensorrt-8.6",
+    "tensorrt-10",
+    "tensorrt-11",
+    "tensorrt-rtx",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one TensorRT version takes.
+
+    Attributes:
+        name: as in `--target`.
+        title: the product's name.
+        unsupported: ONNX operators without an importer.
+        custom: operators of other domains that it takes, as `domain.Operator`.
+        advice: what to do about an operator that it does not take.
+        lacks: features that it lacks, by the names that rules use.
+        min_opset: the oldest opset that it takes.
+        max_opset: the newest opset that it documents.
+        source: where the table is from.
+    """
+
+    name: str
+    title: str
+    unsupported: frozenset[str]
+    custom: frozenset[str]
+    advice: Mapping[str, str]
+    lacks: frozenset[str]
+    min_opset: int
+    max_opset: int
+    source: str
+
+    def lacks_feature(self, name: str) -> bool:
+        """Whether it lacks a feature or an operator."""
+        return name in self.lacks or name in self.unsupported
+
+
+def load_target(name: str) -> Target:
+    """The table of a target.
+
+    Raises:
+        UserError: there is no such target, or onnxq has no table for it yet.
+    """
+    if name not in NAMES:
+        raise unknown_name("target", name, NAMES)
+    path = _folder() / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in _folder().glob("*.toml")))
+        raise UserError(
+            f"onnxq has no table for target {name!r} yet, so it cannot say what that version takes",
+            hint=f"targets with a table: {known}",
+        )
+    data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    base = load_target(data["like"]) if "like" in data else None
+    unsupported = set(base.unsupported) if base else set()
+    unsupported |= set(data.get("unsupported", ()))
+    unsupported -= set(data.get("supported", ()))
+    lacks = (set(base.lacks) if base else set()) | set(data.get("lacks", ()))
+    return Target(
+        name=name,
+        title=data["title"],
+        unsupported=frozenset(unsupported),
+        custom=(base.custom if base else frozenset()) | frozenset(data.get("custom", ())),
+        advice={**(base.advice if base else {}), **data.get("advice", {})},
+        lacks=frozenset(lacks - set(data.get("has", ()))),
+        min_opset=data["min_opset"],
+        max_opset=data["max_opset"],
+        source=data["source"],
+    )
+
+
+def _folder() -> Path:
+    return Path(__file__).resolve().parent / "targets"

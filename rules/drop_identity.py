@@ -1,0 +1,55 @@
+"""Remove operators that return their input.
+
+Identity, Dropout in inference, a Cast to the type that is there already, a Concat or a Sum of one
+tensor. Exporters leave thousands of them; each hides a producer from every other rule.
+
+    before    y = Relu(Identity(x))
+    after     y = Relu(x)
+"""
+
+from onnxq.rule import Fires, Node, Skips, Value, rule
+
+
+@rule("Identity", "Dropout", "Cast", "CastLike", "Concat", "Sum", "Max", "Min", "Mean", stage="clean")
+def drop_identity(node: Node) -> Value | None:
+    source = node.inputs[0]
+    if source is None:
+        return None
+    if node.op == "Identity":
+        return source
+    if node.op == "Dropout":
+        training = node.operands(3)[2]
+        if training is not None and (not training.is_constant or training.scalar):
+            return None
+        return source if node.opset >= 7 else None
+    if node.op in ("Cast", "CastLike"):
+        same = source.dtype is not None and source.dtype == node.outputs[0].dtype
+        return source if same else None
+    return source if len(node.inputs) == 1 else None
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[N] y) { a = Identity (x)  b = Dropout (a)  c = Cast <to = 1> (b)
+            d = Concat <axis = 0> (c)  y = Relu (d) }""",
+        gone="Concat",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[N] y) { a = Relu (x)  y = Identity (a) }""",
+        gone="Identity",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[N] y) { y = Identity (x) }"""
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[N] y, bool[N] m) { a, m = Dropout (x)  y = Relu (a) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x, float[N] z) => (float[M] y) { y = Concat <axis = 0> (x, z) }"""
+    ),
+]

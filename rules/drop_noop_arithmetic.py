@@ -1,0 +1,61 @@
+"""Remove arithmetic that changes nothing, bit for bit.
+
+`x * 1`, `x / 1`, `x - 0` and `x ** 1` are `x` for every float, NaN and the zeros included; for
+integers `x + 0` as well. A float `x + 0` stays: it turns -0 into +0.
+
+    before    y = Div(x, 1.0)
+    after     y = x
+"""
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skips, Tensor, Value, rule
+
+NEUTRAL = {"Mul": 1, "Div": 1, "Sub": 0, "Pow": 1, "Add": 0}
+
+
+@rule("Mul", "Div", "Sub", "Pow", "Add", stage="clean")
+def drop_noop_arithmetic(node: Node) -> Value | None:
+    one, other = node.inputs
+    if node.op in ("Mul", "Add") and one is not None and one.is_constant:
+        one, other = other, one
+    if one is None or other is None or one.is_constant or not _is_neutral(node.op, other):
+        return None
+    # the constant may broadcast the other operand to its own shape
+    if one.shape is None or one.shape != node.outputs[0].shape or None in one.shape:
+        if other.shape is None or len(other.shape) > (one.rank or 0) or set(other.shape) - {1}:
+            return None
+    return one if one.dtype == node.outputs[0].dtype else None
+
+
+def _is_neutral(op: str, value: Tensor) -> bool:
+    if not value.is_constant or value.dtype is None:
+        return False
+    if op == "Add" and value.dtype.kind not in "iu":
+        return False
+    values = value.constant
+    return values is not None and values.size > 0 and bool(np.all(values == NEUTRAL[op])) and not (
+        op == "Sub" and bool(np.any(np.signbit(values.astype(np.float64))))
+    )  # fmt: skip
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 3] x) => (float[N, 3] y) <float one = {1}, float[1] zero = {0}> {
+            a = Mul (one, x)  b = Sub (a, zero)  c = Div (b, one)  y = Relu (c) }""",
+        gone="Div",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 3] x) => (float[N, 3] y) <float zero = {0}> { y = Add (x, zero) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 1] x) => (float[N, 3] y) <float[3] one = {1, 1, 1}> { y = Mul (x, one) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3] x) => (float[3] y) <float zero = {-0.0}> { y = Sub (x, zero) }"""
+    ),
+]

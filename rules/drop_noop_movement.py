@@ -1,0 +1,85 @@
+"""Remove data movement that moves nothing.
+
+A Reshape to the same static shape, a Transpose in the same order, a Slice of everything, a Pad by
+nothing, an Expand or a Tile to the same shape, a Flatten of a matrix.
+
+    before    y = Transpose<perm=[0, 1, 2]>(x)
+    after     y = x
+"""
+
+from onnxq.rule import Fires, Node, Skips, Tensor, Value, constant, rule
+
+
+@rule(
+    "Reshape",
+    "Transpose",
+    "Slice",
+    "Pad",
+    "Expand",
+    "Tile",
+    "Flatten",
+    "Squeeze",
+    "Unsqueeze",
+    stage="clean",
+)
+def drop_noop_movement(node: Node) -> Value | None:
+    source = node.inputs[0]
+    if source is None or source.shape is None:
+        return None
+    return source if _moves_nothing(node, source) else None
+
+
+def _moves_nothing(node: Node, source: Tensor) -> bool:
+    shape = source.shape
+    assert shape is not None
+    if node.op == "Transpose":
+        default = list(reversed(range(len(shape))))
+        return list(node.attr("perm", default)) == list(range(len(shape)))
+    if node.op == "Flatten":
+        return len(shape) == 2 and node.attr("axis") in (1, -1)
+    if node.op == "Pad":
+        pads = node.attr("pads") if node.opset < 11 else constant(node.inputs[1])
+        return pads is not None and not any(list(pads))
+    # the rest keep the data where they keep the shape, symbols included
+    return None not in shape and shape == node.outputs[0].shape and _is_plain(node)
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether the operator keeps the order of the elements when it keeps the shape."""
+    if node.op != "Slice":
+        return True
+    if node.opset < 10:
+        return True
+    steps = node.operands(5)[4]
+    values = constant(steps)
+    return steps is None or (values is not None and bool((values > 0).all()))
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, 3}, int64[4] p = {0, 0, 0, 0}> {
+            a = Reshape (x, s)  b = Transpose <perm = [0, 1]> (a)  c = Pad (b, p)
+            d = Flatten (c)  y = Relu (d) }""",
+        gone="Reshape",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 3] x) => (float[N, 3] y) <int64[1] z = {0}, int64[1] e = {3}, int64[1] one = {1}> {
+            a = Slice (x, z, e, one)  y = Relu (a) }""",
+        gone="Slice",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3] x) => (float[3] y) <int64[1] s = {2}, int64[1] e = {-4}, int64[1] z = {0}, int64[1] m = {-1}> {
+            y = Slice (x, s, e, z, m) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 2] x) => (float[2, 2] y) { y = Transpose (x) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, M] x) => (float[A, B] y) <int64[2] s = {-1, 4}> { y = Reshape (x, s) }"""
+    ),
+]

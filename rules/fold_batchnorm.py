@@ -1,0 +1,66 @@
+"""Fold BatchNormalization into the convolution or Gemm before it.
+
+In inference it is an affine map of each channel, so that it disappears into weights and bias:
+
+    before    y = BatchNormalization(Conv(x, W, b), scale, B, mean, var)
+    after     y = Conv(x, W * s, (b - mean) * s + B)          s = scale / sqrt(var + epsilon)
+
+A Q/DQ pair between the two would cost accuracy, and the range of the convolution's own output,
+which nobody reads, would be calibrated. The folded weights are computed in double precision.
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, constant, layer_of, remake, rule
+
+
+@rule("BatchNormalization", stage="fuse")
+def fold_batchnorm(node: Node) -> Close | None:
+    source, *parameters = node.operands(5)
+    before = source.producer if source is not None else None
+    layer = layer_of(before) if before is not None and before.op != "MatMul" else None
+    if source is None or before is None or layer is None:
+        return None
+    if node.attr("training_mode", 0) or any(tensor.users for tensor in node.outputs[1:]):
+        raise Skip("it is in training mode")
+    if len(source.users) != 1 or source.is_output:
+        raise Skip(f"others read {source.name!r} too")
+    values = [constant(parameter) for parameter in parameters]
+    weights = layer.weight.constant
+    data, _, bias = before.operands(3)
+    if any(value is None for value in values) or weights is None:
+        raise Skip("its parameters are not constants")
+    if bias is not None and not bias.is_constant:
+        raise Skip(f"the bias of {before.name!r} is not a constant")
+    if before.op == "Gemm" and before.attr("beta", 1.0) != 1.0:
+        raise Skip(f"{before.name!r} scales its bias")
+    scale, offset, mean, variance = (np.asarray(v, np.float64) for v in values)
+    factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
+    start = 0.0 if bias is None else np.asarray(bias.constant, np.float64).reshape(-1)
+    new_bias = (start - mean) * factor + offset
+    return Close(remake(before, data, layer.scaled(factor), new_bias.astype(weights.dtype)), layer.terms + 2)
+
+
+_NET = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 2, 4, 4] x) => (y%s) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0}, float[3] b = {1, 0, -1},
+        float[3] s = {1, 0.5, -2}, float[3] o = {0, 1, 2}, float[3] m = {0.5, 0, -0.25}, float[3] v = {1, 4, 0.25}> {
+        c = Conv (x, w, b)  y = BatchNormalization (c, s, o, m, v)%s }"""
+
+EXAMPLES = [
+    Fires(_NET % ("", ""), gone="BatchNormalization"),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4, 3, 3] x) => (y) <float[4, 1, 2, 2] w = {1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 1, 0, 2, 2, 2, 2},
+            float[2] s = {1, 0.5}, float[2] o = {0, 1}, float[2] m = {0.5, 0}, float[2] v = {1, 4}> {
+            c = ConvTranspose <group = 2> (x, w)  y = BatchNormalization (c, s, o, m, v) }""",
+        gone="BatchNormalization",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 2] x) => (y) <float[3, 2] w = {1, 2, 3, -4, 0.5, 0},
+            float[3] s = {1, 0.5, -2}, float[3] o = {0, 1, 2}, float[3] m = {0.5, 0, -0.25}, float[3] v = {1, 4, 0.25}> {
+            c = Gemm <transB = 1> (x, w)  y = BatchNormalization (c, s, o, m, v) }""",
+        gone="BatchNormalization",
+    ),
+    Skips(_NET % (", z", "  z = Relu (c)"), because="others read"),
+]

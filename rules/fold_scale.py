@@ -1,0 +1,109 @@
+"""Fold a constant Mul, Div, Add or Sub into the convolution, Gemm or MatMul before it.
+
+    before    y = Add(Mul(Conv(x, W), c), d)
+    after     y = Conv(x, W * c, d)
+
+The constant must be one number, or one for each output channel. (A MatMul has no bias: only Mul and
+Div go into it.)
+"""
+
+import numpy as np
+
+from onnxq.rule import (
+    Close,
+    Fires,
+    Layer,
+    Node,
+    Skip,
+    Skips,
+    Tensor,
+    constant,
+    layer_of,
+    remake,
+    rule,
+)
+
+
+@rule("Mul", "Div", "Add", "Sub", stage="fuse")
+def fold_scale(node: Node) -> Close | None:
+    first, second = node.inputs
+    source, other = (second, first) if first is not None and first.is_constant else (first, second)
+    before = source.producer if source is not None else None
+    layer = layer_of(before) if before is not None else None
+    number = constant(other)
+    if source is None or other is None or before is None or layer is None or number is None:
+        return None
+    if node.op == "Div" and source is not first:
+        return None
+    if before.op == "MatMul" and node.op in ("Add", "Sub"):
+        return None
+    if len(source.users) != 1 or source.is_output:
+        raise Skip(f"others read {source.name!r} too")
+    channels = _per_channel(number, source, layer)
+    if channels is None:
+        raise Skip(f"the constant is not one number a channel: shape {list(number.shape)}")
+    data, _, bias = before.operands(3)
+    if bias is not None and not bias.is_constant:
+        raise Skip(f"the bias of {before.name!r} is not a constant")
+    if before.op == "Gemm" and before.attr("beta", 1.0) != 1.0:
+        raise Skip(f"{before.name!r} scales its bias")
+    factor, offset = _affine(node.op, channels, reverse=source is not first)
+    weights = layer.weight.constant
+    assert weights is not None
+    new_weights = layer.scaled(factor) if np.any(factor != 1) else layer.weight
+    if before.op == "MatMul":
+        return Close(remake(before, data, new_weights), layer.terms + 1)
+    start = np.zeros(1) if bias is None else np.asarray(bias.constant, np.float64).reshape(-1)
+    new_bias = np.broadcast_to(start * factor + offset, (layer.outputs,)).astype(weights.dtype)
+    if bias is None and not new_bias.any():
+        return Close(remake(before, data, new_weights), layer.terms + 1)
+    return Close(remake(before, data, new_weights, new_bias), layer.terms + 2)
+
+
+def _per_channel(number: np.ndarray, source: Tensor, layer: Layer) -> np.ndarray | None:
+    """The constant as [1] or [output channels]; None where it has another shape."""
+    if number.size == 1 and number.ndim <= (source.rank or 0):
+        return number.reshape(1).astype(np.float64)
+    if source.rank is None or number.ndim > source.rank:
+        return None
+    axis = source.rank - 1 if layer.node.op in ("Gemm", "MatMul") else 1
+    wanted = [1] * source.rank
+    wanted[axis] = layer.outputs
+    padded = [1] * (source.rank - number.ndim) + list(number.shape)
+    return number.reshape(-1).astype(np.float64) if padded == wanted else None
+
+
+def _affine(op: str, number: np.ndarray, reverse: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The factor and the offset that `op` applies to each channel."""
+    one, zero = np.ones(1), np.zeros(1)
+    if op == "Mul":
+        return number, zero
+    if op == "Div":
+        return one / number, zero
+    if op == "Add":
+        return one, number
+    return (-one, number) if reverse else (one, -number)
+
+
+_NET = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 2, 4, 4] x) => (y) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0}, float[3] b = {1, 0, -1},
+        float[3, 1, 1] c = {2, 3, 0.5}, float k = {3}, float[4] row = {1, 2, 3, 4}> {
+        a = Conv (x, w, b)  %s }"""
+
+EXAMPLES = [
+    Fires(_NET % "m = Mul (a, c)  s = Sub (c, m)  d = Div (s, k)  y = Add (d, c)", gone="Mul"),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 5, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
+            a = MatMul (x, w)  y = Mul (a, c) }""",
+        gone="Mul",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
+            a = Gemm (x, w)  y = Add (a, c) }""",
+        gone="Add",
+    ),
+    Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
+    Skips(_NET % "y = Div (k, a)"),
+]

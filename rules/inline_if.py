@@ -1,0 +1,51 @@
+"""Inline the branch that an If always takes.
+
+Exporters turn Python conditions on sizes into `If` nodes; with static shapes the condition is a
+constant, and one branch is never taken. TensorRT wants both branches to have the same rank:
+
+    IIfConditionalOutputLayer inputs must have the same shape.
+
+    before    y = If(true) { then: Squeeze(x, 1)  else: Identity(x) }
+    after     y = Squeeze(x, 1)
+
+The branch's nodes keep their names. An If whose condition is computed from the inputs stays.
+"""
+
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, rule
+
+
+@rule("If", stage="clean")
+def inline_if(node: Node) -> dict[int, Tensor] | None:
+    condition = node.inputs[0]
+    if condition is None or not condition.is_constant:
+        raise Skip("the condition is not known before the model runs")
+    branch = "then_branch" if condition.scalar else "else_branch"
+    return dict(enumerate(node.body(branch)))
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 1, 4] x) => (float[2, 4] y) <int64 one = {1}, int64[1] axis = {1}> {
+            s = Shape (x)  d = Gather (s, one)  c = Equal (d, one)
+            t = If (c) <then_branch = b1 () => (float[2, 4] a) { a = Squeeze (x, axis) },
+                        else_branch = b2 () => (float[2, 1, 4] b) { b = Identity (x) }>
+            y = Relu (t) }""",
+        gone="If",
+        after=("fold_constants",),
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x) => (float[2, 3] y) <bool c = {0}> {
+            y = If (c) <then_branch = b1 () => (float[2, 3] a) { a = Relu (x) },
+                        else_branch = b2 () => (float[2, 3] b) { e = Exp (x)  b = Neg (e) }> }""",
+        gone="If",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (bool c, float[2, 3] x) => (float[2, 3] y) {
+            y = If (c) <then_branch = b1 () => (float[2, 3] a) { a = Relu (x) },
+                        else_branch = b2 () => (float[2, 3] b) { b = Exp (x) }> }""",
+        because="not known",
+    ),
+]

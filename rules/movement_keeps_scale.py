@@ -1,0 +1,46 @@
+"""What only moves, selects or repeats values keeps the format and the scale of its input.
+
+MaxPool, Reshape, Transpose, Slice, Split and their kin commute with quantization: they run in int8
+whichever side the pair is on. Where their output is quantized, so is their source, with the same
+scale, so that all its readers share one int8 copy.
+
+A Resize does where it repeats values (`nearest`), not where it interpolates; a Pad where it pads
+with zeros or with values of the tensor. AveragePool computes new values, and does not.
+"""
+
+from onnxq.rule import Fires, Follow, Node, Skips, constant, place
+
+MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split")
+MOVES += ("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Gather", "Identity", "Pad", "Resize")
+
+
+@place(*MOVES)
+def movement_keeps_scale(node: Node) -> list[Follow]:
+    source = node.inputs[0]
+    if source is None or source.is_constant:
+        return []
+    if node.op == "Resize" and node.attr("mode") != "nearest":
+        return []
+    if node.op == "Pad" and node.attr("mode") == "constant":
+        value = node.attr("value", 0.0) if node.opset < 11 else node.operands(3)[2]
+        filled = constant(value) if not isinstance(value, float) else value
+        if value is not None and (filled is None or bool(filled != 0)):
+            return []
+    return [Follow(node, 0, f"{node.op} moves values")]
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 4, 4] x) => (y) { y = MaxPool <kernel_shape = [2, 2]> (x) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 4, 4] x) => (y) <float[4] s = {1, 1, 2, 2}> {
+            y = Resize <mode = "linear"> (x, , s) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8] x) => (y) <int64[4] p = {0, 1, 0, 1}, float v = {3}> { y = Pad (x, p, v) }"""
+    ),
+]

@@ -1,0 +1,138 @@
+"""Turn the If of `torch.squeeze(x, d)` into the slice `x[:, 0]`.
+
+With a dynamic dimension `torch.squeeze(x, 1)` exports as an If whose branches have different ranks.
+TensorRT rejects it:
+
+    IIfConditionalOutputLayer inputs must have the same shape
+    Must have inputs with equal ranks when condition is not build-time constant
+
+    before    y = If(Shape(x)[1] == 1) { then: Squeeze(x, 1)  else: Identity(x) }      x: [B, N, 8]
+    after     y = Gather(x, 0, axis=1)                                                   where N = 1
+
+That is right only where the dimension is 1. So it fires only where a consumer's rank proves it (a
+convolution of rank 3 cannot read what has 4 dimensions) or the user states it: `--assume N=1`.
+Otherwise it would drop data. The size is written into the model's inputs, so that another one is
+refused there.
+"""
+
+from onnxq.rule import (
+    Assuming,
+    Fires,
+    Node,
+    Skip,
+    Skips,
+    Tensor,
+    constant,
+    known_elements,
+    op,
+    rule,
+)
+
+# Operators of one input that keep the rank.
+ELEMENTWISE = {
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "LeakyRelu",
+    "Clip",
+    "Elu",
+    "Exp",
+    "Neg",
+    "Cast",
+    "Identity",
+}
+ELEMENTWISE |= {"Abs", "Sqrt", "Softmax", "Erf", "HardSwish", "HardSigmoid", "Softplus", "Dropout"}
+
+
+@rule("If", stage="compat", lacks="if-branches-of-different-rank")
+def squeeze_to_slice(node: Node) -> Assuming | None:
+    found = _squeezed(node)
+    if found is None:
+        return None
+    source, axis = found
+    assert source.shape is not None
+    dim = source.shape[axis]
+    if not isinstance(dim, str):
+        raise Skip(f"dimension {axis} of {source.name!r} is dynamic and has no name to state a size of")
+    size = node.assumed(dim)
+    why = "stated"
+    if size is None:
+        size, why = _proved(node.outputs[0], len(source.shape) - 1)
+    if size is None:
+        raise Skip(f"dimension {axis} of {source.name!r} is dynamic ({dim}): state it with --assume {dim}=1")
+    if size != 1:
+        return None
+    return Assuming(op.Gather(source, 0, axis=axis), dim, 1, why)
+
+
+def _squeezed(node: Node) -> tuple[Tensor, int] | None:
+    """The tensor and the axis, where the node is `squeeze if that dimension is 1`."""
+    if len(node.outputs) != 1 or node.inputs[0] is None:
+        return None
+    squeeze, kept = node.body("then_branch")[0].producer, node.body("else_branch")[0].producer
+    if squeeze is None or kept is None or squeeze.op != "Squeeze" or kept.op != "Identity":
+        return None
+    source = squeeze.inputs[0]
+    if source is None or source.shape is None or source != kept.inputs[0]:
+        return None
+    axes = squeeze.attr("axes") if squeeze.opset < 13 else constant(squeeze.operands(2)[1])
+    if axes is None or len(list(axes)) != 1:
+        return None
+    axis = int(list(axes)[0]) % len(source.shape)
+    test = node.inputs[0].producer
+    while test is not None and test.op in ("Cast", "Identity") and test.inputs[0] is not None:
+        test = test.inputs[0].producer
+    if test is None or test.op != "Equal":
+        return None
+    sides = [known_elements(side) for side in test.inputs if side is not None]
+    if any(side is None or side.size != 1 for side in sides):
+        return None
+    found = [side.reshape(-1)[0] for side in sides if side is not None]
+    return (source, axis) if 1 in found and source.shape[axis] in found else None
+
+
+def _proved(value: Tensor, rank: int) -> tuple[int | None, str]:
+    """1, and who proves it, where a consumer of the value needs it to have this rank."""
+    todo = [value]
+    while todo:
+        for user in todo.pop().users:
+            if user.op in ELEMENTWISE and not user.domain:
+                todo += user.outputs[:1]
+            elif _needed_rank(user, value) == rank:
+                return 1, f"{user.op} {user.name!r} needs an input of rank {rank}"
+    return None, ""
+
+
+def _needed_rank(user: Node, value: Tensor) -> int | None:
+    if user.op in ("Conv", "ConvTranspose"):
+        return user.inputs[1].rank if user.inputs[1] is not None else None
+    if user.op in ("MaxPool", "AveragePool", "LpPool"):
+        return len(user.attr("kernel_shape")) + 2
+    if user.op == "Gemm":
+        return 2
+    if user.op in ("LSTM", "GRU", "RNN"):
+        return 3
+    if user.op == "Transpose" and user.attr("perm") is not None:
+        return len(user.attr("perm"))
+    return None
+
+
+_HEAD = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B, N, 8] x) => (y) <int64 one = {1}, int64[1] axis = {1}, float[8, 2] w = {%s}> {
+        s = Shape (x)  d = Gather (s, one)  c = Equal (d, one)
+        t = If (c) <then_branch = b1 () => (a) { a = Squeeze (x, axis) },
+                    else_branch = b2 () => (b) { b = Identity (x) }>
+        r = Relu (t)  y = %s }"""
+_WEIGHTS = ", ".join(str(i / 8) for i in range(16))
+
+EXAMPLES = [
+    Fires(_HEAD % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
+    Fires(_HEAD % (_WEIGHTS, "MatMul (r, w)"), gone="If", assume={"N": 1}),
+    Skips(_HEAD % (_WEIGHTS, "MatMul (r, w)"), because="--assume N=1"),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (bool c, float[B, 1, 8] x) => (y) <int64[1] axis = {1}> {
+            y = If (c) <then_branch = b1 () => (a) { a = Squeeze (x, axis) },
+                        else_branch = b2 () => (b) { b = Identity (x) }> }"""
+    ),
+]

@@ -1,0 +1,25 @@
+"""Every example of every rule: where it fires its change is proved; else it says why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxq.rewrite.examples import check_example
+from onnxq.rule.api import Fires, Rule, Skips
+from onnxq.rule.load import load_rules
+
+RULES = load_rules()
+CASES = [(rule, number) for rule in RULES for number in range(len(rule.examples))]
+
+
+@pytest.mark.parametrize(("rule", "number"), CASES, ids=[f"{r.id}-{n}" for r, n in CASES])
+def test_example(rule: Rule, number: int) -> None:
+    check_example(rule, rule.examples[number], RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_rule_is_complete(rule: Rule) -> None:
+    kinds = {type(example) for example in rule.examples}
+    assert kinds == {Fires, Skips}
+    assert rule.summary.endswith(".")
+    assert rule.path.endswith(f"{rule.id}.py")
