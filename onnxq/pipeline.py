@@ -25,12 +25,14 @@ from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
-from onnxq.graph.upgrade import upgrade
-from onnxq.quant.insert import MIN_OPSET, insert
+from onnxq.graph.part import runnable_part
+from onnxq.graph.upgrade import OPSET, upgrade
+from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, make_plan
 from onnxq.quant.scales import activation_scales
-from onnxq.rewrite.engine import Assumption, Prove, RewriteReport, rewrite
-from onnxq.rewrite.whole import WholeModel
+from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport, rewrite
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.whole import Diverged, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort, trt
@@ -39,8 +41,8 @@ from onnxq.target import Target, load_target
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
-Observer = Callable[[str, int | None], None]
-"""Is told each step's name and, in a step of known length, how much of it is done."""
+Observer = Callable[[str, int | None, int | None], None]
+"""Is told each step's name; while samples run, how many are done, and of how many where known."""
 
 
 @dataclass(slots=True)
@@ -148,8 +150,12 @@ def quantize(
     Args:
         model: a path or a ModelProto, which is not modified.
         data: calibration data: a path, or `{input: array}` for each sample.
-        target: see `sanitize`, as for `shapes`, `assume`, `freeze`, `rules`, `prove`, `enable`
-            and `skip`.
+        target: the TensorRT version, see `onnxq.target.NAMES`.
+        shapes: as in `sanitize`.
+        assume: as in `sanitize`.
+        freeze: as in `sanitize`.
+        rules: as in `sanitize`.
+        prove: as in `sanitize`.
         method: how ranges are chosen; `minmax` so far.
         body: the type of what stays in float; `fp32` so far.
         samples: how many samples calibrate at most.
@@ -157,6 +163,8 @@ def quantize(
         keep_float: names of nodes to keep in float, as globs.
         plan: reserved for plan files.
         stats: reserved for statistics files.
+        enable: as in `sanitize`.
+        skip: as in `sanitize`.
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
         compile: whether to compile the result where NVIDIA's compiler is installed.
@@ -204,10 +212,11 @@ class _Run:
             raise unknown_name("proof level", prove, ("always", "when-possible", "never"))
         self.started = time.perf_counter()
         self.phases: dict[str, float] = {}
-        self.observe = observe or (lambda step, done: None)
+        self.observe = observe or (lambda step, done, total: None)
         self.prove = prove
         self.target: Target = load_target(target)
         self.rules: list[Rule] = select(load_rules(rules), enable, skip)
+        self.source = model
         with self.step("load"):
             self.model = Model.open(model)
             why = ort.unreadable(self.model.source)
@@ -226,7 +235,7 @@ class _Run:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Times a step and tells the observer."""
-        self.observe(name, None)
+        self.observe(name, None, None)
         start = time.perf_counter()
         try:
             yield
@@ -241,6 +250,7 @@ class _Run:
         freeze: Mapping[str, ArrayLike] | None,
     ) -> None:
         """Applies what the user states about inputs and dimensions."""
+        self.statements = (shapes, assume, freeze)
         for name, value in (freeze or {}).items():
             self.model.freeze_input(name, np.asarray(value))
             self.stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
@@ -261,13 +271,27 @@ class _Run:
             self.whole = WholeModel(self.model, fixed)
 
     def sanitize(self) -> None:
-        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
+        """Runs the rules; again without those whose close changes add up to another model."""
         with self.step("sanitize"):
+            try:
+                self._sanitize()
+            except Diverged as error:
+                culprits = {change.rule for change in error.changes}
+                self.rules = [rule for rule in self.rules if rule.id not in culprits]
+                self.rewrites = RewriteReport(rejected=[*self.rewrites.rejected, *error.changes])
+                self.model = Model.open(self.source)
+                self.model.runtime = ort.evaluate
+                self.stated.clear()
+                self.bind(*self.statements)
+                self._sanitize()
+
+    def _sanitize(self) -> None:
+        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
+        self._rewrite()
+        if self.model.assumed:
+            self.model.bind_dims(self.model.assumed)
+            self.model.infer_shapes()
             self._rewrite()
-            if self.model.assumed:
-                self.model.bind_dims(self.model.assumed)
-                self.model.infer_shapes()
-                self._rewrite()
 
     def _rewrite(self) -> None:
         found = rewrite(
@@ -277,7 +301,7 @@ class _Run:
             prove=self.prove,
             reproducers=Path(tempfile.gettempdir()) / "onnxq-reproducers",
             whole=self.whole,
-            observe=lambda stage: self.observe(f"sanitize: {stage}", None),
+            observe=lambda stage: self.observe(f"sanitize: {stage}", None, None),
         )
         self.rewrites.changes += found.changes
         self.rewrites.rejected += found.rejected
@@ -310,14 +334,15 @@ class _Run:
         halves = split(source, samples, seed)
         used_samples = halves.calibration()
         first = next(used_samples)
-        if self.model.opset < MIN_OPSET:
+        if self.model.opset < OPSET:
             with self.step("upgrade"):
                 self._upgrade()
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
-            plan = make_plan(self.model, self.rules, keep_float)
+            reference, left_out = runnable_part(self.model.to_proto())
+            vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in left_out.items()}
+            plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
-            reference = self.model.to_proto()
             used = {site.group for site in plan.sites if site.kind == "activation"}
             taps = [t for group in plan.groups if group.id in used for t in group.sources]
             stats = collect(
@@ -325,7 +350,7 @@ class _Run:
                 taps,
                 itertools.chain([first], used_samples),
                 data_dir=self.model.data_dir,
-                progress=lambda done: self.observe("calibrate", done),
+                progress=lambda done: self.observe("calibrate", done, halves.used),
             )
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
@@ -334,12 +359,15 @@ class _Run:
         with self.step("verify"):
             accuracy = compare_models(
                 ort.load(reference, data_dir=self.model.data_dir),
-                ort.load(proto, data_dir=self.model.data_dir),
+                ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir),
                 (sample.feeds for sample in halves.held_out()),
             )
         part = {
             "plan": plan.to_json(),
-            "calibration": _calibration_part(stats, scales, plan, source, halves.shared, seed),
+            "calibration": {
+                **_calibration_part(stats, scales, plan, source, halves.shared, seed),
+                "not_run": left_out,
+            },
             "accuracy": [entry.to_json() for entry in accuracy],
         }
         result = self.result(proto, part)
@@ -350,20 +378,22 @@ class _Run:
         return result
 
     def _upgrade(self) -> None:
-        runtime, was = self.model.runtime, self.model.opset
-        self.model = upgrade(self.model, MIN_OPSET)
-        self.model.runtime = runtime
-        self.stated.append(
-            Assumption("opset", "opset", MIN_OPSET, f"int8 with a channel axis needs it; it was {was}")
-        )
+        """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
+        was = self.model.opset
+        upgrade(self.model)
+        proof = Proof("unproven", why="proofs are off")
         if self.whole is not None:
-            self.rewrites.whole.append(self.whole.compare(self.model, "upgrade", exact=False))
+            found = self.whole.compare(self.model, "upgrade", exact=False)
+            self.rewrites.whole.append(found)
+            proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        node = f"opset {was} to {self.model.opset}"
+        self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
 
     def _compile(
         self, result: Result, plan: QuantPlan, sm: int, profiles: Mapping[str, Profile] | None
     ) -> dict[str, Any]:
         if trt.installed() is None:
-            engine = trt.compile_engine(Path(), sm=sm)
+            engine = trt.compile_engine(Path(), sm=sm, profiles=profiles)
         else:
             with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
                 path = Path(folder) / "model.onnx"

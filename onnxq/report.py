@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import resource
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -112,6 +111,10 @@ def header(model: Model, target: Target, output: str | None) -> dict[str, Any]:
 
 def peak_memory_mb() -> float:
     """The largest resident size of this process so far, MiB."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(size / (1024.0 if sys.platform != "darwin" else 1024.0 * 1024.0), 1)
 

@@ -2,6 +2,7 @@
 
 A Concat of int8 tensors is a copy where all have one scale; with different scales each part is
 requantized, and with a pair at the output alone the other readers of the parts miss the int8 copy.
+A constant part stays float; its range counts for the scale that all share.
 """
 
 from onnxq.rule import Fires, Follow, Node, Skips, place
@@ -12,7 +13,7 @@ def concat_shares_scale(node: Node) -> list[Follow]:
     return [
         Follow(node, index, "inputs of one Concat")
         for index, tensor in enumerate(node.inputs)
-        if tensor is not None and not tensor.is_constant
+        if tensor is not None
     ]
 
 

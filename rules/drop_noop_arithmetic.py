@@ -21,11 +21,16 @@ def drop_noop_arithmetic(node: Node) -> Value | None:
         one, other = other, one
     if one is None or other is None or one.is_constant or not _is_neutral(node.op, other):
         return None
-    # the constant may broadcast the other operand to its own shape
-    if one.shape is None or one.shape != node.outputs[0].shape or None in one.shape:
-        if other.shape is None or len(other.shape) > (one.rank or 0) or set(other.shape) - {1}:
-            return None
-    return one if one.dtype == node.outputs[0].dtype else None
+    if one.dtype != node.outputs[0].dtype or not _keeps_shape(one, other, node.outputs[0]):
+        return None
+    return one
+
+
+def _keeps_shape(one: Tensor, other: Tensor, out: Tensor) -> bool:
+    """Whether the constant does not broadcast the other operand to its own shape."""
+    if one.shape is not None and one.shape == out.shape and None not in one.shape:
+        return True
+    return other.shape is not None and len(other.shape) <= (one.rank or 0) and not set(other.shape) - {1}
 
 
 def _is_neutral(op: str, value: Tensor) -> bool:

@@ -27,18 +27,15 @@ def fold_batchnorm(node: Node) -> Close | None:
         raise Skip(f"others read {source.name!r} too")
     values = [constant(parameter) for parameter in parameters]
     weights = layer.weight.constant
-    data, _, bias = before.operands(3)
-    if any(value is None for value in values) or weights is None:
-        raise Skip("its parameters are not constants")
-    if bias is not None and not bias.is_constant:
-        raise Skip(f"the bias of {before.name!r} is not a constant")
-    if before.op == "Gemm" and before.attr("beta", 1.0) != 1.0:
-        raise Skip(f"{before.name!r} scales its bias")
+    bias = layer.bias
+    if any(value is None or value.ndim != 1 for value in values) or weights is None:
+        raise Skip("its parameters are not constants, one a channel")
+    if bias is None:
+        raise Skip(f"the bias of {before.name!r} is not one constant a channel")
     scale, offset, mean, variance = (np.asarray(v, np.float64) for v in values)
     factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
-    start = 0.0 if bias is None else np.asarray(bias.constant, np.float64).reshape(-1)
-    new_bias = (start - mean) * factor + offset
-    return Close(remake(before, data, layer.scaled(factor), new_bias.astype(weights.dtype)), layer.terms + 2)
+    new_bias = (bias - mean) * factor + offset
+    return Close(remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)), layer.terms + 2)
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>

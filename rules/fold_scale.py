@@ -30,32 +30,31 @@ def fold_scale(node: Node) -> Close | None:
     source, other = (second, first) if first is not None and first.is_constant else (first, second)
     before = source.producer if source is not None else None
     layer = layer_of(before) if before is not None else None
-    number = constant(other)
+    number, bias = constant(other), layer.bias if layer is not None else None
     if source is None or other is None or before is None or layer is None or number is None:
+        return None
+    if number.dtype.kind in "iu":
         return None
     if node.op == "Div" and source is not first:
         return None
-    if before.op == "MatMul" and node.op in ("Add", "Sub"):
+    if before.op == "MatMul" and (node.op in ("Add", "Sub") or layer.index == 0 or layer.weight.rank != 2):
         return None
     if len(source.users) != 1 or source.is_output:
         raise Skip(f"others read {source.name!r} too")
     channels = _per_channel(number, source, layer)
     if channels is None:
         raise Skip(f"the constant is not one number a channel: shape {list(number.shape)}")
-    data, _, bias = before.operands(3)
-    if bias is not None and not bias.is_constant:
-        raise Skip(f"the bias of {before.name!r} is not a constant")
-    if before.op == "Gemm" and before.attr("beta", 1.0) != 1.0:
-        raise Skip(f"{before.name!r} scales its bias")
+    if bias is None:
+        raise Skip(f"the bias of {before.name!r} is not one constant a channel")
+    data, biased = before.inputs[0], before.operands(3)[2] is not None
     factor, offset = _affine(node.op, channels, reverse=source is not first)
     weights = layer.weight.constant
     assert weights is not None
     new_weights = layer.scaled(factor) if np.any(factor != 1) else layer.weight
     if before.op == "MatMul":
         return Close(remake(before, data, new_weights), layer.terms + 1)
-    start = np.zeros(1) if bias is None else np.asarray(bias.constant, np.float64).reshape(-1)
-    new_bias = np.broadcast_to(start * factor + offset, (layer.outputs,)).astype(weights.dtype)
-    if bias is None and not new_bias.any():
+    new_bias = np.broadcast_to(bias * factor + offset, (layer.outputs,)).astype(weights.dtype)
+    if not biased and not new_bias.any():
         return Close(remake(before, data, new_weights), layer.terms + 1)
     return Close(remake(before, data, new_weights, new_bias), layer.terms + 2)
 

@@ -19,7 +19,7 @@ def movement_keeps_scale(node: Node) -> list[Follow]:
     source = node.inputs[0]
     if source is None or source.is_constant:
         return []
-    if node.op == "Resize" and node.attr("mode") != "nearest":
+    if node.op == "Resize" and (node.attr("mode") != "nearest" or node.attr("extrapolation_value")):
         return []
     if node.op == "Pad" and node.attr("mode") == "constant":
         value = node.attr("value", 0.0) if node.opset < 11 else node.operands(3)[2]

@@ -17,14 +17,13 @@ from onnxq.rule import Fires, Float, Node, Quantize, Skips, layer_of, place
 @place("Conv", "ConvTranspose", "Gemm", "MatMul")
 def quantize_weighted(node: Node) -> list[Quantize | Float]:
     layer = layer_of(node)
-    data = node.inputs[0]
-    if layer is None or data is None or data.is_constant or layer.weight.dtype != np.float32:
+    if layer is None or layer.weight.dtype != np.float32:
         return []
     if layer.ineligible is not None:
         return [Float(node, layer.ineligible)]
     return [
-        Quantize(node, 0, because=f"{node.op} runs in int8"),
-        Quantize(node, 1, axis=layer.axis, because=f"{node.op} runs in int8"),
+        Quantize(node, 1 - layer.index, because=f"{node.op} runs in int8"),
+        Quantize(node, layer.index, axis=layer.axis, because=f"{node.op} runs in int8"),
     ]
 
 

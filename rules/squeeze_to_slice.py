@@ -44,8 +44,11 @@ ELEMENTWISE = {
 ELEMENTWISE |= {"Abs", "Sqrt", "Softmax", "Erf", "HardSwish", "HardSigmoid", "Softplus", "Dropout"}
 
 
-@rule("If", stage="compat", lacks="if-branches-of-different-rank")
+@rule("If", "Squeeze", stage="compat", lacks="if-branches-of-different-rank")
 def squeeze_to_slice(node: Node) -> Assuming | None:
+    if node.op == "Squeeze":
+        _explain_squeeze_all(node)
+        return None
     found = _squeezed(node)
     if found is None:
         return None
@@ -65,6 +68,19 @@ def squeeze_to_slice(node: Node) -> Assuming | None:
     return Assuming(op.Gather(source, 0, axis=axis), dim, 1, why)
 
 
+def _explain_squeeze_all(node: Node) -> None:
+    """`torch.squeeze(x)`: without axes, and with dynamic dimensions, the rank is not known."""
+    source, axes = node.operands(2)
+    if source is None or axes is not None or node.attr("axes") is not None:
+        return
+    dynamic = [str(dim) for dim in source.shape or ("?",) if not isinstance(dim, int)]
+    if dynamic:
+        raise Skip(
+            f"it squeezes without axes, and {', '.join(dynamic)} may or may not be 1: "
+            "export torch.squeeze with an axis, or give the sizes with --shape"
+        )
+
+
 def _squeezed(node: Node) -> tuple[Tensor, int] | None:
     """The tensor and the axis, where the node is `squeeze if that dimension is 1`."""
     if len(node.outputs) != 1 or node.inputs[0] is None:
@@ -78,7 +94,7 @@ def _squeezed(node: Node) -> tuple[Tensor, int] | None:
     axes = squeeze.attr("axes") if squeeze.opset < 13 else constant(squeeze.operands(2)[1])
     if axes is None or len(list(axes)) != 1:
         return None
-    axis = int(list(axes)[0]) % len(source.shape)
+    axis = int(next(iter(axes))) % len(source.shape)
     test = node.inputs[0].producer
     while test is not None and test.op in ("Cast", "Identity") and test.inputs[0] is not None:
         test = test.inputs[0].producer
@@ -134,5 +150,10 @@ EXAMPLES = [
         g (bool c, float[B, 1, 8] x) => (y) <int64[1] axis = {1}> {
             y = If (c) <then_branch = b1 () => (a) { a = Squeeze (x, axis) },
                         else_branch = b2 () => (b) { b = Identity (x) }> }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[B, N, 8] x) => (y) { y = Squeeze (x) }""",
+        because="without axes",
     ),
 ]

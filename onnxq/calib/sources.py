@@ -303,9 +303,8 @@ def _find(path: Path) -> tuple[str, list[Path], list[str]]:
             raise UserError(f"{str(path)!r} is not a data file that onnxq reads", hint=_TAKEN)
         return kind, [path], []
     if not path.is_dir():
-        parent = path.parent
-        near = sorted(p.name for p in parent.iterdir()) if parent.is_dir() else []
-        error = unknown_name("data file or folder", str(path), [str(parent / n) for n in near])
+        near = [str(entry) for entry in sorted(path.parent.glob("*"))]
+        error = unknown_name("data file or folder", str(path), near)
         raise UserError(str(error), hint=error.hint or "check the path")
     kinds: dict[str, list[Path]] = {}
     others: list[str] = []

@@ -20,9 +20,11 @@ class Split(ABC):
     Attributes:
         shared: whether one sample does both, because there is only one; of an iterator, known
             after the calibration pass.
+        used: how many samples calibrate; of an iterator, None.
     """
 
     shared = False
+    used: int | None = None
 
     @abstractmethod
     def calibration(self) -> Iterator[Sample]:
@@ -65,6 +67,7 @@ class _IndexSplit(Split):
     def __init__(self, source: Source, used: tuple[int, ...], held: tuple[int, ...]) -> None:
         self._source = source
         self._used = used
+        self.used = len(used)
         self._held = held
         self.shared = used == held
 

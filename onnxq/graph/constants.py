@@ -17,7 +17,7 @@ from onnxq.graph.types import dtype_of
 _SUB_BYTE = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
 
 
-class SourceValues(LazyValues):
+class SourceValues(LazyValues):  # type: ignore[misc]
     """The values of an initializer, kept as the source's TensorProto.
 
     graphsurgeon's own lazy values find external data only from the model's folder as working
@@ -52,7 +52,8 @@ class SourceValues(LazyValues):
         path, offset, length = external_range(self.tensor, self._data_dir)
         bits = _SUB_BYTE.get(onnx.TensorProto.DataType.Name(self.tensor.data_type))
         if bits is None and length:
-            return np.memmap(path, self.dtype, "r", offset, self.shape)
+            mapped: np.ndarray = np.memmap(path, self.dtype, "r", offset, self.shape)  # type: ignore[call-overload]
+            return mapped
         copy = onnx.TensorProto(data_type=self.tensor.data_type, dims=self.tensor.dims)
         copy.raw_data = read_range(path, offset, length)
         return numpy_helper.to_array(copy)

@@ -48,7 +48,8 @@ class Editor:
         self._outputs = model.graph_outputs
         self.dead: set[int] = set()
         self._wishes: list[tuple[Any, str]] = []
-        self._keep: list[Any] = []  # dead nodes stay referenced: ids must not be used again
+        self._stands: dict[int, Any] = {}  # under what name a tensor lives on, within one edit
+        self._keep: list[Any] = []  # what is gone stays referenced: ids must not be used again
         for graph in model.graphs():
             self._index(graph)
 
@@ -98,12 +99,16 @@ class Editor:
                 node = self._append("Identity", [new], [out], {}, root, graph, added)
                 new = node.outputs[0]
             touched.extend(self._redirect(old, new))
+            if isinstance(new, gs.Variable) and not new.inputs and old.inputs:
+                self._stands[id(new)] = old  # `new` lives on under the name of `old`
+                self._keep.append(new)
         removed = self.remove_unread([root.node])
         gone = {node.name: node for node in removed}
         for node, wish in self._wishes:
             if wish in gone:  # the node stands in for one that has gone: it takes over the name
                 node.name, gone[wish].name = wish, node.name
         self._wishes.clear()
+        self._stands.clear()
         return Edit([n for n in added if self.alive(n)], removed, touched)
 
     def remove_unread(self, nodes: list[Any]) -> list[Any]:
@@ -194,13 +199,14 @@ class Editor:
         if isinstance(value, np.ndarray):
             return gs.Constant("", np.ascontiguousarray(value).reshape(value.shape))
         if isinstance(value, Tensor):
-            return value.tensor
+            return self._stands.get(id(value.tensor), value.tensor)
         if not isinstance(value, Result):
             raise ValueError(f"a rule returned {type(value).__name__}, not a value")
         new = value.node
         if id(new) not in built:
             built[id(new)] = self._build(new, root, graph, added, built)
-        return built[id(new)][value.index]
+        tensor = built[id(new)][value.index]
+        return self._stands.get(id(tensor), tensor)
 
     def _build(
         self,
@@ -218,13 +224,15 @@ class Editor:
         base = root.node.outputs[0].name if root.node.outputs else root.name
         for index, (array, operand) in enumerate(zip(arrays, new.inputs, strict=True)):
             if array is not None:
-                tensors[index] = self.model.new_constant(f"{base}_{new.op}_{index}", array)
+                old = new.like.operands(index + 1)[index] if new.like is not None else None
+                name = f"{old.name}_folded" if old is not None else f"{base}_{new.op}_{index}"
+                tensors[index] = self.model.new_constant(name, array)
             elif operand is None:
                 tensors[index] = gs.Variable.empty()
         outs = [gs.Variable("") for _ in range(new.outputs)]
         node = self._append(new.op, tensors, outs, new.attrs, root, graph, added)
-        if new.name:
-            self._wishes.append((node, new.name))
+        if new.like is not None:
+            self._wishes.append((node, new.like.name))
         return list(node.outputs)
 
     def _append(
@@ -283,8 +291,8 @@ def infer_outputs(model: Model, node: Any) -> None:
     except Exception:  # what inference does not know stays unknown
         return
     for index, tensor in enumerate(node.outputs):
-        kind = found.get(f"o{index}")
-        if kind is not None and kind.HasField("tensor_type"):
-            tensor.dtype = tensor.dtype or dtype_of(kind.tensor_type.elem_type)
-            if tensor.shape is None and kind.tensor_type.HasField("shape"):
-                tensor.shape = shape_of(kind.tensor_type.shape)
+        inferred = found.get(f"o{index}")
+        if inferred is not None and inferred.HasField("tensor_type"):
+            tensor.dtype = tensor.dtype or dtype_of(inferred.tensor_type.elem_type)
+            if tensor.shape is None and inferred.tensor_type.HasField("shape"):
+                tensor.shape = shape_of(inferred.tensor_type.shape)

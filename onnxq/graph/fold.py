@@ -7,6 +7,8 @@ constant is computed by the runtime, so that the folded value is the runtime's, 
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 import onnx
 
 from onnxq.graph import model as editing
-from onnxq.graph.types import dtype_of
+from onnxq.graph.types import dtype_of, limits
 from onnxq.graph.view import Node, Tensor, Value
 
 # Shape arithmetic is about a handful of numbers.
@@ -66,19 +68,27 @@ def known_elements(value: Value) -> np.ndarray | None:
 def _known(value: Tensor | None, depth: int) -> np.ndarray | None:
     if value is None or depth > _MAX_DEPTH:
         return None
+    tensor, memo = value.tensor, value.model.known
     if value.is_constant:
-        if editing._elements(value.tensor) > _MAX_ELEMENTS:
+        if editing._elements(tensor) > _MAX_ELEMENTS:
             return None
         array = value.constant
         return None if array is None else np.array(array.tolist(), object).reshape(array.shape)
+    if id(tensor) not in memo:
+        memo[id(tensor)] = (tensor, _followed(value, depth))
+    return memo[id(tensor)][1]
+
+
+def _followed(value: Tensor, depth: int) -> np.ndarray | None:
+    """What is known of the output of a node."""
     node = value.producer
-    if node is None or node.domain or len(node.outputs) != 1:
+    follow = None if node is None or node.domain else _FOLLOW.get(node.op)
+    if node is None or follow is None or len(node.node.outputs) != 1:
         return None
-    follow = _FOLLOW.get(node.op)
-    if follow is None:
+    if math.prod(dim for dim in value.shape or () if isinstance(dim, int)) > _MAX_ELEMENTS:
         return None
     try:
-        found = follow(node, [lambda i=i: _known(i, depth + 1) for i in node.inputs])
+        found = follow(node, [functools.partial(_known, i, depth + 1) for i in node.inputs])
     except (IndexError, TypeError, ValueError, OverflowError):
         return None
     return found if found is not None and found.size <= _MAX_ELEMENTS else None
@@ -128,18 +138,18 @@ def _slice(node: Node, inputs: _Inputs) -> np.ndarray | None:
         starts, ends, axes = node.attr("starts"), node.attr("ends"), node.attr("axes")
         steps = None
     else:
-        numbers = [_integers(i()) for i in inputs[1:]] + [None] * 4
+        numbers = ([_integers(i()) for i in inputs[1:]] + [None] * 7)[:7]
         starts, ends, axes, steps = numbers[:4]
         if starts is None or ends is None or any(
-            given is None for given, tensor in zip(numbers, node.inputs[1:]) if tensor is not None
+            given is None for given, tensor in zip(numbers, node.operands(8)[1:], strict=True) if tensor
         ):  # fmt: skip
             return None
     axes = range(len(starts)) if axes is None else axes
     cut = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
         size = data.shape[axis]
-        if step < 0 and end < -size:
-            end = None
+        if step < 0:  # ONNX clamps to the first element, Python to before it
+            start, end = max(start, -size), None if end < -size else end
         cut[axis] = slice(start, end, step)
     return data[tuple(cut)]
 
@@ -179,9 +189,17 @@ def _cast(node: Node, inputs: _Inputs) -> np.ndarray | None:
             return None
         if isinstance(element, str):  # a size stays the same size in every wider type
             return element if dtype.kind in "iuf" and dtype.itemsize >= 4 else None
-        return np.array(element).astype(dtype).item()  # type: ignore[no-any-return]
+        if isinstance(element, float) and dtype.kind in "iu" and not _fits(element, dtype):
+            return None  # C leaves it undefined
+        converted: Element = np.array(element).astype(dtype).item()
+        return converted
 
     return _each(convert, data)
+
+
+def _fits(value: float, dtype: np.dtype) -> bool:
+    low, high = limits(dtype)
+    return math.isfinite(value) and int(low) <= int(value) <= int(high)
 
 
 def _each(function: Callable[..., Element], *arrays: np.ndarray) -> np.ndarray:
@@ -208,7 +226,7 @@ def _arithmetic(compute: Callable[[Any, Any], Any]) -> Any:
                 return None
             with np.errstate(all="ignore"):
                 result = compute(np.array(a, dtype), np.array(b, dtype))
-            return None if result is None else np.asarray(result).item()  # type: ignore[no-any-return]
+            return None if result is None else np.asarray(result).item()
 
         return _each(apply, one, other)
 
@@ -251,7 +269,9 @@ def _rounded(compute: Callable[[Any], Any]) -> Any:
 
 def _product(node: Node, inputs: _Inputs) -> np.ndarray | None:
     data = inputs[0]()
-    if data is None or not all(isinstance(v, int) for v in data.reshape(-1)) or data.ndim > 1:
+    if data is None or not all(isinstance(v, int) for v in data.reshape(-1)) or data.ndim != 1:
+        return None
+    if node.attr("noop_with_empty_axes", 0):
         return None
     result = np.array(int(np.prod(data.astype(np.int64))), object)
     return result.reshape(1) if node.attr("keepdims", 1) else result

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -24,7 +23,8 @@ class Layer:
 
     Attributes:
         node: the node.
-        weight: the weight tensor, input 1.
+        weight: the weight tensor.
+        index: which input it is: 1, or 0 for a MatMul that multiplies from the left.
         axis: the weight's output-channel axis.
         inputs: input channels (the K side of a Gemm).
         outputs: output channels.
@@ -35,6 +35,7 @@ class Layer:
 
     node: Node
     weight: Tensor
+    index: int
     axis: int
     inputs: int
     outputs: int
@@ -75,9 +76,26 @@ class Layer:
             scaled: np.ndarray = wide.astype(weights.dtype)
         lost = (scaled == 0) & (wide != 0)
         if lost.any():
-            tiny = float(ml_dtypes.finfo(weights.dtype).tiny)
+            tiny = float(float_info(weights.dtype).tiny)
             scaled[lost] = np.copysign(tiny, wide[lost]).astype(weights.dtype)
         return scaled
+
+    @property
+    def bias(self) -> np.ndarray | None:
+        """The bias as one float64 or one for each output channel, [0] for none.
+
+        None where it is not a constant of that kind.
+        """
+        if self.node.op == "MatMul":
+            return np.zeros(1)
+        bias = self.node.operands(3)[2]
+        if bias is None:
+            return np.zeros(1)
+        values = bias.constant
+        scaled = self.node.op == "Gemm" and self.node.attr("beta", 1.0) != 1.0
+        if values is None or scaled or (values.size != 1 and values.shape[-1] != values.size):
+            return None
+        return values.reshape(-1).astype(np.float64)
 
     @property
     def ineligible(self) -> str | None:
@@ -102,31 +120,45 @@ def layer_of(node: Node) -> Layer | None:
     """The layer that a node is; None where it is none, or its weights are not constant."""
     if node.op not in WEIGHTED or node.domain:
         return None
-    _, weight = node.operands(2)
-    if weight is None or not weight.is_constant or weight.shape is None or not weight.shape:
+    data, weight = node.operands(2)
+    if data is None or weight is None or data.is_constant == weight.is_constant:
         return None
-    size = tuple(int(dim or 0) for dim in weight.shape)
+    if node.op == "MatMul":
+        return _matmul(node, data, weight)
+    size = _size(weight)
+    if not weight.is_constant or len(size) < 2:
+        return None
     out = node.outputs[0].typical_shape
-    if node.op == "Conv":
-        groups = int(node.attr("group", 1))
-        terms = int(np.prod(size[1:], dtype=np.int64))
-        return Layer(node, weight, 0, size[1] * groups, size[0], groups, terms, _rows(out, 1))
-    if node.op == "ConvTranspose":
-        groups = int(node.attr("group", 1))
-        source = node.inputs[0]
-        rows = _rows(source.typical_shape if source is not None else None, 1)
-        terms = size[0] // groups * int(np.prod(size[2:], dtype=np.int64))
-        return Layer(node, weight, 1, size[0], size[1] * groups, groups, terms, rows)
     if node.op == "Gemm":
         axis = 0 if node.attr("transB", 0) else 1
-        return Layer(node, weight, axis, size[1 - axis], size[axis], 1, size[1 - axis], _rows(out, 1))
-    if len(size) != 2:  # a batched weight has no output channel axis of its own
+        terms = size[1 - axis]
+        return Layer(node, weight, 1, axis, terms, size[axis], 1, terms, _rows(out, 1))
+    groups = int(node.attr("group", 1))
+    if node.op == "Conv":
+        terms = int(np.prod(size[1:], dtype=np.int64))
+        return Layer(node, weight, 1, 0, size[1] * groups, size[0], groups, terms, _rows(out, 1))
+    terms = size[0] // groups * int(np.prod(size[2:], dtype=np.int64))
+    rows = _rows(data.typical_shape, 1)
+    return Layer(node, weight, 1, 1, size[0], size[1] * groups, groups, terms, rows)
+
+
+def _matmul(node: Node, left: Tensor, right: Tensor) -> Layer | None:
+    index = int(right.is_constant)
+    weight = right if index else left
+    size = _size(weight)
+    if len(size) < 2:
         return None
-    return Layer(node, weight, 1, size[0], size[1], 1, size[0], _rows(out, -1))
+    axis, terms = (len(size) - 1, size[-2]) if index else (len(size) - 2, size[-1])
+    rows = _rows(node.outputs[0].typical_shape, axis - len(size))
+    return Layer(node, weight, index, axis, terms, size[axis], 1, terms, rows)
+
+
+def _size(weight: Tensor) -> tuple[int, ...]:
+    return tuple(int(dim or 0) for dim in weight.shape or ())
 
 
 def _rows(shape: Shape | None, channel_axis: int) -> int | None:
-    if shape is None or not shape:
+    if shape is None or not -len(shape) <= channel_axis < len(shape):
         return None
     rest = [dim for axis, dim in enumerate(shape) if axis != channel_axis % len(shape)]
     if not all(isinstance(dim, int) for dim in rest):

@@ -83,6 +83,15 @@ def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
     return found
 
 
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and its subgraph bodies, outer before inner."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from graphs(attribute.g)
+
+
 def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Every dense tensor of a graph: initializers and attributes, subgraph bodies included."""
     yield from graph.initializer

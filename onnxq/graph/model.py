@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
 from onnx_graphsurgeon.logger import G_LOGGER
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.constants import SourceValues, array_of
+from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.types import (
     Dim,
     Shape,
@@ -59,6 +60,8 @@ class Model:
         graph_outputs: the graph of each output of the main graph and of living bodies, by the
             tensor's id.
         typical_shapes: shapes of all tensors for a typical input, see `set_typical_input`.
+        known: what is known of the elements of a tensor, by its id, with the tensor itself; from
+            one inference of shapes to the next.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
 
@@ -70,8 +73,13 @@ class Model:
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
+        self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         if proto.functions:
-            proto = onnx.inliner.inline_local_functions(proto)
+            proto = inliner.inline_local_functions(proto)
+        if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
+            proto = _copy(proto)
+            for graph in loading.graphs(proto.graph):
+                put_in_order(graph)
         self.envelope = _without_graph(proto)
         self.opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
         weights = {tensor.name for tensor in proto.graph.initializer}
@@ -80,6 +88,7 @@ class Model:
         if listed and proto.ir_version < 4:
             self.envelope.ir_version = 4  # weights need not be inputs from IR version 4 on
         self.names: set[str] = set()
+        self._ambiguous: set[str] = set()  # names that sibling bodies give to different tensors
         self.graph_outputs: dict[int, Any] = {}
         self._parents: dict[int, Any] = {}
         self._sources: dict[int, onnx.GraphProto] = {}
@@ -108,7 +117,7 @@ class Model:
         return cls(loading.read(path), path, path.parent)
 
     def _import(self, graph: onnx.GraphProto) -> Any:
-        """graphsurgeon's graph of a GraphProto, with everything it would lose kept beside it."""
+        """Makes graphsurgeon's graph of a GraphProto, with everything it would lose kept beside it."""
         topology = onnx.ModelProto(ir_version=self.envelope.ir_version, graph=_topology(graph))
         topology.opset_import.extend(self.envelope.opset_import)
         imported = gs.import_onnx(topology)
@@ -120,7 +129,10 @@ class Model:
         self._sources[id(graph)] = _without_nodes(source)
         self.graph_outputs.update((id(tensor), graph) for tensor in graph.outputs)
         scope = outer.new_child({tensor.name: tensor for tensor in source.initializer})
-        self.names.update(scope, (info.name for info in source.input))
+        defined = [info.name for info in (*source.initializer, *source.input)]
+        defined += [name for node in source.node for name in node.output]
+        self._ambiguous.update(self.names.intersection(defined))
+        self.names.update(defined)
         for tensor in (*graph.tensors().values(), *graph.inputs, *graph.outputs):
             if isinstance(tensor, gs.Variable):
                 if isinstance(tensor.dtype, int):
@@ -130,7 +142,6 @@ class Model:
         kept = []
         outputs = {id(tensor) for tensor in graph.outputs}
         for node, proto in zip(graph.nodes, source.node, strict=True):
-            self.names.update(proto.output)
             inner = [(a.name, a.g) for a in proto.attribute if a.HasField("g")]
             for name, body in inner:
                 self._parents[id(node.attrs[name])] = graph
@@ -182,6 +193,7 @@ class Model:
         self._node_names = taken
 
     def _check_connections(self) -> None:
+        sparse = {s.values.name for source in self._sources.values() for s in source.sparse_initializer}
         for graph in self.graphs():
             known = {id(tensor) for tensor in graph.inputs}
             for node in graph.nodes:
@@ -191,6 +203,7 @@ class Model:
                         and isinstance(tensor, gs.Variable)
                         and not tensor.inputs
                         and id(tensor) not in known
+                        and tensor.name not in sparse
                         and not self._is_input(tensor, graph)
                     ):
                         raise UserError(
@@ -283,10 +296,16 @@ class Model:
         return node
 
     def move_body(self, body: Any, graph: Any) -> list[Any]:
-        """Takes all nodes out of a subgraph body; they belong to `graph` from now on."""
+        """Takes all nodes out of a subgraph body; they belong to `graph` from now on.
+
+        What another body calls by the same name gets a name of its own.
+        """
         nodes = list(body.nodes)
         body.nodes = []
         for node in nodes:
+            for tensor in (*node.outputs, *(t for t in node.inputs if isinstance(t, gs.Constant))):
+                if tensor.name in self._ambiguous:
+                    tensor.name = self.unique(tensor.name)
             for inner in bodies(node):
                 self._parents[id(inner)] = graph
         return nodes
@@ -320,9 +339,14 @@ class Model:
                         f"dimension {axis} of input {name!r} is {was} in the model, not {now}",
                         hint="only dynamic dimensions can be given a size",
                     )
-            self.bind_dims(
-                {w: n for w, n in zip(old, shape, strict=True) if isinstance(w, str) and isinstance(n, int)}
-            )
+            sizes: dict[str, int] = {}
+            for was, now in zip(old, shape, strict=True):
+                if isinstance(was, str) and isinstance(now, int) and sizes.setdefault(was, now) != now:
+                    raise UserError(
+                        f"dimension {was!r} of input {name!r} is given two sizes, {sizes[was]} and {now}",
+                        hint="dimensions of one symbol have one size",
+                    )
+            self.bind_dims(sizes)
         tensor.shape = tuple(shape)
 
     def freeze_input(self, name: str, values: np.ndarray) -> None:
@@ -335,8 +359,12 @@ class Model:
         if tensor is None:
             raise unknown_name("input", name, [t.name for t in self.graph.inputs])
         shape = _shape(tensor)
-        cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
-        if not np.array_equal(cast, values, equal_nan=values.dtype.kind == "f"):
+        with np.errstate(all="ignore"):
+            cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
+        # a float is rounded to the input's precision; it may not overflow there, nor lose a fraction
+        rounds = values.dtype.kind == "f" and cast.dtype.kind not in "iub"
+        same = np.isfinite(cast.astype(values.dtype)) == np.isfinite(values) if rounds else cast == values
+        if not np.all(same):
             raise UserError(
                 f"input {name!r} is {tensor.dtype}; {values.tolist()!r} does not fit that type",
                 hint=f"give values of type {tensor.dtype}",
@@ -356,6 +384,7 @@ class Model:
 
     def infer_shapes(self) -> None:
         """Infers dtype and shape of every tensor with ONNX's own inference, data propagation on."""
+        self.known.clear()
         try:
             inferred = onnx.shape_inference.infer_shapes(
                 self.to_proto(weights=False), strict_mode=False, data_prop=True
@@ -386,7 +415,7 @@ class Model:
     def sort(self) -> None:
         """Puts each graph's nodes in topological order, stable."""
         for graph in list(self.graphs()):
-            graph.nodes = _sorted(graph)
+            graph.nodes = sorted_nodes(graph.nodes)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -397,8 +426,7 @@ class Model:
             weights: False leaves large constants out (they become typed inputs), for inference of
                 shapes and types. External data stays external.
         """
-        model = onnx.ModelProto()
-        model.CopyFrom(self.envelope)
+        model = _copy(self.envelope)
         self._export_graph(self.graph, model.graph, weights, self._homes())
         known = {entry.domain for entry in model.opset_import}
         for domain in sorted({n.domain or "" for g in self.graphs() for n in g.nodes} - known):
@@ -436,7 +464,7 @@ class Model:
         source = self._sources[id(graph)]
         target.CopyFrom(source)
         del target.value_info[:]
-        alive = {}
+        alive: dict[str, Any] = {}
         for node in graph.nodes:
             self.export_node(node, target.node.add(), weights, homes)
             alive.update((tensor.name, tensor) for tensor in node.outputs)
@@ -601,6 +629,12 @@ def _topology(graph: onnx.GraphProto) -> onnx.GraphProto:
     return target
 
 
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
 def _without_graph(model: onnx.ModelProto) -> onnx.ModelProto:
     target = onnx.ModelProto()
     for field, value in model.ListFields():
@@ -662,35 +696,30 @@ def _assign_types(graph: Any, inferred: onnx.GraphProto) -> None:
                     _assign_types(body, protos[name])
 
 
-def _sorted(graph: Any) -> list[Any]:
-    """A graph's nodes in topological order; nodes that are in order already keep their places."""
-    owner = {}
-    for position, node in enumerate(graph.nodes):
-        for tensor in node.outputs:
-            owner[id(tensor)] = position
-    done = [False] * len(graph.nodes)
-    result: list[Any] = []
-    for start in range(len(graph.nodes)):
+def sorted_nodes(nodes: Sequence[Any]) -> list[Any]:
+    """Nodes in topological order; those that are in order already keep their places.
+
+    Raises:
+        UserError: there is a cycle.
+    """
+    owner = {id(tensor): node for node in nodes for tensor in node.outputs}
+    started: set[int] = set()
+    done: dict[int, Any] = {}
+    for start in nodes:
         stack = [start]
         while stack:
-            position = stack[-1]
-            if done[position]:
+            node = stack[-1]
+            producers = (owner.get(id(tensor), node) for tensor in reads(node))
+            needs = [p for p in producers if p is not node and id(p) not in done]
+            if not needs:
+                done[id(node)] = node
                 stack.pop()
-                continue
-            needs = [
-                owner[id(t)]
-                for t in reads(graph.nodes[position])
-                if id(t) in owner and not done[owner[id(t)]] and owner[id(t)] != position
-            ]
-            if needs:
-                if len(stack) > len(graph.nodes):
-                    raise UserError(f"node {graph.nodes[position].name!r} is part of a cycle")
+            elif id(node) in started:  # it waits for itself
+                raise UserError(f"node {node.name!r} is part of a cycle")
+            else:
+                started.add(id(node))
                 stack.extend(needs)
-                continue
-            done[position] = True
-            result.append(graph.nodes[position])
-            stack.pop()
-    return result
+    return list(done.values())
 
 
 def reads(node: Any) -> Iterator[Any]:

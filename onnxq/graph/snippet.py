@@ -212,7 +212,7 @@ def _snippet(
     inside = {id(t) for t in frontier.values()}
     nodes = []
     constants: dict[int, Any] = {}
-    for node in _ordered(cone):
+    for node in editing.sorted_nodes(list(cone.values())):
         model.export_node(node, before.graph.node.add())
         nodes.append(before.graph.node[-1])
         for tensor in editing.reads(node):
@@ -277,11 +277,6 @@ def _model(model: Model, inputs: Sequence[tuple[str, np.dtype, Shape]]) -> onnx.
     return target
 
 
-def _ordered(cone: dict[int, Any]) -> list[Any]:
-    graph = gs.Graph(nodes=list(cone.values()))
-    return editing._sorted(graph)
-
-
 def _digest(
     before: onnx.ModelProto,
     after: onnx.ModelProto,
@@ -295,9 +290,10 @@ def _digest(
     for model in (before, after):
         names: dict[str, int] = {"": -1}
         bodies = any(a.HasField("g") for n in model.graph.node for a in n.attribute)
-        number = (lambda name: name) if bodies else (
-            lambda name, names=names: names.setdefault(name, len(names))
-        )  # fmt: skip
+
+        def number(name: str, names: dict[str, int] = names, bodies: bool = bodies) -> int | str:
+            return name if bodies else names.setdefault(name, len(names))
+
         for info in model.graph.input:
             digest.update(f"{number(info.name)}".encode() + info.type.SerializeToString())
         for tensor in model.graph.initializer:

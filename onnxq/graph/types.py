@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -41,6 +43,8 @@ def shape_of(shape: onnx.TensorShapeProto) -> Shape:
 
 def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:
     """Writes a shape (None: unknown rank) into a tensor type."""
+    if shape is not None and proto.HasField("shape") and shape_of(proto.shape) == shape:
+        return  # as it is, denotations included
     proto.ClearField("shape")
     if shape is None:
         return
@@ -80,6 +84,11 @@ def shape_text(shape: Shape | None) -> str:
     return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
 
 
+def float_info(dtype: np.dtype) -> Any:
+    """Numpy's finfo, for the floats of ml_dtypes as well."""
+    return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+
+
 def limits(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """The lowest and the highest value of a dtype (for floats: minus and plus infinity's neighbours).
 
@@ -89,7 +98,5 @@ def limits(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     if np.issubdtype(dtype, np.integer):
         info = np.iinfo(dtype)
         return np.array(info.min, dtype), np.array(info.max, dtype)
-    import ml_dtypes
-
-    finfo = ml_dtypes.finfo(dtype)
+    finfo = float_info(dtype)
     return np.array(finfo.min, dtype), np.array(finfo.max, dtype)

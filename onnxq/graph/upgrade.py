@@ -1,38 +1,256 @@
-"""Raising a model's opset where Q/DQ needs a newer one."""
+"""Raising a model's opset to 13, where Q/DQ pairs have a channel axis.
+
+ONNX's own converter is not used: it renames tensors and nodes, leaves subgraph bodies behind, and
+turns Upsample into a Resize of another coordinate convention. Only what changed between opset 7 and
+13 in a way that an old node feels is rewritten (ONNX, Changelog.md); the whole model is compared
+before and after.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
 import onnx
 
 from onnxq.errors import UserError
-from onnxq.graph.model import Model
+from onnxq.graph.model import Model, new_tensor, replace_output
+from onnxq.graph.view import Node
+
+OPSET = 13
+_OLDEST = 7
+_IR = 7  # the IR version that came with opset 13
 
 
-def upgrade(model: Model, opset: int) -> Model:
-    """The same model in a newer opset, by ONNX's own version converter.
+def upgrade(model: Model) -> None:
+    """Raises the opset of a model to 13, in place; tensors and nodes keep their names.
 
     Args:
-        model: the model; it is not changed.
-        opset: the version of ONNX's own operators wanted, newer than the model's.
+        model: a model of an older opset; one of 13 or newer is left as it is.
 
     Raises:
-        UserError: the converter does not take the model.
+        UserError: the opset is older than 7, or a node has no equal in opset 13.
     """
-    proto = model.to_proto()
-    try:
-        converted = onnx.version_converter.convert_version(proto, opset)
-    except Exception as error:  # the converter raises RuntimeError and its own classes
+    if model.opset >= OPSET:
+        return
+    if model.opset < _OLDEST:
         raise UserError(
-            f"the model's opset is {model.opset}, int8 needs {opset}, and ONNX's converter fails: "
-            f"{str(error).strip().splitlines()[0]}",
-            hint=f"export the model again with opset {opset} or newer",
-        ) from error
-    for info in (*converted.graph.input, *converted.graph.output):
-        source = {i.name: i for i in (*proto.graph.input, *proto.graph.output)}
-        if info.name in source:  # the converter forgets dimension symbols
-            info.CopyFrom(source[info.name])
-    upgraded = Model(converted, model.path, model.data_dir)
-    upgraded.source = model.source
-    upgraded.assumed.update(model.assumed)
-    upgraded.symbols |= model.symbols
-    return upgraded
+            f"the model's opset is {model.opset}; opsets older than {_OLDEST} cannot be quantized",
+            hint=f"export the model again with opset {OPSET} or newer",
+        )
+    for graph in list(model.graphs()):
+        upgraded: list[Any] = []
+        for raw in graph.nodes:
+            node = Node(model, raw)
+            change = _CHANGES.get(node.op) if not node.domain else None
+            if change is not None and model.opset < change[0]:
+                raw.proto = _copied(raw.proto)
+                upgraded += change[1](_Old(node, model))
+            else:
+                upgraded.append(raw)
+        graph.nodes = upgraded
+    model.opset = OPSET
+    for entry in model.envelope.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            entry.version = OPSET
+    model.envelope.ir_version = max(model.envelope.ir_version, _IR)
+    model.infer_shapes()
+
+
+class _Old:
+    """A node on its way to the new opset."""
+
+    def __init__(self, node: Node, model: Model) -> None:
+        self.view = node
+        self.raw = node.node
+        self.model = model
+
+    def take(self, name: str, default: Any = None) -> Any:
+        """An attribute's value; the node does not have it any more."""
+        value = self.view.attr(name, default)
+        kept = [a for a in self.raw.proto.attribute if a.name != name]
+        del self.raw.proto.attribute[:]
+        self.raw.proto.attribute.extend(kept)
+        return value
+
+    def give(self, **attributes: Any) -> None:
+        """Sets attributes."""
+        for name, value in attributes.items():
+            self.take(name)
+            self.raw.proto.attribute.append(onnx.helper.make_attribute(name, value))
+
+    def feed(self, position: int, values: Any, dtype: Any = np.int64) -> None:
+        """Makes an input a constant; inputs left out before it stay left out."""
+        while len(self.raw.inputs) < position:
+            self.raw.inputs.append(new_tensor("", None, None))
+        name = f"{self.raw.outputs[0].name}_{self.raw.op}_{position}"
+        self.raw.inputs.append(self.model.new_constant(name, np.asarray(values, dtype)))
+
+    def fault(self, why: str) -> UserError:
+        return UserError(
+            f"node {self.view.name!r} ({self.view.op}, opset {self.model.opset}): {why}",
+            hint=f"export the model again with opset {OPSET} or newer",
+        )
+
+
+def _axes(old: _Old) -> list[Any]:
+    axes = old.take("axes")
+    if axes is not None:
+        old.feed(1, axes)
+    return [old.raw]
+
+
+def _split(old: _Old) -> list[Any]:
+    sizes = old.take("split")
+    if sizes is not None:
+        old.feed(1, sizes)
+    return [old.raw]
+
+
+def _clip(old: _Old) -> list[Any]:
+    source = old.view.inputs[0]
+    dtype = source.dtype if source is not None and source.dtype is not None else np.dtype(np.float32)
+    given = {a.name for a in old.raw.proto.attribute}
+    low, high = old.take("min"), old.take("max")
+    if "min" in given:
+        old.feed(1, low, dtype)
+    if "max" in given:
+        old.feed(2, high, dtype)
+    return [old.raw]
+
+
+def _pad(old: _Old) -> list[Any]:
+    source = old.view.inputs[0]
+    dtype = source.dtype if source is not None and source.dtype is not None else np.dtype(np.float32)
+    pads, value = old.take("pads"), old.take("value", 0.0)
+    old.feed(1, pads)
+    if value != 0.0:
+        old.feed(2, value, dtype)
+    return [old.raw]
+
+
+def _slice(old: _Old) -> list[Any]:
+    starts, ends, axes = old.take("starts"), old.take("ends"), old.take("axes")
+    old.feed(1, starts)
+    old.feed(2, ends)
+    old.feed(3, range(len(starts)) if axes is None else axes)
+    return [old.raw]
+
+
+def _top_k(old: _Old) -> list[Any]:
+    old.feed(1, [old.take("k")])
+    return [old.raw]
+
+
+def _dropout(old: _Old) -> list[Any]:
+    if len(old.raw.outputs) > 1 and old.view.outputs[1].users and old.model.opset < 10:
+        raise old.fault("its mask is read, and is of another type since opset 10")
+    old.take("ratio")
+    return [old.raw]
+
+
+def _batch_normalization(old: _Old) -> list[Any]:
+    if not old.take("spatial", 1):
+        raise old.fault("spatial=0 is gone since opset 9")
+    return [old.raw]
+
+
+def _upsample(old: _Old) -> list[Any]:
+    """Upsample is a Resize of the coordinates that Resize itself had in opset 10."""
+    if old.model.opset < 9:
+        scales: Any = old.take("scales")
+    else:
+        scales = old.raw.inputs[1]
+    return _resize(old, scales)
+
+
+def _resize_10(old: _Old) -> list[Any]:
+    return _resize(old, old.raw.inputs[1])
+
+
+def _resize(old: _Old, scales: Any) -> list[Any]:
+    old.raw.op = old.raw.proto.op_type = "Resize"
+    source = old.raw.inputs[0]
+    old.raw.inputs = [source, new_tensor("", None, None)]
+    if isinstance(scales, list):
+        old.feed(2, scales, np.float32)
+    else:
+        old.raw.inputs.append(scales)
+    # mode comes from the node; a Resize of opset 11 with no more said would use half pixels
+    old.give(
+        mode=old.view.attr("mode", "nearest"),
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    return [old.raw]
+
+
+def _scatter(old: _Old) -> list[Any]:
+    old.raw.op = old.raw.proto.op_type = "ScatterElements"
+    return [old.raw]
+
+
+def _softmax(old: _Old) -> list[Any]:
+    """Before opset 13 all dimensions from `axis` on are one: flatten, Softmax of the last, reshape."""
+    source = old.view.inputs[0]
+    axis = int(old.take("axis", 1))
+    shape = source.shape if source is not None else None
+    if shape is None:
+        raise old.fault("the rank of its input is not known")
+    axis %= max(len(shape), 1)
+    if all(dim == 1 for dim in shape[axis + 1 :]):
+        old.give(axis=axis)
+        return [old.raw]
+    return list(_flattened(old, axis))
+
+
+def _flattened(old: _Old, axis: int) -> Iterable[Any]:
+    model, raw = old.model, old.raw
+    source, out = raw.inputs[0], raw.outputs[0]
+    dtype = source.dtype
+    flat = new_tensor(model.unique(f"{out.name}_flat"), dtype, None)
+    soft = new_tensor(model.unique(f"{out.name}_soft"), dtype, None)
+    sizes = new_tensor(model.unique(f"{out.name}_shape"), np.dtype(np.int64), None)
+    name = raw.name
+    yield model.new_node("Shape", [source], [sizes], name=f"{name}_Shape")
+    yield model.new_node("Flatten", [source], [flat], {"axis": axis}, name=f"{name}_Flatten")
+    raw.inputs = [flat]
+    replace_output(raw, 0, soft)
+    old.give(axis=-1)
+    yield raw
+    yield model.new_node("Reshape", [soft, sizes], [out], name=f"{name}_Reshape")
+
+
+def _scan(old: _Old) -> list[Any]:
+    raise old.fault("Scan of opset 8 has another form since opset 9")
+
+
+_Change = tuple[int, Callable[[_Old], list[Any]]]
+
+# Operator: the opset that changed it, and how.
+_CHANGES: dict[str, _Change] = {
+    "Squeeze": (13, _axes),
+    "Unsqueeze": (13, _axes),
+    "ReduceSum": (13, _axes),
+    "Split": (13, _split),
+    "Softmax": (13, _softmax),
+    "LogSoftmax": (13, _softmax),
+    "Hardmax": (13, _softmax),
+    "Dropout": (12, _dropout),
+    "Clip": (11, _clip),
+    "Pad": (11, _pad),
+    "Resize": (11, _resize_10),
+    "Scatter": (11, _scatter),
+    "Upsample": (10, _upsample),
+    "Slice": (10, _slice),
+    "TopK": (10, _top_k),
+    "BatchNormalization": (9, _batch_normalization),
+    "Scan": (9, _scan),
+}
+
+
+def _copied(proto: onnx.NodeProto) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(proto)
+    return copy

@@ -25,14 +25,14 @@ class NewNode:
             share their type variable in the operator's schema), or None for one that is left out.
         attrs: the attributes.
         outputs: the number of outputs.
-        name: the name of the node that it stands in for, "" where it has none to keep.
+        like: the node that it stands in for, whose name and constants' names it keeps, or None.
     """
 
     op: str
     inputs: tuple[Operand, ...]
     attrs: Mapping[str, Any]
     outputs: int = 1
-    name: str = ""
+    like: Node | None = None
 
 
 class Result(Value):
@@ -69,7 +69,7 @@ op = _Builder()
 
 def remake(node: Node, *inputs: Operand) -> Result:
     """The same operator, with its attributes and its name, on other inputs (one output)."""
-    return Result(NewNode(node.op, inputs, node.attrs, 1, node.name))
+    return Result(NewNode(node.op, inputs, node.attrs, 1, node))
 
 
 @functools.cache

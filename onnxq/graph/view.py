@@ -87,7 +87,11 @@ class Tensor(Value):
 
     @property
     def constant(self) -> np.ndarray | None:
-        return editing.constant_of(self.tensor)
+        values = editing.constant_of(self.tensor)
+        if values is not None and values.flags.writeable:
+            values = values.view()
+            values.flags.writeable = False  # a rule that computes in place would change the model
+        return values
 
     @property
     def typical_shape(self) -> Shape | None:

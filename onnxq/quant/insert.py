@@ -11,11 +11,6 @@ from onnxq.graph.model import Model, constant_of, new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.quant.scales import quantize_weights
 
-MIN_OPSET = 13
-"""QuantizeLinear and DequantizeLinear have a channel axis from opset 13 on."""
-
-_MIN_IR = 7  # of opset 13
-
 
 def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> None:
     """Inserts the plan's Q/DQ pairs, with explicit int8 zero points of 0.
@@ -24,7 +19,8 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> N
     weights, in a quarter of the file. What the plan does not name reads what it read before.
 
     Args:
-        model: the model that the plan is of; its opset is at least `MIN_OPSET`.
+        model: the model that the plan is of; its opset is at least 13, where QuantizeLinear and
+            DequantizeLinear have a channel axis.
         plan: the plan.
         scales: the scale of each group of activations.
     """
@@ -45,7 +41,6 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> N
         for edge in site.readers:
             replace_input(nodes[edge.node], edge.input, out)
     model.graph.nodes.extend(added)
-    model.envelope.ir_version = max(model.envelope.ir_version, _MIN_IR)
     model.sort()
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from onnxq.errors import unknown_name
+from onnxq.errors import UserError, unknown_name
 from onnxq.graph.layers import WEIGHTED, Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
-from onnxq.rule.api import Float, Follow, Quantize, Read, Rule
+from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,19 @@ class QuantPlan:
         }
 
 
-def make_plan(model: Model, rules: Sequence[Rule], keep_float: Sequence[str] = ()) -> QuantPlan:
+def make_plan(
+    model: Model,
+    rules: Sequence[Rule],
+    keep_float: Sequence[str] = (),
+    vetoes: Mapping[str, str] | None = None,
+) -> QuantPlan:
     """Asks the placement rules and resolves what they say.
 
     Args:
         model: a sanitized model; nodes in subgraph bodies stay in float.
         rules: the rules that are on; those of stage `place` are asked.
         keep_float: names of nodes to keep in float, as globs.
+        vetoes: names of nodes that have to stay in float, and why.
 
     Raises:
         UserError: a glob of `keep_float` matches no node.
@@ -143,7 +149,9 @@ def make_plan(model: Model, rules: Sequence[Rule], keep_float: Sequence[str] = (
     wishes: list[Quantize] = []
     follows: dict[Node, list[Follow]] = {}
     reads: list[Read] = []
-    vetoes: dict[Node, str] = _user_vetoes(nodes, keep_float)
+    forced = vetoes or {}
+    refused = {node: forced[node.name] for node in nodes if node.name in forced}
+    refused.update(_user_vetoes(nodes, keep_float))
     by_root: dict[str, list[Rule]] = {}
     for rule in rules:
         if rule.stage == "place":
@@ -151,7 +159,7 @@ def make_plan(model: Model, rules: Sequence[Rule], keep_float: Sequence[str] = (
                 by_root.setdefault(root, []).append(rule)
     for node in nodes:
         for rule in by_root.get(node.op, ()) if not node.domain else ():
-            for fact in rule(node):
+            for fact in _facts(rule, node):
                 if isinstance(fact, Quantize):
                     wishes.append(fact)
                 elif isinstance(fact, Follow):
@@ -159,15 +167,15 @@ def make_plan(model: Model, rules: Sequence[Rule], keep_float: Sequence[str] = (
                 elif isinstance(fact, Read):
                     reads.append(fact)
                 elif isinstance(fact, Float):
-                    vetoes.setdefault(fact.node, fact.because)
+                    refused.setdefault(fact.node, fact.because)
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
-    weighted = {wish.node for wish in wishes if wish.axis is not None} - set(vetoes)
+    weighted = {wish.node for wish in wishes if wish.axis is not None} - set(refused)
     wishes = [
         wish
         for wish in wishes
-        if wish.node not in vetoes and (wish.beside is None or wish.beside in weighted)
+        if wish.node not in refused and (wish.beside is None or wish.beside in weighted)
     ]
-    resolver = _Resolver(follows, reads, vetoes)
+    resolver = _Resolver(follows, reads, refused)
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
@@ -182,6 +190,23 @@ def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]
             raise unknown_name("node", glob, [node.name for node in nodes])
         vetoes.update((node, f"--keep-float {glob}") for node in found)
     return vetoes
+
+
+def _facts(rule: Rule, node: Node) -> list[Fact]:
+    """What a placement rule says about a node.
+
+    Raises:
+        UserError: the rule fails.
+    """
+    try:
+        return list(rule(node) or ())
+    except Skip:
+        return []
+    except Exception as error:
+        raise UserError(
+            f"placement rule {rule.id!r} fails at node {node.name!r}: {type(error).__name__}: {error}",
+            hint=f"it is in {rule.path or 'no file'}; leave it out with --skip {rule.id}",
+        ) from error
 
 
 class _Resolver:
@@ -209,7 +234,7 @@ class _Resolver:
         edge = Edge(wish.node.name, wish.input)
         if tensor.is_constant and wish.axis is not None:
             self.weights.setdefault((tensor, wish.axis), []).append(edge)
-        elif not tensor.is_constant and _is_float32(tensor):
+        elif not tensor.is_constant and tensor.dtype in (None, np.dtype(np.float32)):
             self._quantize(tensor, edge, wish.because)
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
@@ -228,16 +253,18 @@ class _Resolver:
             producer = tensor.producer
             if producer is None or producer in self.vetoes:
                 continue
-            for fact in self.follows.get(producer, ()):
-                source = producer.inputs[fact.input]
+            follows = self.follows.get(producer, ())
+            sources = [producer.inputs[fact.input] for fact in follows]
+            for fact, source in zip(follows, sources, strict=True):
                 if source is None or source.is_constant or not _is_float32(source):
                     continue
                 known = source in self.activations
                 self._quantize(source, Edge(producer.name, fact.input), fact.because)
                 self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
-                self.moved.add(tensor)
                 if not known:
                     todo.append(source)
+            if sources and all(source in self.activations for source in sources):
+                self.moved.add(tensor)  # all its values are its sources'
         for read in self.reads:
             source = read.node.inputs[read.input]
             if source in self.activations and read.node not in self.vetoes:
@@ -246,7 +273,8 @@ class _Resolver:
 
     def plan(self, nodes: Sequence[Node], layers: Sequence[Layer], weighted: set[Node]) -> QuantPlan:
         moved = {tensor.name for tensor in self.moved}
-        groups, number = [], {}
+        groups: list[ScaleGroup] = []
+        number: dict[str, int] = {}
         for index, members in enumerate(self.groups.members().values()):
             reasons = tuple(dict.fromkeys(j.because for j in self.groups.reasons(members)))
             sources = tuple(name for name in members if name not in moved) or tuple(members)
@@ -273,7 +301,7 @@ class _Resolver:
                 )
             )  # fmt: skip
         eligible = {layer.node: layer.ineligible is None for layer in layers}
-        kept = [KeptFloat(n.name, n.op, why) for n, why in self.vetoes.items()]
+        kept = [KeptFloat(n.name, n.op, why) for n, why in self.vetoes.items() if n.op in WEIGHTED]
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
                 kept.append(KeptFloat(node.name, node.op, _why_float(node)))
@@ -296,9 +324,7 @@ def _is_float32(tensor: Tensor) -> bool:
 
 
 def _why_float(node: Node) -> str:
-    _, weight = node.operands(2)
-    if weight is None or not weight.is_constant:
-        return "its second operand is not constant"
-    if weight.dtype != np.dtype(np.float32):
-        return f"its weights are {weight.dtype}"
-    return "its weights have more than two dimensions"
+    layer = layer_of(node)
+    if layer is None:
+        return "it has no constant weights"
+    return f"its weights are {layer.weight.dtype}"

@@ -17,8 +17,8 @@ _MIN_SCALE = 1e-37
 
 def scale_of(amax: float) -> np.float32:
     """The scale of a range -amax..amax: amax / 127 (1 for a tensor that is always zero)."""
-    scale = np.float32(amax / INT8_MAX)
-    return scale if scale > _MIN_SCALE else np.float32(1.0)
+    scale: np.float32 = np.float32(amax / INT8_MAX if amax / INT8_MAX > _MIN_SCALE else 1.0)
+    return scale
 
 
 def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, np.float32]:

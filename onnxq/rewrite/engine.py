@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, snippets
 from onnxq.graph.view import Node, Value
 from onnxq.rewrite.proof import Proof, Prover, save_reproducer
-from onnxq.rewrite.whole import WholeModel, WholeProof
+from onnxq.rewrite.whole import Diverged, WholeModel, WholeProof
 from onnxq.rule.api import ANY, STAGES, Assuming, Close, Rule, Skip, Stage
 
 Prove = Literal["always", "when-possible", "never"]
@@ -31,7 +32,7 @@ class Change:
 
     Attributes:
         rule: the rule's name.
-        stage: the stage in which it fired.
+        stage: the stage in which it fired, or `upgrade`.
         node: the node that it replaced.
         removed: names of the nodes that went.
         added: names of the nodes that came.
@@ -40,7 +41,7 @@ class Change:
     """
 
     rule: str
-    stage: Stage
+    stage: Stage | Literal["upgrade"]
     node: str
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -131,7 +132,8 @@ def rewrite(
 
     Raises:
         Fault: rules undo each other without end, or the whole model differs although each change
-            was proved.
+            was exact.
+        Diverged: the whole model differs although each change is close; the model is not usable.
     """
     run = _Run(model, prove, reproducers)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
@@ -140,8 +142,13 @@ def rewrite(
         if observe is not None:
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
-            run.report.whole.append(whole.compare(model, stage, exact=run.all_exact))
-    run.report.near_misses = [NearMiss(*key, reason) for key, reason in run.misses.items()]
+            try:
+                run.report.whole.append(whole.compare(model, stage, exact=run.all_exact))
+            except Diverged as error:
+                error.changes = run.close_changes(str(error))
+                raise
+    left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
+    run.report.near_misses = [NearMiss(*key, why) for key, why in run.misses.items() if key[1] in left]
     run.report.proofs_run = run.prover.runs
     return run.report
 
@@ -172,6 +179,14 @@ class _Run:
             self.model.infer_shapes()
         return len(self.report.changes) > started
 
+    def close_changes(self, why: str) -> list[Change]:
+        """The changes that are not exact, as rejected."""
+        return [
+            replace(change, proof=replace(change.proof, verdict="failed", why=why))
+            for change in self.report.changes
+            if change.proof.verdict == "close"
+        ]
+
     def _sweep(self, stage: Stage, index: dict[str, list[Rule]], budget: int) -> bool:
         editor = Editor(self.model)
         todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
@@ -189,8 +204,10 @@ class _Run:
                     todo.append(other)
             if len(self.report.changes) > budget:
                 raise self._endless(stage)
-        editor.finish()
-        return len(self.report.changes) > before
+        changed = len(self.report.changes) > before
+        if changed:
+            editor.finish()
+        return changed
 
     def _visit(self, node: Any, stage: Stage, index: dict[str, list[Rule]], editor: Editor) -> Iterable[Any]:
         """Asks the rules about a node; returns the nodes to look at again."""
@@ -218,18 +235,29 @@ class _Run:
 
     def _apply(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
         """Proves an answer and puts it into the graph; None where it is not kept."""
-        terms, assuming = None, None
-        if isinstance(answer, Assuming):
-            assuming, answer = answer, answer.results
-            self.model.assumed[assuming.dim] = assuming.size
+        if not isinstance(answer, Assuming):
+            return self._try(rule, stage, view, answer, editor)
+        sizes, was = self.model.assumed, self.model.assumed.get(answer.dim)
+        sizes[answer.dim] = answer.size  # for the proof; for good where the change is kept
+        touched = self._try(rule, stage, view, answer.results, editor)
+        if touched is not None:
+            self._assume(answer)
+        elif was is None:
+            del sizes[answer.dim]
+        else:
+            sizes[answer.dim] = was
+        return touched
+
+    def _try(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
+        terms = None
         if isinstance(answer, Close):
             terms, answer = answer.terms, answer.results
-        results: Replacement = {0: answer} if isinstance(answer, Value | np.ndarray) else answer
-        wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
-        if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
-            return None
-        results = wanted
         try:
+            results = _by_output(answer, view)
+            wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
+            if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
+                return None
+            results = wanted
             proof, snippet = self._proof(view, results, terms)
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
@@ -250,8 +278,6 @@ class _Run:
         else:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
-        if assuming is not None:
-            self._assume(assuming)
         self.all_exact = self.all_exact and terms is None
         self.report.changes.append(
             Change(
@@ -270,10 +296,8 @@ class _Run:
         if not results:
             return Proof("exact", why="nothing reads it"), None
         if self.prove == "never":
-            try:
-                next(iter(snippets(self.model, view, results)), None)
-            except NoSnippet:
-                pass
+            with contextlib.suppress(NoSnippet):
+                next(iter(snippets(self.model, view, results)), None)  # is it valid at all?
             return Proof("unproven", why="proofs are off"), None
         return self.prover.prove(self.model, view, results, terms)
 
@@ -294,6 +318,14 @@ class _Run:
             f"stage {stage!r} does not end after {len(self.report.changes)} changes: {names} undo each other",
             hint=f"leave one of them out with --skip {recent.most_common(1)[0][0]}",
         )
+
+
+def _by_output(answer: Any, view: Node) -> Replacement:
+    if isinstance(answer, Value | np.ndarray):
+        return {0: answer}
+    if not isinstance(answer, Mapping) or not set(answer) <= set(range(len(view.node.outputs))):
+        raise TypeError(f"a rule returns a value, or values by output; this is {type(answer).__name__}")
+    return answer
 
 
 def _file_name(rule: str, node: str) -> str:

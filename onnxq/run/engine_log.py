@@ -1,4 +1,4 @@
-"""The layers of an engine, read from NVIDIA's verbose build log.
+r"""The layers of an engine, read from NVIDIA's verbose build log.
 
 The engine inspector needs a GPU driver; the log does not. With profiling verbosity DETAILED the
 compiler ends a build with one message, a line for each layer:
@@ -6,7 +6,7 @@ compiler ends a build with one message, a line for each layer:
     Layers:
     Name: c_myl0_1, LayerType: correlation, Inputs: [ { Name: x, Dimensions: [1,8,4,4],
     Strides: [...], StrideOrder: [...], Datatype: Int8, Format: (NHWC) ... }], Constants: [...],
-    Outputs: [...], TacticName: ..., StreamId: 0, Metadata: [ONNX Layer: c]\\x1f[ONNX Layer: relu]
+    Outputs: [...], TacticName: ..., StreamId: 0, Metadata: [ONNX Layer: c]\x1f[ONNX Layer: relu]
 
 Names stand there without quotes, so that an ONNX name such as `a, LayerType: b` makes the line
 ambiguous. Therefore whoever builds the engine gives the compiler escaped names (`escape`), and
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from onnxq.errors import Fault
 
-# The compiler's spelling of a datatype, and ours. A product of operands of different types counts as
-# the later one here (the compiler converts the other): never int8 unless every operand is.
+# The compiler's spelling of a datatype, and ours. A product of operands of different types counts
+# as the later one here (the compiler converts the other): never int8 unless every operand is.
 _PRECISIONS = {
     "Int8": "int8",
     "UInt8": "uint8",

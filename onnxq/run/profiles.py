@@ -29,14 +29,15 @@ def resolve_profiles(
             raise unknown_name("input", name, inputs)
         _check(name, tuple(inputs[name]), profile)
     return {
-        name: _tuples(wanted[name]) if name in wanted else _smallest(shape)
+        name: as_profile(wanted[name]) if name in wanted else _smallest(shape)
         for name, shape in inputs.items()
         if any(size < 0 for size in shape)
     }
 
 
-def _tuples(profile: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Profile:
-    smallest, usual, largest = profile
+def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:
+    """The three shapes of a profile, from whatever sequences, as tuples."""
+    smallest, usual, largest = shapes
     return tuple(smallest), tuple(usual), tuple(largest)
 
 

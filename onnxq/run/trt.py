@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from onnxq.errors import Fault, UserError
 from onnxq.run.engine_log import EngineLayer, EngineTensor, parse_layers, restore
-from onnxq.run.profiles import Profile
+from onnxq.run.profiles import Profile, as_profile
 
 __all__ = [
     "Engine",
@@ -77,7 +77,8 @@ class Engine:
         seconds: how long the build took, without parsing.
         errors: what the parser rejects.
         warnings: messages of severity warning and above, each once.
-        profiles: (min, opt, max) shapes of each dynamic input, as compiled for.
+        profiles: (min, opt, max) shapes of each dynamic input, as compiled for; those asked for
+            where it did not come to that.
     """
 
     status: Literal["compiled", "failed", "not-installed"]
@@ -133,9 +134,10 @@ def compile_engine(
         Fault: the compiler's log says something that is not understood.
     """
     compiler = installed()
+    asked = {name: as_profile(shapes) for name, shapes in (profiles or {}).items()}
     if compiler is None:
-        return Engine("not-installed", _NOT_INSTALLED, "", sm)
-    child = _run_child({"task": "compile", "sm": sm, "profiles": dict(profiles or {})}, model, timeout)
+        return Engine("not-installed", _NOT_INSTALLED, "", sm, profiles=asked)
+    child = _run_child({"task": "compile", "sm": sm, "profiles": asked}, model, timeout)
     built = child.result.get("plan_bytes") is not None
     return Engine(
         status="compiled" if built else "failed",
@@ -147,17 +149,15 @@ def compile_engine(
         seconds=child.result.get("seconds", 0.0),
         errors=child.errors(),
         warnings=tuple(child.messages(_SEVERE)),
-        profiles={
-            name: (tuple(low), tuple(usual), tuple(high))
-            for name, (low, usual, high) in child.result.get("profiles", {}).items()
-        },
+        profiles={name: as_profile(shapes) for name, shapes in child.result.get("profiles", asked).items()},
     )
 
 
 def check_parse(model: Path, *, timeout: float = 300.0) -> list[ParserError] | None:
     """What NVIDIA's parser rejects in a model; None where it is not installed.
 
-    A parser that crashes or does not end is one error without a node.
+    The parser names every node whose operator it does not know; of the other nodes that it cannot
+    take only the first. A parser that crashes or does not end is one error without a node.
 
     Args:
         model: the ONNX file; external data is found beside it.

@@ -46,6 +46,11 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
             log.write(json.dumps([severity.name, message]) + "\n")
 
     capabilities = _capabilities(trt)
+    if request["task"] == "compile" and request["sm"] not in capabilities:
+        raise UserError(
+            f"the compiler does not know compute capability sm {request['sm']}",
+            hint=f"it knows {', '.join(map(str, capabilities))}",
+        )
     logger = Logger()
     builder = trt.Builder(logger)
     network = builder.create_network(0)  # held as long as the parser, which does not keep it alive
@@ -58,11 +63,6 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
         return {"errors": errors or [["", "", "the file holds no graph with outputs"]]}
     if request["task"] == "parse":
         return {}
-    if request["sm"] not in capabilities:
-        raise UserError(
-            f"the compiler does not know compute capability sm {request['sm']}",
-            hint=f"it knows {', '.join(map(str, capabilities))}",
-        )
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     profiles = resolve_profiles({t.name: tuple(t.shape) for t in inputs}, request["profiles"])
 

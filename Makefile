@@ -1,0 +1,44 @@
+# onnxq: `make run` and `make test` do all the set-up on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.PHONY: help run test check bench samples golden clean
+
+help: ## these targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet --editable '.[trt,dev]'
+	@touch $@
+
+run: $(STAMP) ## quantize the sample model on its data, and score both
+	@mkdir -p out
+	$(VENV)/bin/onnxq quantize sample_models/digits/digits.onnx --calib sample_models/digits/calib -o out/digits.int8.onnx
+	$(PY) sample_models/digits/score.py sample_models/digits/digits.onnx out/digits.int8.onnx
+
+test: $(STAMP) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
+	$(PY) -m pytest -n 2
+
+check: $(STAMP) ## ruff and mypy --strict
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(STAMP) ## calibration cost, memory and rewriting speed, as ratios in one run
+	$(PY) -m benchmarks
+
+samples: ## make the sample models again (installs PyTorch's CPU build in an environment of its own)
+	$(PYTHON) -m venv .venv-samples
+	.venv-samples/bin/pip install --quiet torch==2.13.0 onnx onnxscript onnxruntime scikit-learn numpy Pillow
+	.venv-samples/bin/python sample_models/digits/train.py
+	.venv-samples/bin/python sample_models/squeeze_if/export.py
+
+golden: $(STAMP) ## write the command-line transcripts of tests/cli again
+	ONNXQ_UPDATE_GOLDEN=1 $(PY) -m pytest tests/cli -k transcript
+
+clean: ## remove the environments and what `make run` wrote
+	rm -rf $(VENV) .venv-samples out

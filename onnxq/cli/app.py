@@ -1,0 +1,75 @@
+"""The command line: `onnxq VERB ...`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+import onnxq
+from onnxq.cli.check import check
+from onnxq.cli.compare import compare
+from onnxq.cli.engine import engine
+from onnxq.cli.inspect import inspect
+from onnxq.cli.quantize import quantize
+from onnxq.cli.rules import rules
+from onnxq.cli.sanitize import sanitize
+from onnxq.cli.screen import Screen
+from onnxq.cli.verb import INTERRUPTED, Interrupted, Quiet, Verbose, report_error, verb
+
+# The class of all errors in the use of the command line; where it is defined depends on typer's version.
+_UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="onnxq",
+    help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it to INT8, explains it.",
+    epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (quantize, sanitize, check, inspect, compare, engine):
+    app.command()(verb(function))
+app.add_typer(rules)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"onnxq {onnxq.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=False)
+def _root(
+    context: typer.Context,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    context.obj = {"quiet": quiet, "verbose": verbose}
+
+
+def main() -> None:
+    """Runs the command line and exits with its exit code."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    def interrupt(number: int, frame: Any) -> None:
+        raise Interrupted
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
+    try:
+        return app(sys.argv[1:] or ["--help"], prog_name="onnxq", standalone_mode=False) or 0
+    except _UsageError as error:
+        screen = Screen(quiet=False, verbose=False, json="--json" in sys.argv)
+        command = error.ctx.command_path if error.ctx is not None else "onnxq"
+        return report_error(screen, error.format_message(), f"see {command} --help", 2)
+    except Interrupted:
+        return INTERRUPTED

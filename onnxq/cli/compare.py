@@ -1,0 +1,59 @@
+"""`onnxq compare`: the outputs of two models, side by side."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+from onnxq.errors import UserError, unknown_name
+
+
+def compare(
+    screen: Screen,
+    reference: Annotated[Path, typer.Argument(metavar="A", help="The reference.", show_default=False)],
+    candidate: Annotated[Path, typer.Argument(metavar="B", help="The model to compare.", show_default=False)],
+    data: flags.Data,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
+    ] = None,
+) -> None:
+    """Compare the outputs of two models on data."""
+    from onnxq.calib.sources import InputSpec, open_source
+    from onnxq.cli.render import accuracy_page
+    from onnxq.graph.model import Model
+    from onnxq.run import ort
+    from onnxq.run.compare import compare_models
+
+    if samples is not None and samples < 1:
+        raise UserError(f"--samples {samples}: there must be at least 1")
+    models = [Model.open(path) for path in (reference, candidate)]
+    for path, model in zip((reference, candidate), models, strict=True):
+        why = ort.unreadable(model.source)
+        if why is not None:
+            raise UserError(f"{str(path)!r} has {why}", hint="export it with an older opset")
+    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in models[0].inputs if dtype is not None]
+    for name, _, _ in models[1].inputs:
+        if name not in [spec.name for spec in specs]:
+            raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
+    source = open_source(data, specs)
+    feeds = (sample.feeds for sample in itertools.islice(source, samples))
+    with screen.progress() as observe:
+        observe("compare", None, None)
+        result = compare_models(ort.load(reference), ort.load(candidate), feeds)
+    found = [entry.to_json() for entry in result]
+    screen.show(accuracy_page(reference, candidate, found, source.notes))
+    screen.document(
+        {
+            "schema": 1,
+            "reference": str(reference),
+            "candidate": str(candidate),
+            "data": str(data),
+            "accuracy": found,
+            "notes": list(source.notes),
+        }
+    )

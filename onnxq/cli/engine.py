@@ -1,0 +1,35 @@
+"""`onnxq engine`: what NVIDIA's compiler makes of a model, without a GPU."""
+
+from __future__ import annotations
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+from onnxq.errors import UserError
+
+
+def engine(
+    screen: Screen,
+    model: flags.ModelPath,
+    sm: flags.ComputeCapability = 89,
+    profile: flags.Profiles = None,
+) -> int:
+    """Compile a model and show each layer's precision.
+
+    NVIDIA's compiler needs no GPU for that. The exit code is 1 where it rejects the model.
+    """
+    from onnxq.cli.render import engine_page
+    from onnxq.graph.model import Model
+    from onnxq.run import trt
+
+    profiles = flags.parse_profiles(profile)
+    Model.open(model)  # its errors are clearer than the compiler's
+    with screen.progress() as observe:
+        observe("compile", None, None)
+        built = trt.compile_engine(model, sm=sm, profiles=profiles)  # type: ignore[arg-type]
+    if built.status == "not-installed":
+        message, _, hint = built.reason.partition("; ")
+        raise UserError(message, hint=hint)
+    document = {"schema": 1, "model": str(model), "engine": built.to_json()}
+    screen.show(engine_page(document))
+    screen.document(document)
+    return 0 if built.status == "compiled" else 1

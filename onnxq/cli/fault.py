@@ -1,0 +1,58 @@
+"""Faults of onnxq itself: what is needed to reproduce one is saved."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shlex
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import onnxq
+from onnxq.errors import Fault, OnnxqError
+
+_PACKAGES = ("onnx", "onnxruntime", "onnx-graphsurgeon", "numpy", "ml_dtypes", "polygraphy", "tensorrt-rtx")
+_SMALL = 16 << 20
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """Message and hint for a fault, after what reproduces it is saved."""
+    folder = save(error)
+    text = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
+    known = error.hint if isinstance(error, OnnxqError) else ""
+    where = f"what reproduces it is saved in {str(folder)!r}: please report it with that folder"
+    return f"this is a fault of onnxq: {text}", f"{known}; {where}" if known else where
+
+
+def save(error: BaseException) -> Path:
+    """Saves traceback, command line, versions, and models of the command line if they are small.
+
+    Returns:
+        A new folder under the system's folder for temporary files.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="onnxq-fault-"))
+    lines = [
+        f"command   {shlex.join(['onnxq', *sys.argv[1:]])}",
+        f"onnxq     {onnxq.__version__}",
+        f"python    {platform.python_version()} on {platform.platform()}",
+        *(f"{name:<18} {_version(name)}" for name in _PACKAGES),
+    ]
+    if isinstance(error, Fault) and error.reproducer:
+        lines.append(f"see also  {error.reproducer}")
+    trace = "".join(traceback.format_exception(error))
+    (folder / "fault.txt").write_text("\n".join(lines) + "\n\n" + trace, "utf-8", "backslashreplace")
+    for argument in sys.argv[1:]:
+        model = Path(argument)
+        if model.suffix == ".onnx" and model.is_file() and model.stat().st_size <= _SMALL:
+            shutil.copy(model, folder)
+    return folder
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

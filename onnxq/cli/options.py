@@ -1,0 +1,172 @@
+"""The flags that verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from onnxq.errors import UserError
+
+T = TypeVar("T")
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
+TargetName = Annotated[
+    str, typer.Option("--target", metavar="NAME", help="tensorrt-11, tensorrt-rtx, ... (see the README).")
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="INPUT=1x3x224x224", help="Shape of an input; sizes or symbols."),
+]
+Assume = Annotated[
+    list[str] | None,
+    typer.Option("--assume", metavar="DIM=1", help="State the size of a dynamic dimension."),
+]
+Freeze = Annotated[
+    list[str] | None,
+    typer.Option("--freeze", metavar="INPUT=VALUE", help="Make an input a constant: numbers or true/false."),
+]
+RuleFolders = Annotated[
+    list[Path] | None,
+    typer.Option("--rules", metavar="DIR", help="A folder of your own rules; their Python is run."),
+]
+Enable = Annotated[
+    list[str] | None, typer.Option("--enable", metavar="RULE", help="Turn a rule on for this target.")
+]
+Skip = Annotated[list[str] | None, typer.Option("--skip", metavar="RULE", help="Leave a rule out.")]
+ProveLevel = Annotated[
+    str,
+    typer.Option(
+        "--prove", metavar="LEVEL", help="always, when-possible (keep and list the unproved), or never."
+    ),
+]
+Profiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile", metavar="INPUT=MIN:OPT:MAX", help="Shapes of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8."
+    ),
+]
+ComputeCapability = Annotated[
+    int, typer.Option("--sm", metavar="N", help="Compute capability to compile for, 89 for 8.9.")
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data", metavar="PATH", help="A folder or file of images, .npy or .npz.", show_default=False
+    ),
+]
+
+
+def edit_arguments(
+    target: str,
+    shapes: Sequence[str] | None,
+    assume: Sequence[str] | None,
+    freeze: Sequence[str] | None,
+    rules: Sequence[Path] | None,
+    enable: Sequence[str] | None,
+    skip: Sequence[str] | None,
+    prove: str,
+) -> dict[str, Any]:
+    """The arguments of `onnxq.sanitize` for the flags of the same names.
+
+    Raises:
+        UserError: a flag's value is ill-formed.
+    """
+    return {
+        "target": target,
+        "shapes": parse_shapes(shapes),
+        "assume": _named("--assume", assume, "DIM=SIZE, as in N=1", _size),
+        "freeze": _named("--freeze", freeze, "INPUT=VALUE[,VALUE...], numbers or true/false", _values),
+        "rules": tuple(rules or ()),
+        "enable": tuple(enable or ()),
+        "skip": tuple(skip or ()),
+        "prove": prove,
+    }
+
+
+def parse_shapes(shapes: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]:
+    """The values of `--shape`.
+
+    Raises:
+        UserError: one is ill-formed.
+    """
+    return _named("--shape", shapes, "INPUT=1x3x224x224, each a size or a symbol", _shape)
+
+
+def parse_profiles(profiles: Sequence[str] | None) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """The values of `--profile`: (min, opt, max) for each input.
+
+    Raises:
+        UserError: one is ill-formed.
+    """
+    return _named("--profile", profiles, "INPUT=MIN:OPT:MAX, as in x=1x3x8x8:4x3x8x8:8x3x8x8", _profile)
+
+
+def _named(flag: str, entries: Sequence[str] | None, form: str, read: Callable[[str], T]) -> dict[str, T]:
+    """`NAME=VALUE` entries. A name may hold "=" and ":", a value cannot: the last "=" parts them."""
+    found: dict[str, T] = {}
+    for entry in entries or ():
+        name, equals, value = entry.rpartition("=")
+        hint = f"the form is {flag} {form}"
+        if not equals or not name:
+            raise UserError(f"{flag} {entry!r} is not understood", hint=hint)
+        if name in found:
+            raise UserError(f"{flag} is given twice for {name!r}", hint="give it once")
+        try:
+            found[name] = read(value)
+        except ValueError as error:
+            raise UserError(f"{flag} {entry!r} is not understood: {error}", hint=hint) from error
+    return found
+
+
+def _size(text: str) -> int:
+    if not re.fullmatch(r"[0-9]+", text):
+        raise ValueError(f"{text!r} is no size")
+    return int(text)
+
+
+def _shape(text: str) -> tuple[int | str, ...]:
+    # commas, where a symbol holds an "x"
+    return tuple(_dim(part) for part in re.split("," if "," in text else "x", text))
+
+
+def _dim(text: str) -> int | str:
+    if re.fullmatch(r"[^\W\d].*", text.strip()):
+        return text.strip()
+    return _size(text)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(_size(part) for part in text.split("x"))
+
+
+def _profile(text: str) -> tuple[tuple[int, ...], ...]:
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise ValueError(f"{len(parts)} shapes where there must be three")
+    return tuple(_sizes(part) for part in parts)
+
+
+def _values(text: str) -> bool | int | float | list[bool | int | float]:
+    values = [_value(part.strip()) for part in text.split(",")]
+    if len({isinstance(value, bool) for value in values}) > 1:
+        raise ValueError("numbers and true/false are mixed")
+    return values[0] if len(values) == 1 else values
+
+
+def _value(text: str) -> bool | int | float:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None

@@ -1,0 +1,424 @@
+"""Documents as pages for a reader: the end screens and what the other verbs show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxq.cli.screen import Page, shorten
+
+_FEW = 4
+
+
+# --- sanitize and quantize ------------------------------------------------------------------------
+
+
+def end_screen(report: Mapping[str, Any]) -> Page:
+    """What a run of `sanitize` or `quantize` did."""
+    page = Page()
+    page.head(f"{report['model']} -> {report['output']}  ({report['target']}, {report['seconds']:.1f} s)")
+    _changes(page, report)
+    _misses(page, report["near_misses"])
+    if report["plan"]:
+        _plan(page, report)
+    _unsupported(page, report["unsupported"])
+    for entry in report["assumptions"]:
+        page.section("Assumed", f"{entry['flag']} {entry['name']}={entry['value']}: {entry['why']}")
+    for entry in report["interface_changes"]:
+        page.section("Interface", f"{entry['tensor']}: {entry['was']} -> {entry['now']}", "yellow")
+    if report["plan"]:
+        _accuracy(page, report["accuracy"], report["calibration"]["held_out"])
+        _engine(page, report["engine"])
+    for number, file in enumerate(report["files"]):
+        text = f"{file}  {_size(Path(file).stat().st_size)}"
+        page.section("Files" if number == 0 else "", text)
+    for number, line in enumerate(report["commands"]):
+        if number == 0:
+            page.section("Next", "")
+        page.code(line)
+    return page
+
+
+def _changes(page: Page, report: Mapping[str, Any]) -> None:
+    changes, proved = report["changes"], report["proved"]
+    counts = _count(change["rule"] for change in changes)
+    if changes:
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in proved.items() if count)
+        how = " (on sampled inputs)" if proved["exact"] or proved["close"] else ""
+        page.section("Repaired", f"{_number(len(changes), 'change')}: {verdicts}{how}")
+        page.entry(_listed(counts))
+        unproven = [c["proof"]["why"] for c in changes if c["proof"]["verdict"] == "unproven"]
+        for why, count in _count(unproven).items():
+            page.entry(f"unproven ({count}): {why}", style="yellow")
+    else:
+        page.section("Repaired", "nothing to change")
+    for whole in report["whole_model"][-1:]:
+        page.entry(f"whole model against the original: {_whole(whole)}")
+    for change in report["rejected"]:
+        why = f"rejected: {change['rule']} on {shorten(change['node'])}: {change['proof']['why']}"
+        page.entry(f"{why}; a bug of that rule, not of your model", style="red")
+        if "reproducer" in change:
+            page.entry(f"reproducer: {change['reproducer']}", 2)
+
+
+def _whole(proof: Mapping[str, Any]) -> str:
+    if proof["verdict"] == "unproven":
+        return f"not compared: {proof['why']}"
+    if proof["verdict"] == "exact":
+        return "equal"
+    return f"close, max difference {proof['max_abs']:.2g}"
+
+
+def _misses(page: Page, misses: Sequence[Mapping[str, Any]]) -> None:
+    for number, miss in enumerate(misses[:_FEW]):
+        text = f"{shorten(miss['node'])}: {miss['reason']} ({miss['rule']})"
+        page.section("Near miss" if number == 0 else "", text)
+    if len(misses) > _FEW:
+        page.section("", f"+{len(misses) - _FEW} more in the report", "dim")
+
+
+def _plan(page: Page, report: Mapping[str, Any]) -> None:
+    plan, calibration = report["plan"], report["calibration"]
+    layers = plan["layers"]
+    eligible = [layer for layer in layers if layer["eligible"]]
+    int8 = [layer for layer in layers if layer["int8"]]
+    share = plan["int8_share_of_eligible_macs"]
+    text = f"{sum(layer['int8'] for layer in eligible)} of {_number(len(eligible), 'eligible layer')}"
+    text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
+    extra = len(int8) - sum(layer["int8"] for layer in eligible)
+    page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
+    scales = calibration["scales"]
+    used = [group for group in plan["groups"] if group["tensors"][0] in scales]
+    shared = sum(len(group["tensors"]) > 1 for group in used)
+    page.section(
+        "Scales",
+        f"{len(used)} for {_number(len(scales), 'activation')} ({shared} shared), {calibration['method']} "
+        f"over {_number(calibration['samples'], 'sample')}; weights have one a channel",
+    )
+    for note in calibration["notes"]:
+        page.entry(note, style="yellow")
+    reasons: dict[str, list[str]] = {}
+    for entry in plan["kept_float"]:
+        reasons.setdefault(f"{entry['op']}: {entry['because']}", []).append(entry["node"])
+    if reasons:
+        page.section("Float", _number(len(plan["kept_float"]), "layer"))
+    for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
+        page.names(nodes)
+
+
+def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
+    for number, entry in enumerate(entries[:_FEW]):
+        text = f"{shorten(entry['node'])} ({entry['op']}): {entry['reason']}"
+        page.section("Not taken" if number == 0 else "", text, "yellow")
+        page.entry(entry["advice"])
+    if len(entries) > _FEW:
+        page.section("", f"+{len(entries) - _FEW} more in the report", "dim")
+
+
+def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], held_out: str) -> None:
+    count = accuracy[0]["samples"]
+    alone = held_out != "other samples"
+    text = f"on {held_out}" if alone else f"on {_number(count, 'sample')} held out of calibration"
+    page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
+    _outputs(page.entry, accuracy, 6)
+
+
+def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
+    for entry in accuracy[:shown]:
+        line(f"{shorten(entry['output'], 40)}: {_closeness(entry)}")
+    if len(accuracy) > shown:
+        line(f"+{len(accuracy) - shown} more outputs in the report")
+
+
+def _closeness(entry: Mapping[str, Any]) -> str:
+    if entry["mismatched"]:
+        return f"another shape in {entry['mismatched']} of {entry['samples']} samples"
+    if entry["sqnr_db"] is None:
+        return "no values" if entry["equal"] is None else f"{100 * entry['equal']:.2f} % equal"
+    if entry["sqnr_db"] == "inf":
+        return "equal"
+    if entry["nonfinite"]:
+        return f"{entry['nonfinite']} values are NaN or infinite where the reference is finite"
+    cosine = "" if entry["cosine"] is None else f", cosine {entry['cosine']:.5f}"
+    sqnr = entry["sqnr_db"] if isinstance(entry["sqnr_db"], str) else f"{entry['sqnr_db']:.1f}"
+    text = f"SQNR {sqnr} dB{cosine}, max error {entry['max_abs']:.2g} of {entry['max_ref']:.2g}"
+    return text + ("" if entry["top1"] is None else f", top-1 same in {100 * entry['top1']:.1f} %")
+
+
+def _engine(page: Page, engine: Mapping[str, Any]) -> None:
+    where = f"({engine['compiler']}, sm {engine['sm']})"
+    if engine["status"] == "compiled":
+        text = f"{engine['int8']} of {_number(engine['planned'], 'planned int8 layer')} run in int8 {where}"
+        missing = engine["not_int8"]
+        page.section("Engine", text, "yellow" if missing else "")
+        page.names(missing)
+    elif engine["status"] == "failed":
+        page.section("Engine", f"it does not compile {where}: {_first_lines(engine['reason'])}", "red")
+    else:
+        page.section("Engine", engine["reason"])
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def check_page(document: Mapping[str, Any]) -> Page:
+    """The findings of `check`, and what `sanitize` would change."""
+    page = Page()
+    findings = document["findings"]
+    page.head(f"{document['model']}  ({document['target']}): {_number(len(findings), 'finding')}")
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for finding in findings:
+        key = (finding["op"], finding["reason"], finding["advice"])
+        groups.setdefault(key, []).append(finding["node"])
+    for (op, reason, advice), nodes in groups.items():
+        page.section("Finding", f"{op or 'the model'}: {_first_lines(reason)}", "yellow")
+        if advice:
+            page.entry(advice)
+        page.names([node for node in nodes if node], shown=_FEW)
+    counts = _count(change["rule"] for change in document["changes"])
+    if counts:
+        page.section("Sanitize", f"would make {_number(len(document['changes']), 'change')}")
+        page.entry(_listed(counts))
+    else:
+        page.section("Sanitize", "would change nothing")
+    for change in document["rejected"]:
+        page.entry(
+            f"rejected: {change['rule']} on {shorten(change['node'])}: {change['proof']['why']}", 1, "red"
+        )
+    said = {finding["node"] for finding in findings if finding["kind"] == "near-miss"}
+    _misses(page, [miss for miss in document["near_misses"] if miss["node"] not in said])
+    compiler = document["compiler"]
+    asked = f"asked ({compiler})" if compiler else "not asked: it is not installed or not of this target"
+    page.section("Parser", f"NVIDIA's parser was {asked}")
+    return page
+
+
+# --- inspect --------------------------------------------------------------------------------------
+
+
+def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
+    """What a model holds."""
+    page = Page()
+    by = f", by {document['producer']}" if document["producer"] else ""
+    page.head(
+        f"{document['model']}  {_size(document['bytes'])}, opset {document['opset']}, "
+        f"IR {document['ir_version']}{by}"
+    )
+    for kind in ("inputs", "outputs"):
+        for number, entry in enumerate(document[kind]):
+            page.section(kind.capitalize() if number == 0 else "", f"{entry['name']}  {_type(entry)}")
+    for number, (dim, places) in enumerate(document["dynamic"].items()):
+        page.section("Dynamic" if number == 0 else "", f"{dim}: {', '.join(places)}")
+    ops = document["ops"]
+    shown = ops if full else dict(list(ops.items())[:8])
+    rest = f", +{len(ops) - len(shown)} kinds (--ops)" if len(ops) > len(shown) else ""
+    page.section("Nodes", f"{sum(ops.values())}: {_listed(shown)}{rest}")
+    weights = document["weights"]
+    where = ", external data" if weights["external"] else ""
+    page.section(
+        "Weights", f"{weights['count']}, {_size(weights['bytes'])}{where}: {_listed(weights['dtypes'])}"
+    )
+    qdq = document["qdq"]
+    page.section(
+        "Q/DQ",
+        f"{qdq['QuantizeLinear']} QuantizeLinear, {qdq['DequantizeLinear']} DequantizeLinear; "
+        f"{_number(qdq['layers'], 'layer')} with quantized input and weights"
+        if any(qdq.values())
+        else "none: a float model",
+    )
+    _layers(page, document["layers"], full)
+    return page
+
+
+def _layers(page: Page, layers: Sequence[Mapping[str, Any]], full: bool) -> None:
+    eligible = [layer for layer in layers if layer["eligible"]]
+    macs = [layer["macs"] for layer in eligible]
+    known = "size unknown, see --shape" if None in macs else f"{_si(sum(macs))} MACs a sample"
+    page.section("Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {known}")
+    shown = layers if full else layers[:_FEW]
+    for layer in shown:
+        size = "?" if layer["macs"] is None else f"{_si(layer['macs'])} MACs"
+        why = "eligible" if layer["eligible"] else f"not eligible: {layer['because']}"
+        page.entry(f"{shorten(layer['node'], 40)} ({layer['op']}) {size}, {why}")
+    if len(layers) > len(shown):
+        page.entry(f"+{len(layers) - len(shown)} more (--ops)", style="dim")
+
+
+def tensor_page(document: Mapping[str, Any]) -> Page:
+    """All about one tensor."""
+    page = Page()
+    tensor, found = document["tensor"], document["quantization"]
+    page.head(f"{tensor['name']}  {tensor['kind']}, {_type(tensor)}")
+    maker = tensor["producer"]
+    page.section("Written by", f"{maker['node']} ({maker['op']})" if maker else f"nothing: {tensor['kind']}")
+    for number, user in enumerate(tensor["consumers"] or [None]):
+        text = f"{user['node']} ({user['op']})" if user else "nothing"
+        page.section("Read by" if number == 0 else "", text)
+    stats = tensor["statistics"]
+    if stats:
+        text = ", ".join(f"{name} {stats[name]:.6g}" for name in ("min", "max", "mean"))
+        page.section("Values", f"{text}, {stats['zeros']} zeros")
+    if found is None:
+        return page
+    if found["scale"] is not None:
+        page.section("Scale", f"{found['scale']:.9g}, int8 covers +-{127 * found['scale']:.6g}")
+    else:
+        page.section("Scale", f"one for each channel of axis {found['axis']}")
+    if found["because"]:
+        page.entry(f"because {found['because']}")
+    others = [name for name in found["group"]["tensors"] if name != tensor["name"]]
+    page.section("Group", f"{found['group']['id']}, " + ("shared with" if others else "its own"))
+    page.names(others, shown=8, level=1)
+    for reason in found["group"]["reasons"]:
+        page.entry(f"because {reason}")
+    for number, reader in enumerate(found["readers"]):
+        text = f"{reader['node']}, input {reader['input']}"
+        page.section("Read int8" if number == 0 else "", text)
+    return page
+
+
+# --- compare and engine ---------------------------------------------------------------------------
+
+
+def accuracy_page(
+    reference: Path, candidate: Path, accuracy: Sequence[Mapping[str, Any]], notes: Sequence[str]
+) -> Page:
+    """How near the outputs of two models are."""
+    page = Page()
+    page.head(f"{candidate} against {reference}, {_number(accuracy[0]['samples'], 'sample')}")
+    _outputs(page.plain, accuracy, len(accuracy))
+    for note in notes:
+        page.plain(note, style="yellow")
+    return page
+
+
+def engine_page(document: Mapping[str, Any]) -> Page:
+    """The layers of an engine."""
+    page = Page()
+    engine = document["engine"]
+    page.head(f"{document['model']}  ({engine['compiler']}, sm {engine['sm']})")
+    if engine["status"] != "compiled":
+        page.section("Rejected", _first_lines(engine["reason"], 6), "red")
+        return page
+    layers = engine["layers"]
+    counts = _listed(_count(layer["precision"] or "none" for layer in layers))
+    page.section(
+        "Compiled",
+        f"{_number(len(layers), 'layer')} in {engine['seconds']:.1f} s, {_size(engine['plan_bytes'])}: {counts}",
+    )
+    for name, profile in engine["profiles"].items():
+        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+    for layer in layers:
+        page.section(layer["precision"] or "-", f"{shorten(layer['name'], 44)}  ({layer['kind']})")
+        nodes = [name for name in layer["nodes"] if not name.endswith(_QDQ)]
+        if nodes:
+            more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
+            page.entry(f"{shorten(nodes[0], 50)}{more}", 1, "dim")
+    return page
+
+
+_QDQ = ("_QuantizeLinear", "_DequantizeLinear")
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def rules_page(rules: Sequence[Mapping[str, Any]]) -> Page:
+    """The rules, by stage."""
+    page = Page()
+    for stage in dict.fromkeys(
+        rule["stage"] for rule in sorted(rules, key=lambda r: _STAGES.index(r["stage"]))
+    ):
+        page.head(f"{stage}: {_STAGE_TEXT[stage]}")
+        for rule in rules:
+            if rule["stage"] == stage:
+                page.plain(rule["id"], 1)
+                page.plain(rule["summary"], 2, "dim")
+                if _condition(rule):
+                    page.plain(_condition(rule), 2, "dim")
+    return page
+
+
+_STAGE_TEXT = {
+    "clean": "what every model wants",
+    "compat": "what a target lacks",
+    "fuse": "what makes layers quantizable",
+    "place": "where Q/DQ pairs go",
+}
+_STAGES = tuple(_STAGE_TEXT)
+
+
+def _condition(rule: Mapping[str, Any]) -> str:
+    if rule["lacks"]:
+        return f"only where the target lacks {rule['lacks']}"
+    return "" if rule["default"] else f"only with --enable {rule['id']}"
+
+
+def rule_page(rule: Mapping[str, Any]) -> Page:
+    """A rule's documentation."""
+    page = Page()
+    page.head(rule["id"])
+    for line in rule["doc"].splitlines():
+        page.code(line)
+    page.section("Stage", f"{rule['stage']} ({_STAGE_TEXT[rule['stage']]})")
+    page.section("Operators", "all" if rule["operators"] == ["*"] else ", ".join(rule["operators"]))
+    if _condition(rule):
+        page.section("Condition", _condition(rule))
+    page.section("File", rule["file"])
+    return page
+
+
+def tested_page(rules: Sequence[Mapping[str, Any]]) -> Page:
+    """What the examples of rules showed."""
+    page = Page()
+    for rule in rules:
+        text = rule["failure"] or f"{rule['id']} ({_number(rule['examples'], 'example')})"
+        page.section("failed" if rule["failure"] else "ok", text, "red" if rule["failure"] else "")
+    failed = sum(bool(rule["failure"]) for rule in rules)
+    page.head(f"{_number(len(rules), 'rule')} tested, {failed or 'none'} failed")
+    return page
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _count(names: Iterable[str]) -> dict[str, int]:
+    from onnxq.report import counted
+
+    return counted(names)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _first_lines(text: str, count: int = 3, width: int = 300) -> str:
+    lines = [line if len(line) <= width else line[:width] + "..." for line in text.strip().splitlines()]
+    rest = f"\n+{len(lines) - count} more lines (--json)" if len(lines) > count else ""
+    return "\n".join(lines[:count]) + rest
+
+
+def _type(entry: Mapping[str, Any]) -> str:
+    from onnxq.graph.types import shape_text
+
+    shape = None if entry["shape"] is None else tuple(entry["shape"])
+    return f"{entry['dtype'] or 'unknown type'} [{shape_text(shape)}]"
+
+
+def _size(count: int) -> str:
+    return f"{count} B" if count < 1000 else f"{_si(count)}B"
+
+
+def _si(count: int) -> str:
+    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
+    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= unit:
+            value = count / unit
+            return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
+    return str(count)

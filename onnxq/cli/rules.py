@@ -1,0 +1,90 @@
+"""`onnxq rules`: what onnxq knows to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+from onnxq.cli.verb import verb
+from onnxq.errors import OnnxqError, unknown_name
+
+if TYPE_CHECKING:
+    from onnxq.rule.api import Rule
+
+
+def list_rules(screen: Screen, rules: flags.RuleFolders = None) -> None:
+    """List the rules, by stage."""
+    from onnxq.cli.render import rules_page
+    from onnxq.rule.load import load_rules
+
+    found = [_describe(rule) for rule in load_rules(tuple(rules or ()))]
+    screen.show(rules_page(found))
+    screen.document({"schema": 1, "rules": found})
+
+
+def explain(
+    screen: Screen,
+    name: Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", show_default=False)],
+    rules: flags.RuleFolders = None,
+) -> None:
+    """Show a rule's documentation."""
+    from onnxq.cli.render import rule_page
+    from onnxq.rule.load import load_rules
+
+    known = {name: rule for rule in load_rules(tuple(rules or ())) for name in (rule.id, *rule.aliases)}
+    if name not in known:
+        raise unknown_name("rule", name, known)
+    found = _describe(known[name]) | {"doc": known[name].doc}
+    screen.show(rule_page(found))
+    screen.document({"schema": 1, "rule": found})
+
+
+def test(
+    screen: Screen,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="A folder of rules; the built-in ones by default.")
+    ] = None,
+) -> int:
+    """Run the examples of rules and prove what they change."""
+    from onnxq.cli.render import tested_page
+    from onnxq.rewrite.examples import check_rule
+    from onnxq.rule.load import load_rules
+
+    rules = load_rules((folder,) if folder is not None else ())
+    found: list[dict[str, Any]] = []
+    for rule in rules:
+        if folder is not None and not Path(rule.path).resolve().is_relative_to(folder.resolve()):
+            continue
+        failure = None
+        try:
+            check_rule(rule, rules)
+        except OnnxqError as error:
+            failure = str(error)
+        except Exception as error:  # an example's text or a placement rule may raise anything
+            failure = f"rule {rule.id!r}: {type(error).__name__}: {error}"
+        found.append({"id": rule.id, "examples": len(rule.examples), "failure": failure})
+    screen.show(tested_page(found))
+    screen.document({"schema": 1, "rules": found})
+    return 1 if any(entry["failure"] for entry in found) else 0
+
+
+def _describe(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "stage": rule.stage,
+        "operators": list(rule.roots),
+        "lacks": rule.lacks,
+        "default": rule.default,
+        "aliases": list(rule.aliases),
+        "summary": rule.summary,
+        "file": rule.path,
+    }
+
+
+rules = typer.Typer(name="rules", help="List, explain and test the rules.")
+for name, function in (("list", list_rules), ("explain", explain), ("test", test)):
+    rules.command(name)(verb(function))

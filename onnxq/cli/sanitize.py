@@ -1,0 +1,42 @@
+"""`onnxq sanitize`: repairs the graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+
+
+def sanitize(
+    screen: Screen,
+    model: flags.ModelPath,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    target: flags.TargetName = "tensorrt-11",
+    shape: flags.Shapes = None,
+    assume: flags.Assume = None,
+    freeze: flags.Freeze = None,
+    rules: flags.RuleFolders = None,
+    enable: flags.Enable = None,
+    skip: flags.Skip = None,
+    prove: flags.ProveLevel = "when-possible",
+) -> None:
+    """Repair a model so that the target takes it.
+
+    What it computes stays the same: each change is proved on sampled inputs. Writes X.onnx and
+    X.report.json.
+    """
+    import onnxq
+    from onnxq.cli.render import end_screen
+    from onnxq.emit.files import check_output
+
+    arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
+    path = output or Path(f"{model.stem}.clean.onnx")
+    check_output(path, model, force=force)
+    with screen.progress() as observe:
+        result = onnxq.sanitize(model, **arguments, observe=observe)
+        result.save(path, force=force)
+    if not screen.quiet:
+        screen.show(end_screen(result.report))
+    screen.document(result.report)

@@ -1,0 +1,226 @@
+"""Where words go: prose and progress for people, one JSON document for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+_WIDEST = 110
+_LABELS = 13  # columns of the labels on the left
+
+Observer = Callable[[str, int | None, int | None], None]
+
+
+def printable(text: str) -> str:
+    """Text of the user's files without control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
+def shorten(name: str, width: int = 60) -> str:
+    """A name of at most `width` characters; what is left out is in its middle."""
+    if len(name) <= width:
+        return name
+    tail = (width - 3) * 2 // 3
+    return f"{name[: width - 3 - tail]}...{name[-tail:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    indent: int
+    style: str = ""
+    label: str = ""
+    wrap: bool = True
+
+
+@dataclass(slots=True)
+class Page:
+    """Lines for a reader: sections with a label on the left, entries indented below, or plain ones."""
+
+    lines: list[_Line] = field(default_factory=list)
+
+    def head(self, text: str) -> None:
+        """A line over everything."""
+        self.lines.append(_Line(text, 0, "bold"))
+
+    def section(self, label: str, text: str, style: str = "") -> None:
+        """Opens a section."""
+        self.lines.append(_Line(text, _LABELS, style, label))
+
+    def entry(self, text: str, level: int = 1, style: str = "") -> None:
+        """A line of the section."""
+        self.lines.append(_Line(text, _LABELS + 2 * level, style))
+
+    def plain(self, text: str, level: int = 1, style: str = "") -> None:
+        """A line without a section."""
+        self.lines.append(_Line(text, 2 * level, style))
+
+    def names(self, names: list[str], shown: int = 3, level: int = 2) -> None:
+        """The first few of a list of names."""
+        for name in names[:shown]:
+            self.entry(shorten(name), level, "dim")
+        if len(names) > shown:
+            self.entry(f"+{len(names) - shown} more", level, "dim")
+
+    def code(self, text: str) -> None:
+        """A line as it is, never broken."""
+        self.lines.append(_Line(text, 2, wrap=False))
+
+
+class Screen:
+    """Standard output and standard error of one run.
+
+    Attributes:
+        quiet: whether progress and end screens are left out.
+        verbose: whether errors show their traceback.
+        json: whether standard output is one JSON document; prose then goes to standard error.
+    """
+
+    def __init__(self, *, quiet: bool, verbose: bool, json: bool) -> None:
+        self.quiet, self.verbose, self.json = quiet, verbose, json
+        self._errors = _console(sys.stderr)
+        self._prose = self._errors if json else _console(sys.stdout)
+
+    def show(self, page: Page) -> None:
+        """Prints a page."""
+        width = min(self._prose.width, _WIDEST)
+        for line in page.lines:
+            for text in _laid_out(line, width):
+                _write(self._prose, text)
+
+    def document(self, document: Any) -> None:
+        """Prints the JSON document, where it is asked for."""
+        if self.json:
+            write_json(document)
+
+    def error(self, message: str, hint: str) -> None:
+        """Prints an error."""
+        for word, text, style in (("error", message, "bold red"), ("hint", hint, "bold")):
+            if text:
+                _write(self._errors, Text.assemble((f"{word}: ", style), printable(text)))
+
+    def traceback(self, text: str) -> None:
+        """Prints a traceback, with -v."""
+        if self.verbose:
+            _write(self._errors, Text(text.rstrip()))
+
+    @contextlib.contextmanager
+    def progress(self) -> Iterator[Observer]:
+        """Shows the steps of a run on standard error: a bar on a terminal, else a line a step."""
+        if self.quiet:
+            yield lambda step, done, total: None
+        elif self._errors.is_terminal:
+            with _bar(self._errors) as bar:
+                yield _on_bar(bar)
+        else:
+            yield self._by_line()
+
+    def _by_line(self) -> Observer:
+        last = ""
+
+        def observe(step: str, done: int | None, total: int | None) -> None:
+            nonlocal last
+            name = step.partition(":")[0]
+            if name != last:
+                last = name
+                _write(self._errors, Text(f"onnxq: {name}"))
+
+        return observe
+
+
+def write_json(document: Any) -> None:
+    """Writes a JSON document to standard output; a closed pipe is no error."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    with _open_pipe(sys.stdout):
+        print(text, flush=True)
+
+
+def _console(file: TextIO) -> Console:
+    with contextlib.suppress(AttributeError):  # a name that the terminal's encoding lacks is escaped
+        file.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
+    return Console(file=file, markup=False, emoji=False, highlight=False)
+
+
+@contextlib.contextmanager
+def _open_pipe(file: TextIO) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # the reader (`| head`) has seen enough: the rest goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+
+
+def _write(console: Console, text: Text) -> None:
+    with console.capture() as captured:
+        console.print(text, soft_wrap=True)
+    with _open_pipe(console.file):  # type: ignore[arg-type]
+        console.file.write(captured.get())
+        console.file.flush()
+
+
+def _laid_out(line: _Line, width: int) -> Iterator[Text]:
+    text = printable(line.text)
+    left = f"  {line.label}".ljust(line.indent) if line.label else " " * line.indent
+    hang = " " * (line.indent + 2) if line.indent else ""
+    if not line.wrap:
+        yield Text((left + text).rstrip())
+        return
+    for part in text.split("\n"):
+        lines = textwrap.wrap(
+            part, width, initial_indent=left, subsequent_indent=hang,
+            break_on_hyphens=False, drop_whitespace=True,
+        )  # fmt: skip
+        for number, row in enumerate(lines or [left.rstrip()]):
+            start = len(left) if number == 0 else len(hang)
+            yield Text.assemble((row[:start], "bold"), (row[start:], line.style))
+        left = hang
+
+
+class _Counts(ProgressColumn):
+    """Samples done, their speed and the time left, in a step that runs samples."""
+
+    def render(self, task: Task) -> Text:
+        """The column's text."""
+        if not task.completed:
+            return Text("")
+        known = task.total is not None
+        parts = [f"{task.completed:.0f}{f'/{task.total:.0f}' if known else ''} samples"]
+        if task.speed:
+            parts.append(f"{task.speed:.0f} samples/s")
+        if task.time_remaining is not None:
+            parts.append(f"{task.time_remaining:.0f} s left")
+        return Text(", ".join(parts), style="dim")
+
+
+def _bar(console: Console) -> Progress:
+    description = TextColumn("{task.description}", markup=False)
+    return Progress(
+        SpinnerColumn(), description, BarColumn(bar_width=20), _Counts(), console=console, transient=True
+    )
+
+
+def _on_bar(bar: Progress) -> Observer:
+    task = bar.add_task("start", total=None)
+    counting = False
+
+    def observe(step: str, done: int | None, total: int | None) -> None:
+        nonlocal counting
+        if done is None:
+            counting = False
+            bar.reset(task, description=step, total=None)
+        elif not counting:
+            counting = True
+            bar.reset(task, description=step, total=total, completed=done)
+        else:
+            bar.update(task, completed=done, total=total)
+
+    return observe

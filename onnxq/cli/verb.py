@@ -1,0 +1,79 @@
+"""What all verbs have in common: the flags -q, -v and --json, and how they end."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from onnxq.cli import fault
+from onnxq.cli.screen import Screen, write_json
+from onnxq.errors import OnnxqError
+
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no end screen.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, prose on stderr.")]
+
+INTERRUPTED = 130
+
+
+class Interrupted(BaseException):
+    """Raised by SIGINT and SIGTERM: a BaseException, so that nothing but `main` takes it."""
+
+
+def verb(function: Callable[..., int | None]) -> Callable[..., None]:
+    """Makes a function `(screen, ...) -> exit code or None` a command.
+
+    The command has the function's own parameters and the common flags, which become the screen.
+    """
+
+    @functools.wraps(function)
+    def command(context: typer.Context, quiet: bool, verbose: bool, as_json: bool, **arguments: Any) -> None:
+        before = context.obj or {}  # the same flags, in front of the verb
+        screen = Screen(
+            quiet=quiet or before.get("quiet", False),
+            verbose=verbose or before.get("verbose", False),
+            json=as_json,
+        )
+        code = 0
+        try:
+            code = function(screen, **arguments) or 0
+        except (Exception, Interrupted) as error:
+            code = _end(screen, error)
+        raise typer.Exit(code)
+
+    flags = {"quiet": Quiet, "verbose": Verbose, "as_json": Json}
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    context = inspect.Parameter("context", kind, annotation=typer.Context)
+    common = [inspect.Parameter(n, kind, default=False, annotation=a) for n, a in flags.items()]
+    parameters = [context, *(p.replace(kind=kind) for p in own), *common]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    del command.__wrapped__  # type: ignore[attr-defined]
+    return command
+
+
+def _end(screen: Screen, error: BaseException) -> int:
+    """Reports what ended a verb; returns the exit code."""
+    screen.traceback("".join(traceback.format_exception(error)))
+    if isinstance(error, Interrupted):
+        return report_error(screen, "interrupted", "nothing was written", INTERRUPTED)
+    code = error.exit_code if isinstance(error, OnnxqError) else 3
+    if code == 3:
+        message, hint = fault.describe(error)
+    else:
+        message, hint = str(error), error.hint if isinstance(error, OnnxqError) else ""
+    return report_error(screen, message, hint, code)
+
+
+def report_error(screen: Screen, message: str, hint: str, code: int) -> int:
+    """Says what is wrong, for people and, with --json, for programs; returns the exit code."""
+    screen.error(message, hint)
+    if screen.json:
+        write_json({"schema": 1, "error": {"message": message, "hint": hint, "exit_code": code}})
+    return code

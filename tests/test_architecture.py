@@ -1,0 +1,132 @@
+"""The layers: who may import whom, and which third-party packages where."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "onnxq"
+
+LAYERS = {
+    "errors": 0, "target": 0,
+    "graph": 1,
+    "run": 2, "rule": 2,
+    "rewrite": 3, "calib": 3, "quant": 3,
+    "report": 4, "emit": 4, "pipeline": 4,
+    "cli": 5, "__main__": 5, "__init__": 5,
+}  # fmt: skip
+
+# Third-party packages, and the parts of onnxq that may import them.
+EVERYWHERE_FROM_GRAPH = {"graph", "run", "rule", "rewrite", "calib", "quant", "report", "emit", "pipeline"}
+FENCES = {
+    "onnx_graphsurgeon": {"graph"},
+    "onnxruntime": {"run"},
+    "tensorrt_rtx": {"run"},
+    "polygraphy": {"run"},
+    "PIL": {"calib"},
+    "typer": {"cli"},
+    "click": {"cli"},
+    "rich": {"cli"},
+    "onnx": EVERYWHERE_FROM_GRAPH,
+    "numpy": {*EVERYWHERE_FROM_GRAPH, "cli"},
+    "ml_dtypes": EVERYWHERE_FROM_GRAPH,
+    "google": {"graph"},
+    "tomli": {"target"},
+}
+HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "polygraphy", "tensorrt_rtx", "PIL")
+
+
+def imports(path: Path) -> Iterator[tuple[str, ast.AST]]:
+    """The modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            for alias in node.names:
+                inside = (PACKAGE / Path(*str(node.module).split(".")[1:]) / f"{alias.name}.py").exists()
+                package = node.module == "onnxq" and (PACKAGE / alias.name).is_dir()
+                yield (f"{node.module}.{alias.name}" if inside or package else str(node.module)), node
+
+
+def part_of(path: Path) -> str:
+    """The part of onnxq that a file belongs to: its package, or its own name."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+RULES = sorted((ROOT / "rules").glob("*.py"))
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(FILES) > 30
+    assert len(RULES) >= 10
+    assert {part_of(path) for path in FILES} <= set(LAYERS), "a new part needs a layer"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_to_lower_layers(path: Path) -> None:
+    part = part_of(path)
+    for module, node in imports(path):
+        names = module.split(".")
+        if names[0] != "onnxq" or (len(names) == 1 and part in ("cli", "__main__")):
+            continue
+        other = names[1] if len(names) > 1 else "__init__"
+        if part == "__init__" or other == part or (other == "__init__" and LAYERS[part] >= 4):
+            continue
+        where = f"{path}:{getattr(node, 'lineno', 0)}: {part} imports {module}"
+        assert LAYERS[other] <= LAYERS[part], where
+        assert {part, other} != {"rewrite", "quant"}, where
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_third_party_packages_stay_behind_their_fences(path: Path) -> None:
+    part = part_of(path)
+    for module, node in imports(path):
+        top = module.split(".")[0]
+        if top in sys.stdlib_module_names or top == "onnxq":
+            continue
+        assert top in FENCES, f"{path}: {top} is a new dependency"
+        assert part in FENCES[top], f"{path}:{getattr(node, 'lineno', 0)}: {part} imports {top}"
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda p: p.name)
+def test_a_rule_file_imports_the_facade_only(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    inner = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and function.name.startswith("_")
+        for node in ast.walk(function)
+    }
+    for module, node in imports(path):
+        allowed = {"onnxq.rule", "numpy"}
+        if id(node) in inner:  # a function that makes an example's model
+            allowed |= {"onnx", "onnx.parser", "onnx.helper", "onnx.numpy_helper"}
+        assert module in allowed, f"{path}:{getattr(node, 'lineno', 0)}: imports {module}"
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, onnxq; assert onnxq.__version__; assert onnxq.UserError; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_is_light() -> None:
+    code = (
+        "import sys; sys.argv = ['onnxq', '--help']\n"
+        "from onnxq.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('HEAVY', [n for n in ('onnx', 'onnxruntime', 'onnx_graphsurgeon') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "HEAVY []" in done.stdout
