@@ -251,8 +251,9 @@ class _Run:
     ) -> None:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (shapes, assume, freeze)
+        fixed = {}
         for name, value in (freeze or {}).items():
-            self.model.freeze_input(name, np.asarray(value))
+            fixed[name] = self.model.freeze_input(name, np.asarray(value))
             self.stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
         for name, shape in (shapes or {}).items():
             self.model.set_input_shape(name, shape)
@@ -267,7 +268,6 @@ class _Run:
             self.model.assumed[name] = int(size)
             self.stated.append(Assumption("--assume", name, int(size), "stated"))
         if self.whole is not None and (shapes or freeze):
-            fixed = {name: np.asarray(value) for name, value in (freeze or {}).items()}
             self.whole = WholeModel(self.model, fixed)
 
     def sanitize(self) -> None:

@@ -25,7 +25,7 @@ def engine(
     Model.open(model)  # its errors are clearer than the compiler's
     with screen.progress() as observe:
         observe("compile", None, None)
-        built = trt.compile_engine(model, sm=sm, profiles=profiles)  # type: ignore[arg-type]
+        built = trt.compile_engine(model, sm=sm, profiles=profiles)
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")
         raise UserError(message, hint=hint)

@@ -12,6 +12,8 @@ import typer
 from onnxq.errors import UserError
 
 T = TypeVar("T")
+Sizes = tuple[int, ...]
+Profile = tuple[Sizes, Sizes, Sizes]
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
@@ -98,7 +100,7 @@ def parse_shapes(shapes: Sequence[str] | None) -> dict[str, tuple[int | str, ...
     return _named("--shape", shapes, "INPUT=1x3x224x224, each a size or a symbol", _shape)
 
 
-def parse_profiles(profiles: Sequence[str] | None) -> dict[str, tuple[tuple[int, ...], ...]]:
+def parse_profiles(profiles: Sequence[str] | None) -> dict[str, Profile]:
     """The values of `--profile`: (min, opt, max) for each input.
 
     Raises:
@@ -141,15 +143,16 @@ def _dim(text: str) -> int | str:
     return _size(text)
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _sizes(text: str) -> Sizes:
     return tuple(_size(part) for part in text.split("x"))
 
 
-def _profile(text: str) -> tuple[tuple[int, ...], ...]:
+def _profile(text: str) -> Profile:
     parts = text.split(":")
     if len(parts) != 3:
         raise ValueError(f"{len(parts)} shapes where there must be three")
-    return tuple(_sizes(part) for part in parts)
+    smallest, usual, largest = map(_sizes, parts)
+    return smallest, usual, largest
 
 
 def _values(text: str) -> bool | int | float | list[bool | int | float]:

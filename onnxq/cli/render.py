@@ -304,10 +304,8 @@ def engine_page(document: Mapping[str, Any]) -> Page:
         return page
     layers = engine["layers"]
     counts = _listed(_count(layer["precision"] or "none" for layer in layers))
-    page.section(
-        "Compiled",
-        f"{_number(len(layers), 'layer')} in {engine['seconds']:.1f} s, {_size(engine['plan_bytes'])}: {counts}",
-    )
+    size = f"{_size(engine['plan_bytes'])}, built in {engine['seconds']:.1f} s"
+    page.section("Compiled", f"{_number(len(layers), 'layer')}: {counts} ({size})")
     for name, profile in engine["profiles"].items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
     for layer in layers:

@@ -43,10 +43,10 @@ def explain(
     screen.document({"schema": 1, "rule": found})
 
 
-def test(
+def run_examples(
     screen: Screen,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="A folder of rules; the built-in ones by default.")
+        Path | None, typer.Argument(metavar="DIR", help="A folder of rules; the built-in ones by default.")
     ] = None,
 ) -> int:
     """Run the examples of rules and prove what they change."""
@@ -86,5 +86,5 @@ def _describe(rule: Rule) -> dict[str, Any]:
 
 
 rules = typer.Typer(name="rules", help="List, explain and test the rules.")
-for name, function in (("list", list_rules), ("explain", explain), ("test", test)):
+for name, function in (("list", list_rules), ("explain", explain), ("test", run_examples)):
     rules.command(name)(verb(function))

@@ -54,7 +54,7 @@ def verb(function: Callable[..., int | None]) -> Callable[..., None]:
     parameters = [context, *(p.replace(kind=kind) for p in own), *common]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    del command.__wrapped__  # type: ignore[attr-defined]
+    del command.__wrapped__
     return command
 
 

@@ -39,6 +39,8 @@ def check_output(output: Path, source: Path | None, *, force: bool = False) -> N
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
         raise UserError(f"the output {str(output)!r} is a folder", hint="give a file name with -o")
+    if output.exists() and not output.is_file():  # a rename would replace /dev/null itself
+        raise UserError(f"the output {str(output)!r} is not a file", hint="give a file name with -o")
     folder = output.parent
     if not folder.is_dir():
         raise UserError(f"there is no folder {str(folder)!r} to write to", hint="create it first")
@@ -49,11 +51,12 @@ def check_output(output: Path, source: Path | None, *, force: bool = False) -> N
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
         ) from error
-    if output.exists() and not force and not _is_ours(output):
-        raise UserError(
-            f"{str(output)!r} exists, and onnxq did not write it",
-            hint="give another path with -o, or --force to replace it",
-        )
+    for path in (output, output.with_name(output.name + ".data"), report_path(output)):
+        if path.exists() and not force and not _is_ours(path, report_path(output)):
+            raise UserError(
+                f"{str(path)!r} exists, and onnxq did not write it",
+                hint="give another path with -o, or --force to replace it",
+            )
 
 
 def save_model(
@@ -118,11 +121,11 @@ def _staged(folder: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def _is_ours(output: Path) -> bool:
-    if output.stat().st_size == 0:
+def _is_ours(path: Path, report: Path) -> bool:
+    if path.stat().st_size == 0:
         return True
     try:
-        return "onnxq" in json.loads(report_path(output).read_text("utf-8"))
+        return "onnxq" in json.loads(report.read_text("utf-8"))
     except (OSError, ValueError):
         return False
 

@@ -349,8 +349,8 @@ class Model:
             self.bind_dims(sizes)
         tensor.shape = tuple(shape)
 
-    def freeze_input(self, name: str, values: np.ndarray) -> None:
-        """Turns an input into a constant.
+    def freeze_input(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Turns an input into a constant; returns its values, of the input's dtype and rank.
 
         Raises:
             UserError: there is no such input, or the values have another type or shape.
@@ -381,6 +381,7 @@ class Model:
             )
         self.graph.inputs = [t for t in self.graph.inputs if t is not tensor]
         make_constant(tensor, cast)
+        return cast
 
     def infer_shapes(self) -> None:
         """Infers dtype and shape of every tensor with ONNX's own inference, data propagation on."""
@@ -393,7 +394,7 @@ class Model:
             return
         _assign_types(self.graph, inferred.graph)
 
-    def set_typical_input(self, shapes: Mapping[str, Sequence[int]]) -> None:
+    def set_typical_input(self, shapes: Mapping[str, Sequence[Dim]]) -> None:
         """Infers `typical_shapes` for inputs of these shapes."""
         proto = self.to_proto(weights=False)
         for info in proto.graph.input:
@@ -651,7 +652,9 @@ def _without_graph(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _without_nodes(graph: onnx.GraphProto) -> onnx.GraphProto:
     """What a graph says of itself beside its nodes and weights."""
-    target = onnx.GraphProto(name=graph.name, doc_string=graph.doc_string)
+    target = onnx.GraphProto(name=graph.name)
+    if graph.HasField("doc_string"):
+        target.doc_string = graph.doc_string
     for infos in (graph.value_info, graph.input, graph.output):
         target.value_info.extend(infos)
     target.quantization_annotation.extend(graph.quantization_annotation)
