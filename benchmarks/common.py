@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-
 
 _PACKAGES = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime")
 
@@ -17,7 +17,10 @@ def print_header() -> None:
     """Prints what the figures depend on: the machine, the packages, and the table's heading."""
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
     print(f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, {versions}")
-    print("Ratios of CPU time (user and system, all threads) or of peak memory; goals in brackets.\n")
+    print(
+        "Ratios of CPU time (user and system, all threads) or of peak memory; goals in brackets.\n",
+        flush=True,
+    )
 
 
 def print_row(what: str, ratio: float, goal: float | None = None, detail: str = "") -> None:
@@ -35,6 +38,7 @@ def print_row(what: str, ratio: float, goal: float | None = None, detail: str = 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
     """The CPU time of a call, all threads of this process, s."""
+    gc.collect()  # of what ran before
     start = time.process_time()
     work()
     return time.process_time() - start

@@ -51,7 +51,8 @@ class _Builder:
             return self.node("Conv", x, weight, self.normal(outer, spread=0.1), **attrs)
         scale, offset, mean = (self.normal(outer, mean=m, spread=0.1) for m in (1.0, 0.0, 0.0))
         variance = self.weight(self._random.uniform(0.5, 1.5, outer).astype(np.float32))
-        return self.node("BatchNormalization", self.node("Conv", x, weight, **attrs), scale, offset, mean, variance)
+        x = self.node("Conv", x, weight, **attrs)
+        return self.node("BatchNormalization", x, scale, offset, mean, variance)
 
     def classify(self, x: str, channels: int, classes: int = 1000) -> str:
         """Global pooling and a fully connected layer."""
@@ -111,7 +112,8 @@ def mobilenet_v2(*, size: int = 224, folded: bool = True) -> onnx.ModelProto:
     x = relu6(net.conv("x", (3, 32), 3, stride=2, folded=folded))
     inner = 32
     for expand, outer, count, first in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
+        (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
     ):  # fmt: skip
         for block in range(count):
             stride, wide = (first if block == 0 else 1), inner * expand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import Any
 
 import onnx_graphsurgeon as gs
 
@@ -36,7 +37,7 @@ def main() -> None:
     print_row("  four times the nodes / one", ratio, 4.5, f"{median(longer['four']):.2f} s; {spread}")
 
 
-def _changes_of(report: dict) -> tuple[int, int]:
+def _changes_of(report: dict[str, Any]) -> tuple[int, int]:
     changes = report["changes"]
     return len(changes), sum(change["proof"]["verdict"] in ("exact", "close") for change in changes)
 

@@ -36,7 +36,8 @@ from onnxq.rewrite.whole import Diverged, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort, trt
-from onnxq.run.compare import compare_models
+from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.run.profiles import resolve_profiles
 from onnxq.target import Target, load_target
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
@@ -331,6 +332,14 @@ class _Run:
         compile: bool,
     ) -> Result:
         """Plans, calibrates, inserts, verifies and compiles."""
+        profiles = resolve_profiles(
+            {
+                n: [d if isinstance(d, int) else -1 for d in s]
+                for n, _, s in self.model.inputs
+                if s is not None
+            },
+            profiles or {},
+        )
         halves = split(source, samples, seed)
         used_samples = halves.calibration()
         first = next(used_samples)
@@ -340,28 +349,33 @@ class _Run:
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
             reference, left_out = runnable_part(self.model.to_proto())
+            runs = bool(reference.graph.output)  # else every node is or depends on an unknown operator
             vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in left_out.items()}
             plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
             used = {site.group for site in plan.sites if site.kind == "activation"}
             taps = [t for group in plan.groups if group.id in used for t in group.sources]
-            stats = collect(
-                reference,
-                taps,
-                itertools.chain([first], used_samples),
-                data_dir=self.model.data_dir,
-                progress=lambda done: self.observe("calibrate", done, halves.used),
-            )
+            stats = Stats({}, 0, 0.0)
+            if runs:
+                stats = collect(
+                    reference,
+                    taps,
+                    itertools.chain([first], used_samples),
+                    data_dir=self.model.data_dir,
+                    progress=lambda done: self.observe("calibrate", done, halves.used),
+                )
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
             insert(self.model, plan, scales)
             proto = self.model.to_proto()
         with self.step("verify"):
-            accuracy = compare_models(
-                ort.load(reference, data_dir=self.model.data_dir),
-                ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir),
-                (sample.feeds for sample in halves.held_out()),
-            )
+            accuracy: list[OutputAccuracy] = []
+            if runs:
+                accuracy = compare_models(
+                    ort.load(reference, data_dir=self.model.data_dir),
+                    ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir),
+                    (sample.feeds for sample in halves.held_out()),
+                )
         part = {
             "plan": plan.to_json(),
             "calibration": {
@@ -371,6 +385,7 @@ class _Run:
             "accuracy": [entry.to_json() for entry in accuracy],
         }
         result = self.result(proto, part)
+        result.profiles = profiles
         with self.step("compile"):
             engine = self._compile(result, plan, sm, profiles) if compile else None
         result.report["engine"] = engine or _engine_not_run("not asked for")
@@ -390,7 +405,7 @@ class _Run:
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
 
     def _compile(
-        self, result: Result, plan: QuantPlan, sm: int, profiles: Mapping[str, Profile] | None
+        self, result: Result, plan: QuantPlan, sm: int, profiles: Mapping[str, Profile]
     ) -> dict[str, Any]:
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=sm, profiles=profiles)
@@ -399,7 +414,6 @@ class _Run:
                 path = Path(folder) / "model.onnx"
                 files.save_model(result.model, path, self.model.data_dir)
                 engine = trt.compile_engine(path, sm=sm, profiles=profiles)
-        result.profiles = engine.profiles
         return engine_part(engine, plan.planned)
 
     def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:

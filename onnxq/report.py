@@ -86,6 +86,8 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
             if node.domain:
                 if f"{node.domain}.{node.op}" not in target.custom:
                     reason = f"{node.domain}.{node.op} is no operator of ONNX or {target.title}"
+            elif not node.is_defined:
+                reason = f"{node.op} is no operator of ONNX opset {node.opset}"
             elif node.op in target.unsupported:
                 reason = f"{target.title} does not take {node.op}"
             if reason is not None:

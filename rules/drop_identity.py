@@ -52,4 +52,12 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N] x, float[N] z) => (float[M] y) { y = Concat <axis = 0> (x, z) }"""
     ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (double[N] y) { a = Cast <to = 11> (x)  y = Exp (a) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[9] x) => (float[9] y) <float r = {0.5}, bool t = {1}> { a = Dropout (x, r, t)  y = Abs (a) }"""
+    ),
 ]

@@ -44,6 +44,10 @@ def _is_neutral(op: str, value: Tensor) -> bool:
     )  # fmt: skip
 
 
+_NET = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 3] x) => (float[N, 3] y) <float one = {1}, float zero = {0}, float minus = {-0.0}, float two = {2},
+        float[3] row = {1, 2, 1}> { a = Abs (x)  b = %s  y = Relu (b) }"""
+
 EXAMPLES = [
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
@@ -59,8 +63,7 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 1] x) => (float[N, 3] y) <float[3] one = {1, 1, 1}> { y = Mul (x, one) }"""
     ),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[3] x) => (float[3] y) <float zero = {-0.0}> { y = Sub (x, zero) }"""
-    ),
+    *(Fires(_NET % call, gone=call.split()[0]) for call in ("Mul (x, one)", "Sub (x, zero)", "Pow (x, one)")),
+    *(Skips(_NET % call) for call in ("Mul (x, two)", "Mul (row, x)", "Sub (zero, x)", "Div (one, x)")),
+    Skips(_NET % "Sub (x, minus)"),
 ]

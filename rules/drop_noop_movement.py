@@ -82,4 +82,11 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, M] x) => (float[A, B] y) <int64[2] s = {-1, 4}> { y = Reshape (x, s) }"""
     ),
+    *(
+        Skips(
+            '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x, float[2, 3] m) => (y) '
+            f"<int64[6] one = {{1, 0, 0, 0, 0, 0}}> {{ y = {call} }}"
+        )
+        for call in ("Flatten (x)", "Flatten <axis = 0> (m)", "Pad (x, one)")
+    ),
 ]

@@ -35,7 +35,10 @@ def fold_batchnorm(node: Node) -> Close | None:
     scale, offset, mean, variance = (np.asarray(v, np.float64) for v in values)
     factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
     new_bias = (bias - mean) * factor + offset
-    return Close(remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)), layer.terms + 2)
+    return Close(
+        remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)),
+        layer.terms + 2,
+    )
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -60,4 +63,18 @@ EXAMPLES = [
         gone="BatchNormalization",
     ),
     Skips(_NET % (", z", "  z = Relu (c)"), because="others read"),
+    Skips(_NET % (", c", ""), because="others read"),
+    Skips(
+        (_NET % ("", "")).replace(
+            "y = BatchNormalization", "y, n, q = BatchNormalization <training_mode = 1>"
+        ),
+        because="training",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 2] x) => (y) <float[3, 2] w = {1, 2, 3, -4, 0.5, 0}, float[3, 1] c = {1, 2, 3},
+            float[3] s = {1, 0.5, -2}, float[3] o = {0, 1, 2}, float[3] m = {0.5, 0, -0.25}, float[3] v = {1, 4, 0.25}> {
+            a = Gemm <transB = 1> (x, w, c)  y = BatchNormalization (a, s, o, m, v) }""",
+        because="not one constant a channel",
+    ),
 ]

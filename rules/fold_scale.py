@@ -103,6 +103,20 @@ EXAMPLES = [
             a = Gemm (x, w)  y = Add (a, c) }""",
         gone="Add",
     ),
+    Fires(_NET % "y = Sub (a, k)", gone="Sub"),
     Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
+    Skips((_NET % "y = Add (a, k)  z = Relu (a)").replace("(y)", "(y, z)"), because="others read"),
+    Skips((_NET % "y = Add (a, k)").replace("(y)", "(y, a)"), because="others read"),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3, 1] c = {1, 2, 3}, float k = {3}> {
+            a = Gemm (x, w, c)  y = Mul (a, k) }""",
+        because="not one constant a channel",
+    ),
     Skips(_NET % "y = Div (k, a)"),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
+            a = MatMul (x, w)  y = Add (a, c) }"""
+    ),
 ]

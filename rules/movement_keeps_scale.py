@@ -43,4 +43,10 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[1, 8] x) => (y) <int64[4] p = {0, 1, 0, 1}, float v = {3}> { y = Pad (x, p, v) }"""
     ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 4, 4] x) => (y) <float[8] r = {0, 0, 0, 0, 1, 1, 2, 2}, float[4] s = {1, 1, 2, 2}> {
+            y = Resize <mode = "nearest", coordinate_transformation_mode = "tf_crop_and_resize",
+                        extrapolation_value = 3.0> (x, r, s) }"""
+    ),
 ]

@@ -145,6 +145,7 @@ EXAMPLES = [
     Fires(_HEAD % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
     Fires(_HEAD % (_WEIGHTS, "MatMul (r, w)"), gone="If", assume={"N": 1}),
     Skips(_HEAD % (_WEIGHTS, "MatMul (r, w)"), because="--assume N=1"),
+    Skips(_HEAD.replace("one = {1}, int64[1] axis", "one = {0}, int64[1] axis") % (_WEIGHTS, "Gemm (r, w)")),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (bool c, float[B, 1, 8] x) => (y) <int64[1] axis = {1}> {

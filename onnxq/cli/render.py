@@ -17,7 +17,8 @@ _FEW = 4
 def end_screen(report: Mapping[str, Any]) -> Page:
     """What a run of `sanitize` or `quantize` did."""
     page = Page()
-    page.head(f"{report['model']} -> {report['output']}  ({report['target']}, {report['seconds']:.1f} s)")
+    page.head(f"{report['model']} -> {report['output']}")
+    page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
     _changes(page, report)
     _misses(page, report["near_misses"])
     if report["plan"]:
@@ -118,6 +119,9 @@ def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], held_out: str) -> None:
+    if not accuracy:
+        page.section("Accuracy", "not measured: onnxruntime runs no output of the model", "yellow")
+        return
     count = accuracy[0]["samples"]
     alone = held_out != "other samples"
     text = f"on {held_out}" if alone else f"on {_number(count, 'sample')} held out of calibration"
@@ -156,6 +160,8 @@ def _engine(page: Page, engine: Mapping[str, Any]) -> None:
         page.names(missing)
     elif engine["status"] == "failed":
         page.section("Engine", f"it does not compile {where}: {_first_lines(engine['reason'])}", "red")
+    elif engine["status"] == "not-run":
+        page.section("Engine", f"not compiled: {engine['reason']}")
     else:
         page.section("Engine", engine["reason"])
 
@@ -360,6 +366,7 @@ def rule_page(rule: Mapping[str, Any]) -> Page:
     page.head(rule["id"])
     for line in rule["doc"].splitlines():
         page.code(line)
+    page.code("")
     page.section("Stage", f"{rule['stage']} ({_STAGE_TEXT[rule['stage']]})")
     page.section("Operators", "all" if rule["operators"] == ["*"] else ", ".join(rule["operators"]))
     if _condition(rule):

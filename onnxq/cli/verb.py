@@ -62,7 +62,7 @@ def _end(screen: Screen, error: BaseException) -> int:
     """Reports what ended a verb; returns the exit code."""
     screen.traceback("".join(traceback.format_exception(error)))
     if isinstance(error, Interrupted):
-        return report_error(screen, "interrupted", "nothing was written", INTERRUPTED)
+        return report_error(screen, "interrupted", "", INTERRUPTED)
     code = error.exit_code if isinstance(error, OnnxqError) else 3
     if code == 3:
         message, hint = fault.describe(error)

@@ -126,7 +126,7 @@ def _is_ours(path: Path, report: Path) -> bool:
         return True
     try:
         return "onnxq" in json.loads(report.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return False
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.graph import model as editing
+from onnxq.graph import wiring
 from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.value import NewNode, Result, constant_operands
@@ -122,12 +122,12 @@ class Editor:
             self.dead.add(id(node))
             self._keep.append(node)
             removed.append(node)
-            for body in editing.bodies(node):
+            for body in wiring.bodies(node):
                 for tensor in body.outputs:
                     self._outputs.pop(id(tensor), None)
                 stack.extend(body.nodes)
             producers = [p for tensor in node.inputs for p in tensor.inputs]
-            editing.detach(node)
+            wiring.detach(node)
             stack.extend(producers)
         return removed
 
@@ -161,23 +161,23 @@ class Editor:
             for node in detached:  # the old producer writes to nowhere from now on
                 slot = next(i for i, t in enumerate(node.outputs) if t is old)
                 orphan = gs.Variable(self.model.unique(old.name), old.dtype, old.shape)
-                editing.replace_output(node, slot, orphan)
-            users = editing.replace_uses(new, old)
+                wiring.replace_output(node, slot, orphan)
+            users = wiring.replace_uses(new, old)
             producer = new.inputs[0]
             slot = next(i for i, t in enumerate(producer.outputs) if t is new)
             if old.dtype is None:
                 old.dtype = new.dtype
             if old.shape is None:
                 old.shape = new.shape
-            editing.replace_output(producer, slot, old)
+            wiring.replace_output(producer, slot, old)
             return users + list(old.outputs)
         if isinstance(new, gs.Constant) and new.name == "":
             new.name, old.name = old.name, self.model.unique(f"{old.name}_unread")
-        return editing.replace_uses(old, new)
+        return wiring.replace_uses(old, new)
 
     def _adopt_bodies(self, root: Node, results: Replacement, graph: Any, added: list[Any]) -> None:
         """Moves a body of the root outwards where its outputs are the replacement."""
-        for body in editing.bodies(root.node):
+        for body in wiring.bodies(root.node):
             outs = {id(tensor) for tensor in body.outputs}
             if any(isinstance(v, Tensor) and id(v.tensor) in outs for v in results.values()):
                 for tensor in body.outputs:
@@ -277,10 +277,10 @@ def infer_outputs(model: Model, node: Any) -> None:
             return
         kind = onnx.TypeProto()
         kind.tensor_type.elem_type = elem_type_of(np.dtype(tensor.dtype))
-        set_shape(kind.tensor_type, editing._shape(tensor))
+        set_shape(kind.tensor_type, wiring.tensor_shape(tensor))
         types[name] = kind
-        if isinstance(tensor, gs.Constant) and editing._elements(tensor) <= 64:
-            data[name] = onnx.numpy_helper.from_array(np.asarray(editing.constant_of(tensor)))
+        if isinstance(tensor, gs.Constant) and wiring.element_count(tensor) <= 64:
+            data[name] = onnx.numpy_helper.from_array(np.asarray(wiring.constant_of(tensor)))
     proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
     imports = [onnx.helper.make_opsetid("", model.opset)]
     try:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.graph import model as editing
+from onnxq.graph import wiring
+from onnxq.graph.export import Exporter
 from onnxq.graph.types import dtype_of, limits
 from onnxq.graph.view import Node, Tensor, Value
 
@@ -39,12 +40,12 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
     snippet = onnx.ModelProto(ir_version=node.model.envelope.ir_version)
     snippet.opset_import.extend(node.model.envelope.opset_import)
     snippet.graph.name = "fold"
-    node.model.export_node(node.node, snippet.graph.node.add())
+    Exporter(node.model).node(node.node, snippet.graph.node.add())
     written = set()
     for tensor in node.node.inputs:
         if tensor.name and tensor.name not in written:
             written.add(tensor.name)
-            array = np.asarray(editing.constant_of(tensor))
+            array = np.asarray(wiring.constant_of(tensor))
             snippet.graph.initializer.append(onnx.numpy_helper.from_array(array, tensor.name))
     for tensor in node.node.outputs:
         if tensor.name:
@@ -70,7 +71,7 @@ def _known(value: Tensor | None, depth: int) -> np.ndarray | None:
         return None
     tensor, memo = value.tensor, value.model.known
     if value.is_constant:
-        if editing._elements(tensor) > _MAX_ELEMENTS:
+        if wiring.element_count(tensor) > _MAX_ELEMENTS:
             return None
         array = value.constant
         return None if array is None else np.array(array.tolist(), object).reshape(array.shape)
@@ -130,6 +131,10 @@ def _gather(node: Node, inputs: _Inputs) -> np.ndarray | None:
     return np.asarray(np.take(data, index.astype(np.int64), axis=node.attr("axis", 0)), object)
 
 
+# The largest integers mean "to the end" in either direction (onnxruntime; ONNX's text up to opset 10).
+_TO_THE_END = (2**31 - 1, 2**63 - 1)
+
+
 def _slice(node: Node, inputs: _Inputs) -> np.ndarray | None:
     data = inputs[0]()
     if data is None:
@@ -149,7 +154,7 @@ def _slice(node: Node, inputs: _Inputs) -> np.ndarray | None:
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
         size = data.shape[axis]
         if step < 0:  # ONNX clamps to the first element, Python to before it
-            start, end = max(start, -size), None if end < -size else end
+            start, end = max(start, -size), None if end < -size or end in _TO_THE_END else end
         cut[axis] = slice(start, end, step)
     return data[tuple(cut)]
 
@@ -191,7 +196,8 @@ def _cast(node: Node, inputs: _Inputs) -> np.ndarray | None:
             return element if dtype.kind in "iuf" and dtype.itemsize >= 4 else None
         if isinstance(element, float) and dtype.kind in "iu" and not _fits(element, dtype):
             return None  # C leaves it undefined
-        converted: Element = np.array(element).astype(dtype).item()
+        with np.errstate(all="ignore"):
+            converted: Element = np.array(element).astype(dtype).item()
         return converted
 
     return _each(convert, data)

@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.graph import model as editing
+from onnxq.graph import wiring
 from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.edit import Replacement
+from onnxq.graph.export import Exporter, export_constant
 from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape, value_info
 from onnxq.graph.value import NewNode, Result, constant_operands
@@ -55,7 +56,8 @@ def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet
         NoSnippet: an input's type is unknown or the cone is too large.
     """
     roots = [root.node.outputs[index] for index in results]
-    after, leaves = _new_nodes(model, root, results)
+    exporter = Exporter(model)
+    after, leaves = _new_nodes(exporter, root, results)
     stop = {id(tensor): tensor for tensor in leaves}
     cone: dict[int, Any] = {}
     frontier: dict[int, Any] = {}
@@ -66,7 +68,7 @@ def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet
         missing = [t for t in stop.values() if id(t) not in frontier]
         if not missing or not producers:
             try:
-                yield _snippet(model, cone, {**frontier, **{id(t): t for t in missing}}, roots, after)
+                yield _snippet(exporter, cone, {**frontier, **{id(t): t for t in missing}}, roots, after)
                 unknown = None
             except NoSnippet as reason:
                 unknown = reason
@@ -98,7 +100,7 @@ def _expand(
         del frontier[id(tensor)]
     for node in nodes:
         owned = {id(t) for body in _all_bodies(node) for t in _defined(body)}
-        for tensor in editing.reads(node):
+        for tensor in wiring.reads(node):
             if (
                 isinstance(tensor, gs.Variable)
                 and tensor.name
@@ -109,7 +111,7 @@ def _expand(
 
 
 def _all_bodies(node: Any) -> Iterable[Any]:
-    for body in editing.bodies(node):
+    for body in wiring.bodies(node):
         yield body
         for inner in body.nodes:
             yield from _all_bodies(inner)
@@ -131,12 +133,12 @@ class _After:
     outputs: list[str]
 
 
-def _new_nodes(model: Model, root: Node, results: Replacement) -> tuple[_After, list[Any]]:
+def _new_nodes(exporter: Exporter, root: Node, results: Replacement) -> tuple[_After, list[Any]]:
     after = _After([], [], [], [])
     leaves: dict[int, Any] = {}
     built: dict[int, list[str]] = {}
     moved: dict[int, Any] = {}
-    inner = {id(t): n for b in editing.bodies(root.node) for n in b.nodes for t in n.outputs}
+    inner = {id(t): n for b in wiring.bodies(root.node) for n in b.nodes for t in n.outputs}
 
     def existing(tensor: Any) -> str:
         if id(tensor) in inner:
@@ -146,7 +148,7 @@ def _new_nodes(model: Model, root: Node, results: Replacement) -> tuple[_After, 
                 if id(node) in moved:
                     continue
                 moved[id(node)] = node
-                for read in editing.reads(node):
+                for read in wiring.reads(node):
                     if id(read) in inner:
                         stack.append(inner[id(read)])
         elif isinstance(tensor, gs.Variable):
@@ -167,7 +169,7 @@ def _new_nodes(model: Model, root: Node, results: Replacement) -> tuple[_After, 
         if id(node) in built:
             return built[id(node)]
         dtypes = [v.dtype if isinstance(v, Value) else None for v in node.inputs]
-        arrays = constant_operands(node, model.opset, dtypes)
+        arrays = constant_operands(node, root.opset, dtypes)
         names = [
             named(array) if array is not None else named(operand) if isinstance(operand, Value) else ""
             for array, operand in zip(arrays, node.inputs, strict=True)
@@ -178,14 +180,14 @@ def _new_nodes(model: Model, root: Node, results: Replacement) -> tuple[_After, 
         return outs
 
     after.outputs = [named(value) for value in results.values()]
-    ordered = [n for b in editing.bodies(root.node) for n in b.nodes if id(n) in moved]
+    ordered = [n for b in wiring.bodies(root.node) for n in b.nodes if id(n) in moved]
     protos = []
     for node in ordered:
         proto = onnx.NodeProto()
-        model.export_node(node, proto)
+        exporter.node(node, proto)
         protos.append(proto)
         owned = {id(t) for body in _all_bodies(node) for t in _defined(body)}
-        for tensor in editing.reads(node):
+        for tensor in wiring.reads(node):
             if id(tensor) in inner or not tensor.name or id(tensor) in owned:
                 continue
             after.captured.append(tensor)
@@ -196,7 +198,7 @@ def _new_nodes(model: Model, root: Node, results: Replacement) -> tuple[_After, 
 
 
 def _snippet(
-    model: Model,
+    exporter: Exporter,
     cone: dict[int, Any],
     frontier: dict[int, Any],
     roots: Sequence[Any],
@@ -204,18 +206,18 @@ def _snippet(
 ) -> Snippet:
     inputs = []
     for tensor in frontier.values():
-        shape = editing._shape(tensor)
+        shape = wiring.tensor_shape(tensor)
         if tensor.dtype is None or shape is None:
             raise NoSnippet(f"the {'type' if tensor.dtype is None else 'rank'} of {tensor.name!r} is unknown")
         inputs.append((str(tensor.name), np.dtype(tensor.dtype), shape))
-    before = _model(model, inputs)
+    before = _model(exporter.model, inputs)
     inside = {id(t) for t in frontier.values()}
     nodes = []
     constants: dict[int, Any] = {}
-    for node in editing.sorted_nodes(list(cone.values())):
-        model.export_node(node, before.graph.node.add())
+    for node in wiring.sorted_nodes(list(cone.values())):
+        exporter.node(node, before.graph.node.add())
         nodes.append(before.graph.node[-1])
-        for tensor in editing.reads(node):
+        for tensor in wiring.reads(node):
             if isinstance(tensor, gs.Constant):
                 constants[id(tensor)] = tensor
         # a cone may compute a tensor that the snippet takes as input: that copy has no reader
@@ -226,12 +228,12 @@ def _snippet(
     held = {name for node in nodes for name in _held(node)}
     for name, tensor in shared.items():
         if name not in held:
-            editing.export_constant(_inline(tensor), before.graph.initializer.add())
+            export_constant(_inline(tensor), before.graph.initializer.add())
             before.graph.initializer[-1].name = name
     for tensor in roots:
         before.graph.output.add(name=tensor.name)
 
-    later = _model(model, inputs)
+    later = _model(exporter.model, inputs)
     later.graph.node.extend(after.nodes)
     for name, array in after.constants:
         later.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
@@ -241,7 +243,7 @@ def _snippet(
     for tensor in after.captured:
         if isinstance(tensor, gs.Constant) and tensor.name not in written:
             written.add(tensor.name)
-            editing.export_constant(_inline(tensor), later.graph.initializer.add())
+            export_constant(_inline(tensor), later.graph.initializer.add())
             later.graph.initializer[-1].name = tensor.name
     for index, name in enumerate(after.outputs):
         # a value that is there already needs a node of its own to be an output

@@ -15,8 +15,9 @@ import numpy as np
 import onnx
 
 from onnxq.errors import UserError
-from onnxq.graph.model import Model, new_tensor, replace_output
+from onnxq.graph.model import Model
 from onnxq.graph.view import Node
+from onnxq.graph.wiring import new_tensor, replace_output
 
 OPSET = 13
 _OLDEST = 7

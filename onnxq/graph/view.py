@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.graph import model as editing
+from onnxq.graph import wiring
 from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape
 
@@ -83,11 +83,11 @@ class Tensor(Value):
 
     @property
     def shape(self) -> Shape | None:  # type: ignore[override]
-        return editing._shape(self.tensor)
+        return wiring.tensor_shape(self.tensor)
 
     @property
     def constant(self) -> np.ndarray | None:
-        values = editing.constant_of(self.tensor)
+        values = wiring.constant_of(self.tensor)
         if values is not None and values.flags.writeable:
             values = values.view()
             values.flags.writeable = False  # a rule that computes in place would change the model
@@ -169,6 +169,11 @@ class Node:
         return self.model.opset
 
     @property
+    def is_defined(self) -> bool:
+        """Whether the node is of another domain, or ONNX defines its operator in this opset."""
+        return bool(self.domain or onnx.defs.has(self.op, self.opset, ""))
+
+    @property
     def inputs(self) -> tuple[Tensor | None, ...]:
         """What it reads; None for an optional input that is left out."""
         return tuple(Tensor(self.model, t) if t.name else None for t in self.node.inputs)
@@ -210,7 +215,7 @@ class Node:
     @property
     def has_body(self) -> bool:
         """Whether the node has subgraph bodies."""
-        return bool(editing.bodies(self.node))
+        return bool(wiring.bodies(self.node))
 
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""

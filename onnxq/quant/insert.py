@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.graph.model import Model, constant_of, new_tensor, replace_input
+from onnxq.graph.model import Model
+from onnxq.graph.wiring import constant_of, new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.quant.scales import quantize_weights
 

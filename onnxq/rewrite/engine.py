@@ -321,11 +321,12 @@ class _Run:
 
 
 def _by_output(answer: Any, view: Node) -> Replacement:
-    if isinstance(answer, Value | np.ndarray):
-        return {0: answer}
-    if not isinstance(answer, Mapping) or not set(answer) <= set(range(len(view.node.outputs))):
-        raise TypeError(f"a rule returns a value, or values by output; this is {type(answer).__name__}")
-    return answer
+    results = answer if isinstance(answer, Mapping) else {0: answer}
+    for index, value in results.items():
+        known = isinstance(value, Value | np.ndarray | np.generic)
+        if index not in range(len(view.node.outputs)) or not known:
+            raise TypeError(f"a rule returns values by output; this is {type(value).__name__} for {index!r}")
+    return {i: np.asarray(v) if isinstance(v, np.generic) else v for i, v in results.items()}
 
 
 def _file_name(rule: str, node: str) -> str:

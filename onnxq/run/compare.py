@@ -148,7 +148,8 @@ def compare_models(
 
     Args:
         reference: the model to be near to.
-        candidate: the other; its outputs have the same names, in any order.
+        candidate: the other; its outputs have the same names, in any order. An input that it lacks
+            (frozen to a constant, say) is not fed to it.
         samples: feeds, `{input: array}`.
 
     Returns:
@@ -167,7 +168,8 @@ def compare_models(
     for feeds in samples:
         ran = True
         ours = reference.run(feeds)
-        theirs = candidate.run(feeds, reference.outputs)
+        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
+        theirs = candidate.run(taken, reference.outputs)
         for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
             if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
                 raise UserError(

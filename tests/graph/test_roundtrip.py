@@ -139,7 +139,7 @@ def test_constants_of_every_type_survive_byte_for_byte(kind: str, raw: bool) -> 
     model.ir_version = 11
     model.graph.initializer.append(tensor)
     model.graph.node.add(op_type="Identity", name="i", input=["w"], output=["v"])
-    model.graph.output.add(name="v").type.tensor_type.elem_type = data_type
+    model.graph.output.append(helper.make_tensor_value_info("v", data_type, [3]))
     assert again(model) == model
 
 
@@ -183,7 +183,8 @@ NESTED = """g (float[3] x, bool c, int64 n) => (float[3] y) <float[3] w = {1, 2,
     u = Loop (n, c, t) <body = l (int64 i, bool going, float[3] v) => (bool more, float[3] v2) {
         more = Identity (going)  v1 = Mul (v, w)  v2 = Add (v1, a) }>
     z = Unsqueeze (u, zero)
-    s2, ys = Scan (u, z) <num_scan_inputs = 1, body = sc (float[3] st, float[3] e) => (float[3] st2, float[3] o) {
+    s2, ys = Scan (u, z) <num_scan_inputs = 1,
+                          body = sc (float[3] st, float[3] e) => (float[3] st2, float[3] o) {
         st2 = Add (st, w)  o = Mul (e, a) }>
     y = Add (s2, u) }"""
 

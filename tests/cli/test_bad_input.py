@@ -1,0 +1,222 @@
+"""Bad input: exit code 2, a message that says what and where, a hint, nothing written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from command import SAMPLES, contents, net
+
+QUANTIZE = ("quantize", "net.onnx", "--calib", "data.npz")
+SANITIZE = ("sanitize", "net.onnx")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is prepared, what is run, and what the error must say."""
+
+    name: str
+    arguments: tuple[str, ...]
+    says: tuple[str, ...]
+    prepare: Callable[[], object] = lambda: None
+
+
+def write(name: str, data: bytes) -> Callable[[], object]:
+    return lambda: Path(name).write_bytes(data)
+
+
+def half_of(name: str, source: Path) -> Callable[[], object]:
+    return lambda: Path(name).write_bytes(source.read_bytes()[: source.stat().st_size // 2])
+
+
+def external(location: str | None = None, keep: int | None = None) -> Callable[[], object]:
+    """`net.onnx` with its weights in `w.bin`: said to be elsewhere, cut short, or (keep=0) gone."""
+
+    def prepare() -> None:
+        onnx.save(net(), "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+        if location is not None:
+            model = onnx.load("net.onnx", load_external_data=False)
+            for tensor in model.graph.initializer:
+                for entry in tensor.external_data:
+                    if entry.key == "location":
+                        entry.value = location
+            Path("net.onnx").write_bytes(model.SerializeToString())
+        if keep is not None:
+            data = Path("w.bin").read_bytes()[:keep]
+            Path("w.bin").unlink()
+            if data:
+                Path("w.bin").write_bytes(data)
+
+    return prepare
+
+
+def data(**arrays: object) -> Callable[[], object]:
+    return lambda: np.savez("data.npz", **arrays)
+
+
+def versions(ir: int, opset: int) -> Callable[[], object]:
+    def prepare() -> None:
+        model = net()
+        model.ir_version, model.opset_import[0].version = ir, opset
+        onnx.save(model, "net.onnx")
+
+    return prepare
+
+
+def integers() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (int64[N, 4] ids) => (float[N, 4] y) { y = Cast <to = 1> (ids) }"""
+    onnx.save(onnx.parser.parse_model(text), "net.onnx")
+    np.savez("data.npz", ids=np.full((3, 4), 0.5))
+
+
+def pickled() -> None:
+    np.save("data.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
+
+
+def infinite_and_nan(value: float) -> Callable[[], object]:
+    def prepare() -> None:
+        x = np.ones((6, 32, 8), np.float32)
+        x[4, 2, 1] = value
+        np.savez("data.npz", x=x)
+
+    return prepare
+
+
+GOOD = np.ones((6, 32, 8), np.float32)
+MODELS = [
+    Case("missing", ("sanitize", "nte.onnx"), ("no model file", "nte.onnx", "net.onnx")),
+    Case("folder", ("sanitize", "."), ("is not a file",)),
+    Case("empty", SANITIZE, ("net.onnx", "is empty", "hint: export"), write("net.onnx", b"")),
+    Case("truncated", SANITIZE, ("net.onnx", "truncated", "hint: compare the file's size"),
+         half_of("net.onnx", SAMPLES / "digits/digits.onnx")),
+    Case("text", SANITIZE, ("net.onnx", "not an ONNX model"), write("net.onnx", b"hello, world\n" * 9)),
+    Case("random", SANITIZE, ("net.onnx", "not an ONNX model"),
+         write("net.onnx", np.random.default_rng(3).bytes(5000))),
+    Case("image", SANITIZE, ("net.onnx", "not an ONNX model"),
+         write("net.onnx", (SAMPLES / "digits/calib/000.png").read_bytes())),
+    Case("no-data-file", SANITIZE, ("'w'", "w.bin"), external(keep=0)),
+    Case("short-data-file", SANITIZE, ("'w'", "w.bin"), external(keep=100)),
+    Case("data-above", SANITIZE, ("'w'", "../w.bin"), external(location="../w.bin")),
+    Case("data-absolute", SANITIZE, ("'w'", "/etc/passwd"), external(location="/etc/passwd")),
+    Case("opset-28", SANITIZE, ("opset 28", "onnxruntime", "hint: export it with an older opset"),
+         versions(8, 28)),
+    Case("ir-14", SANITIZE, ("IR version 14", "onnxruntime"), versions(14, 17)),
+    Case("ir-14-quantize", QUANTIZE, ("IR version 14", "onnxruntime"), versions(14, 17)),
+    Case("ir-14-compare", ("compare", "net.onnx", "net.onnx", "--data", "data.npz"), ("IR version 14",),
+         versions(14, 17)),
+    Case("empty-inspect", ("inspect", "net.onnx"), ("net.onnx", "is empty"), write("net.onnx", b"")),
+    Case("empty-check", ("check", "net.onnx"), ("net.onnx", "is empty"), write("net.onnx", b"")),
+    Case("empty-engine", ("engine", "net.onnx"), ("net.onnx", "is empty"), write("net.onnx", b"")),
+]  # fmt: skip
+DATA = [
+    Case("data-missing", ("quantize", "net.onnx", "--calib", "dat.npz"),
+         ("dat.npz", "hint: did you mean 'data.npz'")),
+    Case("data-name", QUANTIZE, ("data.npz", "'x'", "Rename the array"), data(image=GOOD)),
+    Case("data-rank", QUANTIZE, ("data.npz", "'x'", "Nx32x8", "shape 6", "rank"), data(x=GOOD[:, 0, 0])),
+    Case("data-size", QUANTIZE, ("data.npz", "'x'", "Nx32x8", "6x3x8", "size 3 where 32"),
+         data(x=GOOD[:, :3])),
+    Case("data-dtype", QUANTIZE, ("data.npz", "'ids'", "int64", "float64", "hint: convert it"), integers),
+    Case("data-nan", QUANTIZE, ("data.npz[4]", "'x'", "nan", "[0, 2, 1]"), infinite_and_nan(np.nan)),
+    Case("data-infinite", QUANTIZE, ("data.npz[4]", "'x'", "inf", "[0, 2, 1]"), infinite_and_nan(np.inf)),
+    Case("data-pickled", ("quantize", "net.onnx", "--calib", "data.npy"), ("data.npy", "pickle"), pickled),
+    Case("data-zero", QUANTIZE, ("zero samples",), data(x=GOOD[:0])),
+    Case("data-empty-folder", ("quantize", "net.onnx", "--calib", "calib"),
+         ("calib", "zero samples", "empty"), lambda: Path("calib").mkdir()),
+    Case("data-not-data", ("quantize", "net.onnx", "--calib", "net.onnx"), ("net.onnx", "not a data file")),
+    Case("data-broken", QUANTIZE, ("data.npz",), write("data.npz", b"PK\x03\x04 not a zip file")),
+    Case("data-compare", ("compare", "net.onnx", "net.onnx", "--data", "data.npz"), ("data.npz", "'x'"),
+         data(image=GOOD)),
+]  # fmt: skip
+OUTPUTS = [
+    Case("output-no-folder", (*SANITIZE, "-o", "no/such/x.onnx"), ("no/such", "hint: create it first")),
+    Case("output-is-folder", (*SANITIZE, "-o", "here"), ("here", "is a folder"),
+         lambda: Path("here").mkdir()),
+    Case("output-is-input", (*QUANTIZE, "-o", "net.onnx"), ("net.onnx", "is the input", "-o")),
+    Case("output-links-to-input", (*SANITIZE, "-o", "link.onnx"), ("link.onnx", "is the input"),
+         lambda: os.symlink("net.onnx", "link.onnx")),
+    Case("output-is-input-forced", (*SANITIZE, "--force", "-o", "./net.onnx"), ("is the input",)),
+    Case("output-is-device", (*SANITIZE, "-o", "/dev/null"), ("/dev/null", "not a file")),
+    Case("output-exists", (*SANITIZE, "-o", "other.onnx"), ("other.onnx", "did not write it", "--force"),
+         write("other.onnx", b"mine")),
+    Case("output-data-exists", (*SANITIZE, "-o", "x.onnx"), ("x.onnx.data", "did not write it"),
+         write("x.onnx.data", b"mine")),
+    Case("output-report-exists", (*SANITIZE, "-o", "x.onnx"), ("x.report.json", "did not write it"),
+         write("x.report.json", b"[1]")),
+]  # fmt: skip
+NAMES = [
+    Case("target", (*SANITIZE, "--target", "tensorrt-12"), ("target 'tensorrt-12'", "tensorrt-11")),
+    Case("target-without-table", (*QUANTIZE, "--target", "tensorrt-8.6"),
+         ("tensorrt-8.6", "no table", "hint: targets with a table: tensorrt-11, tensorrt-rtx")),
+    Case("rule-skip", (*SANITIZE, "--skip", "fold_constant"), ("rule 'fold_constant'", "'fold_constants'")),
+    Case("rule-enable", (*SANITIZE, "--enable", "inline_fi"), ("rule 'inline_fi'", "'inline_if'")),
+    Case("rule-explain", ("rules", "explain", "dead_cod"), ("rule 'dead_cod'", "'dead_code'")),
+    Case("node", (*QUANTIZE, "--keep-float", "prodct"), ("node 'prodct'", "'product'")),
+    Case("input", (*SANITIZE, "--shape", "xx=1x32x8"), ("input 'xx'", "'x'")),
+    Case("input-freeze", (*SANITIZE, "--freeze", "xx=1"), ("input 'xx'", "'x'")),
+    Case("input-profile", ("engine", "net.onnx", "--profile", "xx=1:1:1"), ("input 'xx'", "'x'")),
+    Case("dimension", (*SANITIZE, "--assume", "NN=1"), ("dimension 'NN'", "'N'")),
+    Case("tensor", ("inspect", "net.onnx", "--tensor", "yy"), ("tensor 'yy'", "'y'")),
+    Case("rules-folder", (*SANITIZE, "--rules", "mine"), ("rules folder 'mine'", "hint:")),
+    Case("rules-empty", ("rules", "test", "mine"), ("no rule in folder 'mine'",),
+         lambda: Path("mine").mkdir()),
+    Case("method", (*QUANTIZE, "--method", "minimax"), ("method 'minimax'", "'minmax'")),
+    Case("body", (*QUANTIZE, "--body", "fp16"), ("body 'fp16'", "fp32")),
+    Case("prove", (*SANITIZE, "--prove", "alway"), ("'alway'", "'always'")),
+]  # fmt: skip
+VALUES = [
+    Case("shape-rank", (*SANITIZE, "--shape", "x=1x4"), ("'x'", "3 dimensions", "2")),
+    Case("shape-static", (*SANITIZE, "--shape", "x=1x5x8"), ("dimension 1", "'x'", "32", "5")),
+    Case("shape-form", (*SANITIZE, "--shape", "1x32x8"), ("--shape '1x32x8'", "INPUT=1x3x224x224")),
+    Case("shape-twice", (*SANITIZE, "--shape", "x=1x32x8", "--shape", "x=2x32x8"), ("twice", "'x'")),
+    Case("assume-form", (*SANITIZE, "--assume", "N=one"), ("--assume 'N=one'", "DIM=SIZE")),
+    Case("assume-zero", (*SANITIZE, "--assume", "N=0"), ("N=0", "at least 1")),
+    Case("freeze-form", (*SANITIZE, "--freeze", "x=1,true"), ("--freeze 'x=1,true'", "INPUT=VALUE")),
+    Case("profile-form", (*QUANTIZE, "--profile", "x=1x32x8"), ("--profile 'x=1x32x8'", "MIN:OPT:MAX")),
+    Case("samples", (*QUANTIZE, "--samples", "0"), ("samples", "at least 1")),
+    Case("compare-samples", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--samples", "0"),
+         ("--samples 0", "at least 1")),
+    Case("no-model", ("sanitize",), ("MODEL", "hint: see onnxq sanitize --help")),
+    Case("no-data", ("quantize", "net.onnx"), ("--calib", "hint: see onnxq quantize --help")),
+    Case("no-such-flag", (*SANITIZE, "--fast"), ("--fast",)),
+    Case("no-such-verb", ("quantise",), ("quantise", "hint: see onnxq --help")),
+    Case("no-rules-verb", ("rules",), ("command", "hint: see onnxq rules --help")),
+]  # fmt: skip
+CASES = [*MODELS, *DATA, *OUTPUTS, *NAMES, *VALUES]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_is_refused(case: Case, folder: Path, onnxq, monkeypatch) -> None:
+    monkeypatch.chdir(folder)
+    case.prepare()
+    before = contents(folder)
+    ran = onnxq(*case.arguments)
+    assert ran.code == 2, ran.err
+    assert ran.out == ""
+    assert "Traceback" not in ran.err
+    errors = [line for line in ran.err.splitlines() if not line.startswith("onnxq: ")]
+    assert errors[0].startswith("error: ")
+    for text in case.says:
+        assert text in ran.err
+    assert contents(folder) == before
+    assert not list(folder.with_name(f"{folder.name}.tmp").glob("*onnxq*"))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can write")
+def test_folder_that_cannot_be_written(folder: Path, onnxq) -> None:
+    ran = onnxq(*SANITIZE, "-o", "/proc/x.onnx")
+    assert ran.code == 2
+    assert "/proc/x.onnx" in ran.err
+    assert "cannot write" in ran.err
+
+
+def test_traceback_only_when_asked_for(folder: Path, onnxq) -> None:
+    ran = onnxq("-v", "sanitize", "no.onnx")
+    assert ran.code == 2
+    assert "Traceback" in ran.err
+    assert ran.err.splitlines()[-2].startswith("error: there is no model file 'no.onnx'")

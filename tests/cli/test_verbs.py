@@ -1,0 +1,224 @@
+"""What the verbs do, beyond what the transcripts show."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.reference
+import pytest
+from command import SAMPLES, contents, net
+
+DIGITS = SAMPLES / "digits/digits.onnx"
+CALIB = SAMPLES / "digits/calib"
+
+UNKNOWN = """<ir_version: 8, opset_import: ["" : 17, "com.example" : 1]>
+    net (float[N, 32, 8] x) => (float[N, 32, 16] y) {
+        [odd] a = com.example.Odd (x)  [product] p = MatMul (a, w)
+        [same] s = Identity (p)  [relu] y = Relu (s) }"""
+
+
+def test_two_runs_give_the_same_bytes(tmp_path: Path, onnxq) -> None:
+    arguments = ("-q", "quantize", DIGITS, "--calib", CALIB, "--no-engine", "-o")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert onnxq(*arguments, f"{name}/digits.onnx").code == 0
+    assert (tmp_path / "one/digits.onnx").read_bytes() == (tmp_path / "two/digits.onnx").read_bytes()
+
+
+def test_default_names_and_overwriting_its_own(folder: Path, onnxq) -> None:
+    for _ in range(2):  # the second run replaces what the first wrote
+        ran = onnxq("-q", "quantize", "net.onnx", "--calib", "data.npz", "--no-engine")
+        assert (ran.code, ran.err) == (0, "")
+    assert {"net.int8.onnx", "net.int8.report.json"} < set(contents(folder))
+    ops = {node.op_type for node in onnx.load(folder / "net.int8.onnx").graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear", "MatMul"} <= ops
+
+
+def test_force_replaces_a_file(folder: Path, onnxq) -> None:
+    (folder / "other.onnx").write_bytes(b"mine")
+    ran = onnxq("-q", "sanitize", "net.onnx", "-o", "other.onnx", "--force")
+    assert (ran.code, ran.err) == (0, "")
+    onnx.checker.check_model(folder / "other.onnx")
+
+
+def unknown(folder: Path) -> None:
+    model = onnx.parser.parse_model(UNKNOWN)
+    model.graph.initializer.extend(net().graph.initializer[:1])
+    onnx.save(model, folder / "net.onnx")
+
+
+def test_an_unknown_operator_is_left_alone(folder: Path, onnxq) -> None:
+    unknown(folder)
+    report = onnxq("sanitize", "net.onnx", "--json")
+    assert report.code == 0
+    (entry,) = report.json()["unsupported"]
+    assert (entry["node"], entry["op"]) == ("odd", "Odd")
+    assert "com.example.Odd" in entry["reason"]
+    ops = [(node.domain, node.op_type) for node in onnx.load(folder / "net.clean.onnx").graph.node]
+    assert ops == [("com.example", "Odd"), ("", "MatMul"), ("", "Relu")]  # Identity is gone
+
+
+def test_what_cannot_run_is_not_calibrated(folder: Path, onnxq) -> None:
+    unknown(folder)
+    report = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--json").json()
+    assert report["accuracy"] == []
+    assert report["calibration"]["not_run"]["product"] == "com.example.Odd"
+    assert report["plan"]["kept_float"] == [
+        {
+            "node": "product",
+            "op": "MatMul",
+            "because": "not calibrated: it is or depends on com.example.Odd",
+        }
+    ]
+
+
+def test_an_operator_that_onnx_does_not_have(folder: Path, onnxq) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 2] x) => (float[N, 2] y) { [odd] y = Relo (x) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    report = onnxq("sanitize", "net.onnx", "--json").json()
+    assert [entry["reason"] for entry in report["unsupported"]] == ["Relo is no operator of ONNX opset 17"]
+
+
+def test_profiles_reach_the_commands(folder: Path, onnxq) -> None:
+    flags = ("--no-engine", "--profile", "x=1x32x8:4x32x8:8x32x8")
+    ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, "--json")
+    trtexec, polygraphy = ran.json()["commands"]
+    assert "--minShapes=x:1x32x8 --optShapes=x:4x32x8 --maxShapes=x:8x32x8" in trtexec
+    assert "--trt-max-shapes 'x:[8,32,8]'" in polygraphy
+
+
+def test_check_changes_nothing_and_finds(folder: Path, onnxq) -> None:
+    unknown(folder)
+    before = contents(folder)
+    ran = onnxq("check", "net.onnx", "--json", "--prove", "never")
+    assert ran.code == 1
+    findings = ran.json()["findings"]
+    assert [(f["node"], f["kind"]) for f in findings][:1] == [("odd", "unsupported")]
+    assert contents(folder) == before
+
+
+def test_check_of_a_good_model(folder: Path, onnxq) -> None:
+    ran = onnxq("check", "net.onnx")
+    assert ran.code == 0
+    assert ": 0 findings" in ran.out
+
+
+def test_check_knows_mistakes_in_qdq(folder: Path, onnxq) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 4, 8] x) => (float[N, 4, 8] y) <float s = {0.1}, uint8 z = {3}> {
+            [q] a = QuantizeLinear (x, s, z)  [dq] y = DequantizeLinear (a, s, z) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1
+    reasons = {
+        (f["node"], f["reason"].partition(":")[0]) for f in ran.json()["findings"] if f["kind"] == "qdq"
+    }
+    assert ("q", "its zero point is uint8") in reasons
+    assert ("dq", "its zero point is not 0") in reasons
+
+
+def test_flags_reach_the_model(folder: Path, onnxq) -> None:
+    report = onnxq("sanitize", "net.onnx", "--json").json()
+    assert {change["rule"] for change in report["changes"]} == {"fold_scale"}
+    ran = onnxq("sanitize", "net.onnx", "--shape", "x=2x32x8", "--skip", "fold_scale", "--json")
+    report = ran.json()
+    assert report["interface_changes"][0] == {
+        "tensor": "x", "was": "input float32 Nx32x8", "now": "input float32 2x32x8",
+    }  # fmt: skip
+    assert report["changes"] == []
+
+
+def test_a_frozen_input_is_a_constant(folder: Path, onnxq) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 2] x, float[2] bias:0=1) => (float[N, 2] y) { y = Add (x, bias) }"""
+    model = onnx.parser.parse_model(text.replace("bias:0=1", "bias"))
+    model.graph.input[1].name = model.graph.node[0].input[1] = "bias:0=1"  # a name may hold both
+    onnx.save(model, folder / "net.onnx")
+    ran = onnxq("-q", "sanitize", "net.onnx", "--freeze", "bias:0=1=0.5,-2e3")
+    assert ran.code == 0, ran.err
+    clean = onnx.load(folder / "net.clean.onnx")
+    assert [value.name for value in clean.graph.input] == ["x"]
+    (y,) = onnx.reference.ReferenceEvaluator(clean).run(None, {"x": np.ones((1, 2), np.float32)})
+    np.testing.assert_array_equal(y, np.float32([[1.5, -1999]]))
+    np.savez(folder / "data.npz", **{"x": np.ones((3, 2)), "bias:0=1": np.float32([0.5, -2000])})
+    ran = onnxq("compare", "net.onnx", "net.clean.onnx", "--data", "data.npz")
+    assert (ran.code, ran.out.splitlines()[-1].strip()) == (0, "y: equal")
+
+
+def test_compare_sees_a_difference(folder: Path, onnxq) -> None:
+    model = net()
+    weights = onnx.numpy_helper.to_array(model.graph.initializer[0]) * np.float32(1.1)
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, folder / "other.onnx")
+    ran = onnxq("compare", "net.onnx", "other.onnx", "--data", "data.npz", "--samples", "5", "--json")
+    (entry,) = ran.json()["accuracy"]
+    assert ran.code == 0
+    assert entry["samples"] == 5
+    assert 15 < entry["sqnr_db"] < 25  # the product is off by a tenth, 20 dB
+
+
+def test_inspect_tensor_tells_its_scale_and_why(folder: Path, onnxq) -> None:
+    assert onnxq("-q", "quantize", DIGITS, "--calib", CALIB, "--no-engine", "-o", "d.onnx").code == 0
+    document = onnxq("inspect", "d.onnx", "--tensor", "/Concat_output_0", "--json").json()
+    assert document["tensor"]["producer"] == {"node": "/Concat", "op": "Concat"}
+    found = document["quantization"]
+    assert found["scale"] > 0
+    assert "/pool/MaxPool_output_0" in found["group"]["tensors"]
+    assert "inputs of one Concat (/Concat)" in found["group"]["reasons"]
+    assert {"node": "/coarse/Add", "input": 1} in found["readers"]
+    shutil.move(folder / "d.report.json", folder / "elsewhere.json")
+    assert onnxq("inspect", "d.onnx", "--tensor", "/Concat_output_0", "--json").json()["quantization"] is None
+
+
+def test_rules_test_fails_for_a_wrong_rule(folder: Path, onnxq) -> None:
+    (folder / "mine").mkdir()
+    rule = '''"""Turn the Sub of a constant into an Add."""
+
+from onnxq.rule import Fires, Node, Skips, Value, constant, op, rule
+
+
+@rule("Sub", stage="clean")
+def sub_to_add(node: Node) -> Value | None:
+    x, y = node.inputs
+    values = constant(y)
+    return None if values is None else op.Add(x, values)
+
+
+EXAMPLES = [
+    Fires("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y) <float[2] c = {1, -2}> { y = Sub (x, c) }""", gone="Sub"),
+    Skips("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x, float[2] c) => (float[2] y) { y = Sub (x, c) }"""),
+]
+'''
+    (folder / "mine/sub_to_add.py").write_text(rule)
+    ran = onnxq("rules", "test", "mine", "--json")
+    assert ran.code == 1
+    (entry,) = ran.json()["rules"]
+    assert entry["id"] == "sub_to_add"
+    assert "its proof fails" in entry["failure"]
+    (folder / "mine/sub_to_add.py").write_text(rule.replace("(x, values)", "(x, -values)"))
+    ran = onnxq("rules", "test", "mine")
+    assert ran.code == 0, ran.out
+    assert "sub_to_add (2 examples)" in ran.out
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 2] x) => (float[N, 2] y) <float[2] c = {1, -2}> { y = Sub (x, c) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    ran = onnxq("sanitize", "net.onnx", "--rules", "mine", "--json")
+    assert [change["rule"] for change in ran.json()["changes"]] == ["sub_to_add"]
+
+
+def test_engine_of_a_model_that_the_compiler_rejects(tmp_path: Path, onnxq) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    model = SAMPLES / "squeeze_if/squeeze_if.onnx"
+    ran = onnxq("engine", model, "--profile", "x=1x1x64:4x1x64:8x3x64", "--json")
+    assert ran.code == 1
+    engine = ran.json()["engine"]
+    assert engine["status"] == "failed"
+    assert "equal ranks" in engine["reason"]
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,326 @@
+"""The proof finds what is wrong: at one value only, for one size only, at the boundary only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from onnxq.errors import Fault
+from onnxq.graph.edit import Editor
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+from onnxq.rewrite import proof as proving
+from onnxq.rewrite.engine import RewriteReport, rewrite
+from onnxq.rewrite.proof import Proof, Prover
+from onnxq.rewrite.whole import WholeModel
+from onnxq.rule import Close, op
+from onnxq.rule.api import Rule
+from onnxq.run import ort
+
+H = '<ir_version: 8, opset_import: ["" : 17]>\n'
+F = np.float32
+INF, NAN = F(np.inf), F(np.nan)
+
+
+def opened(text: str) -> Model:
+    return Model.open(onnx.parser.parse_model(H + text))
+
+
+def prove(text: str, replacement: Callable[[Node], Any], terms: int | None = None) -> Proof:
+    """The proof of a replacement of the node named `n`."""
+    model = opened(text)
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    return Prover().prove(model, node, {0: replacement(node)}, terms)[0]
+
+
+def wrong_where(node: Node, condition: Any, instead: Any = 7.0) -> Any:
+    """The node again, but `instead` where a condition on its input holds."""
+    x = node.inputs[0]
+    again = op.Identity(x) if node.op == "Identity" else getattr(op, node.op)(*node.inputs)
+    return op.Where(condition(x), np.asarray(instead, x.dtype if x is not None else None), again)
+
+
+# -- wrong at one value ----------------------------------------------------------------------------
+
+AT: dict[str, Callable[[Any], Any]] = {
+    "nan": lambda x: op.IsNaN(x),
+    "inf": lambda x: op.Equal(x, INF),
+    "-inf": lambda x: op.Equal(x, -INF),
+    "+0": lambda x: op.Equal(op.Div(F(1), x), INF),
+    "-0": lambda x: op.Equal(op.Div(F(1), x), -INF),
+    "1": lambda x: op.Equal(x, F(1)),
+    "0.5": lambda x: op.Equal(x, F(0.5)),
+    "6": lambda x: op.Equal(x, F(6)),
+    "max": lambda x: op.Equal(x, np.finfo(F).max),
+    "lowest": lambda x: op.Equal(x, np.finfo(F).min),
+    "tiny": lambda x: op.Equal(x, np.finfo(F).tiny),
+    "large": lambda x: op.Greater(op.Abs(x), F(10)),
+}
+SHAPES = ("1", "2", "2, 3", "N", "5, N", "64, 33", "1, 3, 40, 40")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("at", AT)
+def test_a_change_wrong_at_one_value_only(at: str, shape: str) -> None:
+    text = f"g (float[{shape}] x) => (float[{shape}] y) {{ [n] a = Abs (x)  y = Relu (a) }}"
+    if at == "large" and shape in ("1", "2", "2, 3"):
+        pytest.skip("an ordinary value, of which a small input holds few")
+    found = prove(text, lambda n: wrong_where(n, AT[at]))
+    assert found.verdict == "failed", found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_right_change_is_exact(shape: str) -> None:
+    text = f"g (float[{shape}] x) => (float[{shape}] y) {{ [n] a = Abs (x)  y = Relu (a) }}"
+    found = prove(text, lambda n: op.Max(n.inputs[0], op.Neg(n.inputs[0])))
+    assert found.verdict in ("exact", "failed")  # Max(-0, 0) is the runtime's choice
+    assert prove(text, lambda n: wrong_where(n, lambda x: op.Less(x, x))).verdict == "exact"
+
+
+def test_min_is_not_clip() -> None:
+    text = "g (float[N] x) => (float[N] y) <float high = {0.5}> { [n] a = Clip (x, , high)  y = Abs (a) }"
+    found = prove(text, lambda n: op.Min(n.inputs[0], n.inputs[2]))
+    low = np.finfo(F).min
+    assert found.verdict == "failed", "Clip without a minimum takes -inf to the lowest number"
+    assert prove(text, lambda n: op.Clip(n.inputs[0], low, n.inputs[2])).verdict == "exact"
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("edge", ["min", "max"])
+@pytest.mark.parametrize("shape", ["1", "N", "40"])
+def test_a_change_wrong_at_an_integer_s_boundary(kind: str, edge: str, shape: str) -> None:
+    text = f"g ({kind}[{shape}] x) => ({kind}[{shape}] y) {{ [n] a = Abs (x)  y = Identity (a) }}"
+    value = getattr(np.iinfo(kind), edge)
+    if value == 0:
+        pytest.skip("0 is no boundary of its own")
+    found = prove(text, lambda n: wrong_where(n, lambda x: op.Equal(x, np.array(value, kind)), 1))
+    assert found.verdict == "failed", found
+
+
+def test_two_equal_inputs_are_tried() -> None:
+    text = "g (float[4] x, float[4] z) => (bool[4] y) { [n] a = Less (x, z)  y = Not (a) }"
+    found = prove(text, lambda n: op.Not(op.Greater(*n.inputs)))
+    assert found.verdict == "failed"
+    for value in (INF, F(0), F(1), np.finfo(F).max):
+
+        def both(n: Node, value: Any = value) -> Any:
+            same = op.And(op.Equal(n.inputs[0], value), op.Equal(n.inputs[1], value))
+            return op.Or(op.Less(*n.inputs), same)
+
+        assert prove(text, both).verdict == "failed", value
+
+
+def test_both_values_of_a_boolean_are_tried() -> None:
+    text = "g (bool c, float[2] x) => (float[2] y) { [n] a = Where (c, x, x2)  y = Relu (a) }".replace(
+        "x2", "x"
+    )
+    text = text.replace("Where (c, x, x)", "Where (c, x, k)").replace(") {", ") <float k = {3}> {", 1)
+    for wrong in (lambda n: op.Add(n.inputs[1], F(0)), lambda n: op.Expand(n.inputs[2], np.array([2]))):
+        assert prove(text, wrong).verdict == "failed"
+
+
+# -- wrong for one size ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "wrong"),
+    [
+        (
+            "N, 4",
+            lambda n: op.Squeeze(op.Unsqueeze(op.ReduceMax(n.inputs[0], axes=[0], keepdims=0), [0]), []),
+        ),
+        ("N, 4", lambda n: op.Slice(n.inputs[0], np.array([0]), np.array([3]))),
+        ("N, 4", lambda n: op.Slice(n.inputs[0], np.array([0]), np.array([1]))),
+        ("N, M", lambda n: op.Reshape(n.inputs[0], np.array([3, 3]))),
+        ("N, M", lambda n: op.Transpose(op.Transpose(n.inputs[0], perm=[1, 0]), perm=[0, 1])),
+        (
+            "N, 4",
+            lambda n: op.Expand(op.ReduceMean(n.inputs[0], axes=[0], keepdims=1), op.Shape(n.inputs[0])),
+        ),
+    ],
+)
+def test_a_change_wrong_but_for_one_size(shape: str, wrong: Callable[[Node], Any]) -> None:
+    text = f"g (float[{shape}] x) => (float[{shape}] y) {{ [n] a = Identity (x)  y = Relu (a) }}"
+    assert prove(text, wrong).verdict == "failed"
+
+
+def test_a_change_wrong_only_for_size_one() -> None:
+    text = "g (float[N, 3] x) => (float[N, 3] y) { [n] a = Neg (x)  y = Relu (a) }"
+
+    def wrong(n: Node) -> Any:
+        size = op.Cast(op.Equal(op.Gather(op.Shape(n.inputs[0]), 0), 1), to=1)
+        return op.Sub(op.Neg(n.inputs[0]), size)
+
+    assert prove(text, wrong).verdict == "failed"
+
+
+def test_dynamic_dimensions_have_several_sizes() -> None:
+    text = "g (float[N, 3] x, float[M] z) => (float[N, 3] y) { [n] a = Neg (x)  y = Relu (a) }"
+    found = prove(text, lambda n: op.Sub(F(-0.0), n.inputs[0]))
+    assert found.verdict == "exact"
+    assert found.bindings == 3
+    inputs = [("x", np.dtype(F), ("N", 3, "M")), ("z", np.dtype(F), ("M", "N"))]
+    for first, second in proving._bindings(inputs, {}):
+        assert (first[0], first[2]) == (second[1], second[0]), "one symbol has one size"
+    assert {first[0] == 1 for first, _ in proving._bindings(inputs, {})} == {True, False}
+
+
+def test_what_ran_with_one_size_only_is_not_proved() -> None:
+    text = """g (float[N, 3] x) => (y) <int64[2] s = {3, 3}> { [n] a = Reshape (x, s)  y = Relu (a) }"""
+    found = prove(text, lambda n: op.Reshape(n.inputs[0], np.array([-1, 3])))
+    assert (found.verdict, found.bindings) == ("unproven", 1)
+    assert "one size" in found.why
+
+
+def test_samples_hold_what_breaks_rules() -> None:
+    for kind, wanted in {"special": ("nan", "inf", "-inf"), "boundary": ("-0", "max", "tiny")}.items():
+        values = proving._sample(np.dtype(F), (4, 50), kind, 3, False).reshape(-1)
+        for name in wanted:
+            test = {
+                "nan": np.isnan(values), "inf": values == np.inf, "-inf": values == -np.inf,
+                "-0": (values == 0) & np.signbit(values), "max": values == np.finfo(F).max,
+                "tiny": values == np.finfo(F).tiny,
+            }[name]  # fmt: skip
+            assert test.any(), (kind, name)
+
+
+# -- the bound of `close` --------------------------------------------------------------------------
+
+EPS = float(np.finfo(F).eps)
+
+
+@pytest.mark.parametrize("terms", [1, 9, 400])
+@pytest.mark.parametrize(("share", "verdict"), [(0.4, "close"), (0.9, "close"), (2.0, "failed")])
+def test_the_bound_of_close(terms: int, share: float, verdict: str) -> None:
+    text = "g (float[N, 8] x) => (float[N, 8] y) { [n] a = Tanh (x)  y = Relu (a) }"
+    off = F(1 + int(share * 4 * terms**0.5) * EPS)
+    found = prove(text, lambda n: op.Mul(op.Tanh(n.inputs[0]), off), terms)
+    assert found.verdict == verdict, found
+    assert prove(text, lambda n: op.Mul(op.Tanh(n.inputs[0]), off)).verdict == "failed", "it is not exact"
+    if verdict == "close":
+        assert 0 < found.max_abs <= found.bound
+        assert found.bound == pytest.approx(4 * terms**0.5 * EPS, rel=0.1)  # tanh reaches 1
+
+
+def test_close_of_equal_results_is_exact() -> None:
+    text = "g (float[N, 8] x) => (float[N, 8] y) { [n] a = Tanh (x)  y = Relu (a) }"
+    assert prove(text, lambda n: op.Tanh(n.inputs[0]), 4).verdict == "exact"
+
+
+@pytest.mark.parametrize("at", ["nan", "inf", "-inf"])
+def test_close_is_strict_about_nan_and_infinity(at: str) -> None:
+    text = "g (float[N, 8] x) => (float[N, 8] y) { [n] a = Abs (x)  y = Relu (a) }"
+    assert prove(text, lambda n: wrong_where(n, AT[at]), 100).verdict == "failed"
+
+
+def test_close_says_nothing_of_integers() -> None:
+    text = "g (int64[N] x) => (int64[N] y) { [n] a = Abs (x)  y = Neg (a) }"
+    assert prove(text, lambda n: op.Add(op.Abs(n.inputs[0]), 1), 100).verdict == "failed"
+
+
+# -- other shapes and types ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda n: op.Cast(op.Abs(n.inputs[0]), to=11),
+        lambda n: op.Unsqueeze(op.Abs(n.inputs[0]), np.array([0])),
+        lambda n: op.Reshape(op.Abs(n.inputs[0]), np.array([-1])),
+        lambda n: op.Gather(op.Abs(n.inputs[0]), np.array([5]), axis=0),
+    ],
+)
+def test_another_type_or_shape_fails(wrong: Callable[[Node], Any]) -> None:
+    text = "g (float[3, 4] x) => (float[3, 4] y) { [n] a = Abs (x)  y = Relu (a) }"
+    assert prove(text, wrong).verdict == "failed"
+
+
+def test_equal_snippets_are_proved_once() -> None:
+    lines = "".join(f"[n{i}] a{i + 1} = Neg (a{i}) " for i in range(40))
+    model = opened(f"g (float[N, 4] a0) => (float[N, 4] y) {{ {lines} y = Relu (a40) }}")
+    prover = Prover()
+    for raw in model.graph.nodes[:-1]:
+        node = Node(model, raw)
+        assert prover.prove(model, node, {0: op.Sub(F(-0.0), node.inputs[0])}, None)[0].verdict == "exact"
+    assert prover.runs == 1
+    last = Node(model, model.graph.nodes[0])
+    assert prover.prove(model, last, {0: op.Sub(F(0.0), last.inputs[0])}, None)[0].verdict == "failed"
+    assert prover.runs == 2
+
+
+# -- the whole model -------------------------------------------------------------------------------
+
+
+def test_a_broken_edit_is_found_by_the_whole_model() -> None:
+    model = opened("g (float[N, 4] x) => (float[N, 4] y) { a = Abs (x)  [n] b = Neg (a)  y = Exp (b) }")
+    whole = WholeModel(model)
+    editor = Editor(model)
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    editor.replace(node, {0: op.Neg(op.Mul(node.inputs[0], F(1.001)))})
+    editor.finish()
+    with pytest.raises(Fault, match="differ from the original"):
+        whole.compare(model, "fuse", exact=True)
+    assert whole.compare(opened_again(model), "fuse", exact=False).verdict == "close"
+
+
+def opened_again(model: Model) -> Model:
+    return Model.open(model.to_proto())
+
+
+def test_a_model_that_does_not_run_any_more_is_a_fault() -> None:
+    model = opened("g (float[2, 4] x) => (float[2, 4] y) { [n] a = Abs (x)  y = Exp (a) }")
+    whole = WholeModel(model)
+    editor = Editor(model)
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    editor.replace(node, {0: op.Reshape(node.inputs[0], np.array([3]))})
+    editor.finish()
+    with pytest.raises(Fault, match="does not run any more"):
+        whole.compare(model, "clean", exact=True)
+
+
+def test_random_models_are_not_compared_whole() -> None:
+    text = "g (float[4] x) => (float[4] y) { i = Identity (x)  r = RandomNormalLike (i)  y = Add (x, r) }"
+    model = opened(text)
+    rule = Rule("drop", lambda node: node.inputs[0], ("Identity",), "clean")
+    report = rewrite(model, [rule], lambda feature: True, whole=WholeModel(model))
+    assert len(report.changes) == 1
+    assert report.whole[0].verdict == "unproven"
+
+
+def fired(report: RewriteReport) -> list[str]:
+    return [change.rule for change in report.changes]
+
+
+def test_an_assumption_of_a_refused_change_does_not_last() -> None:
+    from onnxq.rule import Assuming
+
+    model = opened("g (float[N, 4] x) => (float[N, 4] y) { [n] a = Abs (x)  y = Exp (a) }")
+    wrong = Rule("wrong", lambda n: Assuming(op.Neg(n.inputs[0]), "N", 1, "me"), ("Abs",), "clean")
+    report = rewrite(model, [wrong], lambda feature: True)
+    assert fired(report) == []
+    assert len(report.rejected) == 1
+    assert model.assumed == {}
+    assert report.assumptions == []
+    right = Rule("right", lambda n: Assuming(op.ReduceMax(n.inputs[0]), "N", 1, "me"), ("Exp",), "clean")
+    assert rewrite(model, [right], lambda feature: True).changes == []
+
+
+def test_close_is_asked_for_by_the_rule() -> None:
+    text = "g (float[N, 8] x) => (float[N, 8] y) { [n] a = Tanh (x)  y = Relu (a) }"
+    off = F(1 + 3 * EPS)
+    for answer, kept in ((lambda v: v, 0), (lambda v: Close(v, 1), 1)):
+        model = opened(text)
+
+        def function(node: Node, answer: Any = answer) -> Any:
+            fresh = node.inputs[0] is not None and node.inputs[0].is_input
+            return answer(op.Mul(op.Tanh(node.inputs[0]), off)) if fresh and node.name == "n" else None
+
+        rule = Rule("r", function, ("Tanh",), "clean")
+        report = rewrite(model, [rule], lambda feature: True, whole=WholeModel(model))
+        assert len(report.changes) == kept
+        assert ort.load(model.to_proto())
