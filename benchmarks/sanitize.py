@@ -11,7 +11,7 @@ from benchmarks import nets
 from benchmarks.common import in_turns, print_row, ratio_of
 from onnxq.pipeline import sanitize
 
-NODES, ROUNDS = 10_000, 5
+NODES, ROUNDS, LONG_ROUNDS = 10_000, 5, 3
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         },
         ROUNDS,
     )
-    longer = in_turns({"one": lambda: sanitize(one), "four": lambda: sanitize(four)}, 2)
+    longer = in_turns({"one": lambda: sanitize(one), "four": lambda: sanitize(four)}, LONG_ROUNDS)
 
     bare = median(spent["bare"])
     print(f"sanitize: {NODES:,} nodes, {rewrites:,} rewrites, {proved:,} of them proved; bare: {bare:.2f} s")

@@ -263,7 +263,7 @@ class _Run:
         symbols = self.model.dim_symbols() if assume else set()
         for name, size in (assume or {}).items():
             if name not in symbols:
-                raise unknown_name("dynamic dimension", name, symbols)
+                raise unknown_name("dynamic dimension", name, sorted(symbols))
             if size < 1:
                 raise UserError(f"--assume {name}={size}: a size is at least 1")
             self.model.assumed[name] = int(size)

@@ -38,6 +38,7 @@ def fold_batchnorm(node: Node) -> Close | None:
     return Close(
         remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)),
         layer.terms + 2,
+        np.abs(factor) * (layer.norms() + np.abs(bias) + np.abs(mean)) + np.abs(offset),
     )
 
 

@@ -51,12 +51,13 @@ def fold_scale(node: Node) -> Close | None:
     weights = layer.weight.constant
     assert weights is not None
     new_weights = layer.scaled(factor) if np.any(factor != 1) else layer.weight
+    sizes = np.abs(factor) * (layer.norms() + np.abs(bias)) + np.abs(offset)
     if before.op == "MatMul":
-        return Close(remake(before, data, new_weights), layer.terms + 1)
+        return Close(remake(before, data, new_weights), layer.terms + 1, sizes, axis=-1)
     new_bias = np.broadcast_to(bias * factor + offset, (layer.outputs,)).astype(weights.dtype)
     if not biased and not new_bias.any():
-        return Close(remake(before, data, new_weights), layer.terms + 1)
-    return Close(remake(before, data, new_weights, new_bias), layer.terms + 2)
+        return Close(remake(before, data, new_weights), layer.terms + 1, sizes)
+    return Close(remake(before, data, new_weights, new_bias), layer.terms + 2, sizes)
 
 
 def _per_channel(number: np.ndarray, source: Tensor, layer: Layer) -> np.ndarray | None:

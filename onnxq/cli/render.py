@@ -223,9 +223,8 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
     page.section("Nodes", f"{sum(ops.values())}: {_listed(shown)}{rest}")
     weights = document["weights"]
     where = ", external data" if weights["external"] else ""
-    page.section(
-        "Weights", f"{weights['count']}, {_size(weights['bytes'])}{where}: {_listed(weights['dtypes'])}"
-    )
+    held = f"{weights['count']}, {_size(weights['bytes'])}{where}: {_listed(weights['dtypes'])}"
+    page.section("Weights", held if weights["count"] else "none")
     qdq = document["qdq"]
     page.section(
         "Q/DQ",
@@ -239,6 +238,9 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
 
 
 def _layers(page: Page, layers: Sequence[Mapping[str, Any]], full: bool) -> None:
+    if not layers:
+        page.section("Layers", "none in float with constant weights")
+        return
     eligible = [layer for layer in layers if layer["eligible"]]
     macs = [layer["macs"] for layer in eligible]
     known = "size unknown, see --shape" if None in macs else f"{_si(sum(macs))} MACs a sample"

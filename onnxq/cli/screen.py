@@ -140,7 +140,7 @@ class Screen:
 
 def write_json(document: Any) -> None:
     """Writes a JSON document to standard output; a closed pipe is no error."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, indent=1, allow_nan=False)  # ASCII, whatever the terminal takes
     with _open_pipe(sys.stdout):
         print(text, flush=True)
 

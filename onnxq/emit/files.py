@@ -92,7 +92,8 @@ def save_model(
         if report is not None:
             names.append(report_path(output).name)
             text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
-            (stage / names[-1]).write_text(text + "\n", "utf-8")
+            # a file name that is no text is escaped, as JSON has it
+            (stage / names[-1]).write_text(text + "\n", "utf-8", "backslashreplace")
         for name in names:
             os.replace(stage / name, output.parent / name)
     return [output.parent / name for name in sorted(names)]

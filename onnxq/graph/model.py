@@ -331,7 +331,7 @@ class Model:
                     hint=f"the model's own shape is {list(old)}",
                 )
             for axis, (was, now) in enumerate(zip(old, shape, strict=True)):
-                if isinstance(was, int) and isinstance(now, int) and was != now:
+                if isinstance(was, int) and was != now:
                     raise UserError(
                         f"dimension {axis} of input {name!r} is {was} in the model, not {now}",
                         hint="only dynamic dimensions can be given a size",

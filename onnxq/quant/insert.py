@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of, new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
@@ -59,6 +60,11 @@ def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
     weights = constant_of(source)
     assert weights is not None
     name = source.name
+    if not np.isfinite(weights).all():
+        raise UserError(
+            f"weights {name!r} of node {site.readers[0].node!r} hold NaN or infinity",
+            hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
+        )
     values, channel_scales = quantize_weights(np.asarray(weights), site.axis)
     codes = model.new_constant(f"{name}_int8", values)
     scale = model.new_constant(f"{name}_scale", channel_scales)

@@ -16,7 +16,7 @@ from onnxq.graph.edit import Editor, Replacement
 from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, snippets
 from onnxq.graph.view import Node, Value
-from onnxq.rewrite.proof import Proof, Prover, save_reproducer
+from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
 from onnxq.rewrite.whole import Diverged, WholeModel, WholeProof
 from onnxq.rule.api import ANY, STAGES, Assuming, Close, Rule, Skip, Stage
 
@@ -249,16 +249,17 @@ class _Run:
         return touched
 
     def _try(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
-        terms = None
+        tolerance = None
         if isinstance(answer, Close):
-            terms, answer = answer.terms, answer.results
+            sizes = () if answer.sizes is None else tuple(map(float, answer.sizes))
+            tolerance, answer = Tolerance(answer.terms, sizes, answer.axis), answer.results
         try:
             results = _by_output(answer, view)
             wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
             if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
                 return None
             results = wanted
-            proof, snippet = self._proof(view, results, terms)
+            proof, snippet = self._proof(view, results, tolerance)
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
@@ -278,7 +279,7 @@ class _Run:
         else:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
-        self.all_exact = self.all_exact and terms is None
+        self.all_exact = self.all_exact and tolerance is None
         self.report.changes.append(
             Change(
                 rule.id,
@@ -292,14 +293,14 @@ class _Run:
         users = [user for n in added for tensor in n.outputs for user in tensor.outputs]
         return [*added, *touched, *users, view.node]
 
-    def _proof(self, view: Node, results: Replacement, terms: int | None) -> tuple[Proof, Any]:
+    def _proof(self, view: Node, results: Replacement, tolerance: Tolerance | None) -> tuple[Proof, Any]:
         if not results:
             return Proof("exact", why="nothing reads it"), None
         if self.prove == "never":
             with contextlib.suppress(NoSnippet):
                 next(iter(snippets(self.model, view, results)), None)  # is it valid at all?
             return Proof("unproven", why="proofs are off"), None
-        return self.prover.prove(self.model, view, results, terms)
+        return self.prover.prove(self.model, view, results, tolerance)
 
     def _assume(self, assuming: Assuming) -> None:
         flag = "--assume" if assuming.why == "stated" else "proved"
@@ -314,8 +315,9 @@ class _Run:
     def _endless(self, stage: Stage) -> Fault:
         recent = Counter(change.rule for change in self.report.changes[-200:])
         names = " and ".join(name for name, _ in recent.most_common(2))
+        doing = f"{names} undo each other" if len(recent) > 1 else f"{names} fires again and again"
         return Fault(
-            f"stage {stage!r} does not end after {len(self.report.changes)} changes: {names} undo each other",
+            f"stage {stage!r} does not end after {len(self.report.changes)} changes: {doing}",
             hint=f"leave one of them out with --skip {recent.most_common(1)[0][0]}",
         )
 

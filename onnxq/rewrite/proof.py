@@ -35,6 +35,8 @@ _EDGES = 16
 _SMALL = 1 << 12
 # A dynamic dimension is not given a size that makes an input larger than this.
 _MAX_ELEMENTS = 1 << 22
+# The largest finite number in the samples of changes that are close, roundly.
+_LARGEST_INPUT = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,48 @@ class Proof:
         return dataclasses.asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a change may be off that reorders float sums.
+
+    By 4·sqrt(K) units in the last place of the largest output, in proportion to the size of the
+    channel: reassociated sums of K terms differ by O(sqrt(K)) ulp of what is summed (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2).
+
+    Attributes:
+        terms: the number K of terms of each sum.
+        sizes: how large the channels' sums are, relative to each other; empty where they are alike.
+        axis: the channel axis of the outputs.
+    """
+
+    terms: int
+    sizes: tuple[float, ...] = ()
+    axis: int = 1
+
+    def bounds(self, values: np.ndarray) -> np.ndarray:
+        """The bound for each element of an output; NaN and infinities count as zero.
+
+        Args:
+            values: the output before the change.
+
+        Returns:
+            float64, of a shape that broadcasts to the output's.
+        """
+        finite = np.where(np.isfinite(values), np.abs(values.astype(np.float64)), 0.0)
+        info = float_info(values.dtype)
+        sizes = np.ones([1] * values.ndim)
+        if values.ndim > 1 and len(self.sizes) == values.shape[self.axis]:
+            spread = [1] * values.ndim
+            spread[self.axis] = -1
+            sizes = np.array(self.sizes).reshape(spread)
+        ratio = np.divide(finite, sizes, out=np.zeros_like(finite), where=sizes > 0)
+        largest = np.max(ratio, initial=0.0) * sizes
+        # sums of numbers below the smallest normal one are not rounded to so many digits
+        least = self.terms * _LARGEST_INPUT * float(info.tiny)
+        bounds: np.ndarray = 4.0 * np.sqrt(self.terms) * float(info.eps) * largest + least
+        return bounds
+
+
 class Prover:
     """Proves changes; equal snippets are proved once."""
 
@@ -75,7 +119,7 @@ class Prover:
         self.runs = 0
 
     def prove(
-        self, model: Model, root: Node, results: Replacement, terms: int | None
+        self, model: Model, root: Node, results: Replacement, tolerance: Tolerance | None
     ) -> tuple[Proof, Snippet | None]:
         """Compares a node's outputs with their replacement.
 
@@ -83,10 +127,7 @@ class Prover:
             model: the model before the change.
             root: the node whose outputs are replaced.
             results: what is to compute them.
-            terms: None where they must be bit-equal; else the number K of terms of the float sums
-                that the change reorders: the outputs may differ by 4·sqrt(K) units in the last
-                place of the largest output (reassociated sums of K terms differ by O(sqrt(K)) ulp:
-                Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2).
+            tolerance: None where they must be bit-equal.
 
         Returns:
             The proof, and the snippet that it is about (None where none could be cut).
@@ -94,7 +135,7 @@ class Prover:
         last: tuple[Proof, Snippet | None] = (Proof("unproven", why="nothing to compare"), None)
         try:
             for snippet in snippets(model, root, results):
-                proof = self._compare(snippet, terms, model.assumed)
+                proof = self._compare(snippet, tolerance, model.assumed)
                 if proof.holds:
                     return proof, snippet
                 last = (proof, snippet)
@@ -103,15 +144,15 @@ class Prover:
                 return Proof("unproven", why=str(reason)), None
         return last
 
-    def _compare(self, snippet: Snippet, terms: int | None, sizes: Mapping[str, int]) -> Proof:
-        key = f"{snippet.key} {terms}"
+    def _compare(self, snippet: Snippet, tolerance: Tolerance | None, sizes: Mapping[str, int]) -> Proof:
+        key = f"{snippet.key} {tolerance}"
         if key not in self._known:
             self.runs += 1
-            self._known[key] = compare(snippet, terms, sizes)
+            self._known[key] = compare(snippet, tolerance, sizes)
         return self._known[key]
 
 
-def compare(snippet: Snippet, terms: int | None, assumed: Mapping[str, int]) -> Proof:
+def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int]) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs."""
     try:
         before = ort.load(snippet.before, optimize=False, threads=1)
@@ -127,7 +168,7 @@ def compare(snippet: Snippet, terms: int | None, assumed: Mapping[str, int]) -> 
     dynamic = any(not isinstance(dim, int) for _, _, shape in snippet.inputs for dim in shape)
     for sizes in _bindings(snippet.inputs, assumed):
         ran = False
-        for feeds in _feeds(snippet.inputs, sizes, full=bindings == 0, close=terms is not None):
+        for feeds in _feeds(snippet.inputs, sizes, full=bindings == 0, close=tolerance is not None):
             try:
                 expected = before.run(feeds)
             except ort.RunError as error:
@@ -138,10 +179,10 @@ def compare(snippet: Snippet, terms: int | None, assumed: Mapping[str, int]) -> 
             except ort.RunError as error:
                 return Proof("failed", count, bindings, why=f"the replacement does not run: {error}")
             for one, other in zip(expected, got, strict=True):
-                difference, bound, wrong = _difference(one, other, terms)
+                difference, bound, wrong = _difference(one, other, tolerance)
                 if wrong:
                     return Proof("failed", count, bindings, difference, bound, wrong)
-                if difference * worst_bound >= worst * bound:
+                if worst_bound == 0.0 or difference * worst_bound > worst * bound:
                     worst, worst_bound = difference, bound
             count += 1
             ran = True
@@ -152,7 +193,7 @@ def compare(snippet: Snippet, terms: int | None, assumed: Mapping[str, int]) -> 
         return Proof("unproven", why=why)
     if dynamic and bindings < 2 and _is_free(snippet.inputs, assumed):
         return Proof("unproven", count, bindings, why="it ran with one size of the dynamic dimensions only")
-    verdict: Verdict = "exact" if terms is None or worst == 0.0 else "close"
+    verdict: Verdict = "exact" if tolerance is None or worst == 0.0 else "close"
     return Proof(verdict, count, bindings, worst, worst_bound)
 
 
@@ -197,7 +238,7 @@ class _Wires:
 # -- comparing -------------------------------------------------------------------------------------
 
 
-def _difference(one: Any, other: Any, terms: int | None) -> tuple[float, float, str]:
+def _difference(one: Any, other: Any, tolerance: Tolerance | None) -> tuple[float, float, str]:
     """The largest difference of two outputs, its bound, and what is wrong ("" if nothing is)."""
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         return 0.0, 0.0, "" if _same(one, other) else "the outputs differ"
@@ -223,13 +264,22 @@ def _difference(one: Any, other: Any, terms: int | None) -> tuple[float, float, 
     if not np.array_equal(wide_one[~finite & ~nan], wide_other[~finite & ~nan]):
         return float("inf"), 0.0, "infinities at different places"
     difference = float(np.max(np.abs(wide_one[finite] - wide_other[finite]), initial=0.0))
-    if terms is None:
+    if tolerance is None:
         count = int(np.sum(~equal))
         return difference, 0.0, f"{count} of {one.size} values differ, by up to {difference:.3g}"
-    eps = float(float_info(one.dtype).eps)
-    bound = 4.0 * float(np.sqrt(terms)) * eps * float(np.max(np.abs(wide_one[finite]), initial=0.0))
-    wrong = f"values differ by {difference:.3g}, the bound is {bound:.3g}"
-    return difference, bound, wrong if difference > bound else ""
+    bounds = np.broadcast_to(tolerance.bounds(one), one.shape)
+    gaps = np.where(finite, np.abs(np.where(finite, wide_one, 0) - np.where(finite, wide_other, 0)), 0.0)
+    place = np.unravel_index(int(np.argmax(gaps - bounds)), one.shape)
+    gap, bound = float(gaps[place]), float(bounds[place])
+    wrong = f"values differ by {gap:.3g}, the bound there is {bound:.3g}"
+    return (gap, bound, wrong) if gap > bound else _nearest_to_bound(gaps, bounds)
+
+
+def _nearest_to_bound(gaps: np.ndarray, bounds: np.ndarray) -> tuple[float, float, str]:
+    """The difference that comes closest to its bound, and that bound."""
+    ratios = np.divide(gaps, bounds, out=np.zeros_like(gaps), where=bounds > 0)
+    place = np.unravel_index(int(np.argmax(ratios)), gaps.shape)
+    return float(gaps[place]), float(bounds[place]), ""
 
 
 def _same(one: Any, other: Any) -> bool:

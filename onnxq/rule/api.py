@@ -25,10 +25,21 @@ class Skip(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A replacement that reorders float sums of `terms` terms, so that it is close, not bit-equal."""
+    """A replacement that reorders float sums, so that it is close, not bit-equal.
+
+    Attributes:
+        results: the replacement.
+        terms: the number of terms of each sum.
+        sizes: how large the channels' sums are, relative to each other: the norm of the weights and
+            the magnitude of the constants that are added, which may cancel what is summed. None:
+            all alike.
+        axis: the channel axis of the outputs.
+    """
 
     results: Any
     terms: int
+    sizes: np.ndarray | None = None
+    axis: int = 1
 
 
 @dataclass(frozen=True, slots=True)

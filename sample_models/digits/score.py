@@ -42,10 +42,7 @@ def main() -> None:
     width = max(len("model"), *(len(str(row["model"])) for row in rows))
     print(f"{'model':{width}}  {'top-1 %':>7}  {'images':>6}  {'bytes':>8}")
     for row in rows:
-        print(
-            f"{row['model']:{width}}  {row['top1_percent']:7.2f}"
-            f"  {row['images']:6}  {row['bytes']:8}"
-        )
+        print(f"{row['model']:{width}}  {row['top1_percent']:7.2f}  {row['images']:6}  {row['bytes']:8}")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,15 @@ def test_json_is_all_of_stdout(folder: Path, onnxq) -> None:
     assert "net.onnx -> net.clean.onnx" in ran.err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_a_file_name_that_is_no_text(folder: Path, onnxq) -> None:
+    name = os.fsdecode(b"caf\xe9.onnx")
+    (folder / "net.onnx").rename(folder / name)
+    ran = onnxq("sanitize", name, "-o", os.fsdecode(b"\xe9.onnx"), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json()["model"] == name
+
+
 def test_json_of_an_error(onnxq) -> None:
     ran = onnxq("sanitize", "no.onnx", "--json")
     assert ran.code == 2

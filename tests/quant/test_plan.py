@@ -64,14 +64,15 @@ def test_a_residual_block_quantizes_the_shortcut_not_the_branch() -> None:
     assert len(sites(plan)["r0"].readers) == 2, "one pair for both readers"
 
 
-def test_a_downsampling_block_quantizes_the_shorter_branch() -> None:
+@pytest.mark.parametrize("first", ["long", "short"])
+def test_a_downsampling_block_quantizes_the_shorter_branch(first: str) -> None:
     net = Net(1, 16, 8, 8)
     a = net.add("Relu", net.conv("x", 16, 16, 3, 3), name="r1")
     long = net.add("Conv", a, net.const(net.weights(16, 16, 3, 3)), pads=[1] * 4, name="long")
     short = net.add("Conv", "x", net.const(net.weights(16, 16, 1, 1)), name="short")
-    plan = plan_of(net.model(net.add("Add", long, short, name="sum")))
+    plan = plan_of(net.model(net.add("Add", *sorted((long, short), key=lambda n: n != first), name="sum")))
     assert set(sites(plan)) == {"x", "r1", "short"}
-    assert sites(plan)["short"].readers == (Edge("sum", 1),)
+    assert sites(plan)["short"].readers == (Edge("sum", 1 if first == "long" else 0),)
 
 
 def test_a_residual_add_whose_convolution_stays_float_is_left_alone() -> None:
