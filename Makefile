@@ -38,7 +38,7 @@ samples: ## make the sample models again (installs PyTorch's CPU build in an env
 	.venv-samples/bin/python sample_models/squeeze_if/export.py
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
-	ONNXQ_UPDATE_GOLDEN=1 $(PY) -m pytest tests/cli -k transcript
+	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-samples out

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,12 @@ def header(model: Model, target: Target, output: str | None) -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float:
-    """The largest resident size of this process so far, MiB."""
+    """The largest resident size of this process so far, MiB; 0 where the system does not tell."""
+    try:  # unlike getrusage's, not inherited from the process that started this one
+        status = Path("/proc/self/status").read_text("utf-8")
+        return round(int(status.split("VmHWM:")[1].split()[0]) / 1024, 1)
+    except (OSError, IndexError, ValueError):
+        pass
     try:
         import resource
     except ImportError:  # Windows

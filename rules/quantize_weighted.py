@@ -4,6 +4,11 @@ A pair on the activation (one scale for the tensor) and one on the weights (one 
 channel), both or neither: with the weights alone TensorRT dequantizes them at every inference, with
 the activation alone it quantizes for nothing. The bias stays float: TensorRT rejects int32 biases.
 
+A MatMul whose output is cut into attention heads (Split, Slice or Gather, and a Transpose) has one
+scale for all weights: the compiler moves the cut into the weights, and where they have a scale a
+channel it then dequantizes them and multiplies in float (measured with TensorRT-RTX 1.7.1 and a
+float32 body).
+
 Left in float, because int8 is slower there or has no kernel: ConvTranspose, depthwise and groups of
 fewer than 4 channels, fewer than 16 rows (matrix-vector products), fewer than 16 channels both in
 and out.
@@ -21,10 +26,29 @@ def quantize_weighted(node: Node) -> list[Quantize | Float]:
         return []
     if layer.ineligible is not None:
         return [Float(node, layer.ineligible)]
+    axis: int | None = layer.axis
+    why = f"weights of {node.op}, one scale an output channel"
+    if node.op == "MatMul" and _is_cut_into_heads(node):
+        axis, why = None, f"weights of {node.op}, one scale: its output is cut into heads"
     return [
         Quantize(node, 1 - layer.index, because=f"{node.op} runs in int8"),
-        Quantize(node, layer.index, axis=layer.axis, because=f"{node.op} runs in int8"),
+        Quantize(node, layer.index, axis=axis, because=why),
     ]
+
+
+def _is_cut_into_heads(node: Node) -> bool:
+    """Whether several parts of the output are taken, and transposed before or after that."""
+    todo, cuts, turned = list(node.outputs), 0, False
+    while todo:
+        for user in todo.pop().users:
+            moves = user.op in ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
+            biased = user.op == "Add" and any(t is not None and t.is_constant for t in user.inputs)
+            cut = user.op in ("Split", "Slice", "Gather")
+            if not user.domain and (moves or biased or cut):
+                todo += user.outputs
+                cuts += len(user.outputs) if cut else 0
+                turned |= user.op == "Transpose"
+    return cuts > 1 and turned
 
 
 def _net(channels: int, groups: int = 1, op: str = "Conv"):

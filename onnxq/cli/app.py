@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import signal
 import sys
 from typing import Annotated, Any
@@ -54,8 +56,22 @@ def _root(
     context.obj = {"quiet": quiet, "verbose": verbose}
 
 
+def _steady_heap() -> None:
+    """Fixes the size from which glibc maps memory instead of growing the heap.
+
+    Left to itself it adapts that size to what is freed, and the peak differs by 5 % from run to run.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
+
+
+_M_MMAP_THRESHOLD = -3  # glibc, malloc.h
+
+
 def main() -> None:
     """Runs the command line and exits with its exit code."""
+    _steady_heap()
     sys.exit(_run())
 
 

@@ -56,7 +56,6 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
 
 
 def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
-    assert site.axis is not None
     weights = constant_of(source)
     assert weights is not None
     name = source.name
@@ -65,15 +64,12 @@ def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
             f"weights {name!r} of node {site.readers[0].node!r} hold NaN or infinity",
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
-    values, channel_scales = quantize_weights(np.asarray(weights), site.axis)
+    values, scales = quantize_weights(np.asarray(weights), site.axis)
     codes = model.new_constant(f"{name}_int8", values)
-    scale = model.new_constant(f"{name}_scale", channel_scales)
-    zero = model.new_constant(f"{name}_zero_point", np.zeros(len(channel_scales), np.int8))
+    scale = model.new_constant(f"{name}_scale", scales)
+    zero = model.new_constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8))
     out = new_tensor(model.unique(f"{name}_dequantized"), source.dtype, source.shape)
-    added.append(
-        model.new_node(
-            "DequantizeLinear", [codes, scale, zero], [out], {"axis": site.axis},
-            name=f"{name}_DequantizeLinear",
-        )
-    )  # fmt: skip
+    attrs = {} if site.axis is None else {"axis": site.axis}
+    inputs = [codes, scale, zero]
+    added.append(model.new_node("DequantizeLinear", inputs, [out], attrs, name=f"{name}_DequantizeLinear"))
     return out

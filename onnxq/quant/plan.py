@@ -169,7 +169,7 @@ def make_plan(
                 elif isinstance(fact, Float):
                     refused.setdefault(fact.node, fact.because)
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
-    weighted = {wish.node for wish in wishes if wish.axis is not None} - set(refused)
+    weighted = {wish.node for wish in wishes if _is_weight(wish)} - set(refused)
     wishes = [
         wish
         for wish in wishes
@@ -180,6 +180,11 @@ def make_plan(
         resolver.want(wish)
     resolver.follow()
     return resolver.plan(nodes, layers, weighted)
+
+
+def _is_weight(wish: Quantize) -> bool:
+    tensor = wish.node.inputs[wish.input]
+    return tensor is not None and tensor.is_constant
 
 
 def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
@@ -223,7 +228,8 @@ class _Resolver:
         self.vetoes = vetoes
         self.groups = Groups()
         self.activations: dict[Tensor, str] = {}
-        self.weights: dict[tuple[Tensor, int], list[Edge]] = {}
+        self.weights: dict[tuple[Tensor, int | None], list[Edge]] = {}
+        self.why: dict[tuple[Tensor, int | None], str] = {}
         self.readers: dict[Tensor, list[Edge]] = {}
         self.moved: set[Tensor] = set()
 
@@ -232,9 +238,10 @@ class _Resolver:
         if tensor is None:
             return
         edge = Edge(wish.node.name, wish.input)
-        if tensor.is_constant and wish.axis is not None:
+        if tensor.is_constant:
             self.weights.setdefault((tensor, wish.axis), []).append(edge)
-        elif not tensor.is_constant and tensor.dtype in (None, np.dtype(np.float32)):
+            self.why.setdefault((tensor, wish.axis), wish.because)
+        elif tensor.dtype in (None, np.dtype(np.float32)):
             self._quantize(tensor, edge, wish.because)
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
@@ -294,12 +301,8 @@ class _Resolver:
         ]
         for (tensor, axis), edges in self.weights.items():
             groups.append(ScaleGroup(len(groups), (tensor.name,), (tensor.name,), ()))
-            sites.append(
-                Site(
-                    tensor.name, "weight", tuple(edges), axis, len(groups) - 1,
-                    "weights of an int8 layer, one scale an output channel",
-                )
-            )  # fmt: skip
+            why = self.why[tensor, axis]
+            sites.append(Site(tensor.name, "weight", tuple(edges), axis, len(groups) - 1, why))
         eligible = {layer.node: layer.ineligible is None for layer in layers}
         kept = [KeptFloat(n.name, n.op, why) for n, why in self.vetoes.items() if n.op in WEIGHTED]
         for node in nodes:

@@ -39,22 +39,20 @@ def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, n
     }
 
 
-def quantize_weights(weights: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+def quantize_weights(weights: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Symmetric int8 weights with one scale an output channel.
 
     Args:
         weights: float weights of any shape.
-        axis: the output-channel axis.
+        axis: the output-channel axis, None for one scale.
 
     Returns:
-        int8 codes of the weights' shape, and float32 scales [channels]; codes x scale is the
-        nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
+        int8 codes of the weights' shape, and float32 scales, [channels] or a scalar; codes x scale
+        is the nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
     """
     others = tuple(i for i in range(weights.ndim) if i != axis)
-    amax = np.max(np.abs(weights), axis=others)
+    amax = np.max(np.abs(weights), axis=others, keepdims=True, initial=0.0)
     scales = (amax / np.float32(INT8_MAX)).astype(np.float32)
     scales = np.where(scales > _MIN_SCALE, scales, np.float32(1.0))
-    shape = [1] * weights.ndim
-    shape[axis] = -1
-    codes = np.rint(weights / scales.reshape(shape))
-    return np.clip(codes, -INT8_MAX, INT8_MAX).astype(np.int8), scales
+    codes = np.clip(np.rint(weights / scales), -INT8_MAX, INT8_MAX).astype(np.int8)
+    return codes, scales.reshape(-1) if axis is not None else scales.reshape(())

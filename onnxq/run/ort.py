@@ -120,7 +120,9 @@ def load(
     options.intra_op_num_threads = threads
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
-    if not optimize:  # packed constant weights are multiplied in another order than computed ones
+    if not optimize:
+        options.enable_mem_pattern = False  # it costs more to plan than it saves in one run
+        # packed constant weights are multiplied in another order than computed ones
         options.add_session_config_entry("session.disable_prepacking", "1")
     if data_dir is not None:
         options.add_session_config_entry(

@@ -151,7 +151,7 @@ def _float_net(which: str) -> onnx.ModelProto:
         ("depthwise", "depthwise"),
         ("transposed", "ConvTranspose has no int8 kernel"),
         ("small", "8 channels in and 8 out"),
-        ("row", "1 rows: a matrix-vector product"),
+        ("row", "1 row: a matrix-vector product"),
         ("dynamic", "no constant weights"),
     ],
 )
