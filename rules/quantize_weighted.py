@@ -9,6 +9,8 @@ scale for all weights: the compiler moves the cut into the weights, and where th
 channel it then dequantizes them and multiplies in float (measured with TensorRT-RTX 1.7.1 and a
 float32 body).
 
+So have MatMul weights of more than two dimensions: onnxruntime takes no other.
+
 Left in float, because int8 is slower there or has no kernel: ConvTranspose, depthwise and groups of
 fewer than 4 channels, fewer than 16 rows (matrix-vector products), fewer than 16 channels both in
 and out.
@@ -28,7 +30,9 @@ def quantize_weighted(node: Node) -> list[Quantize | Float]:
         return [Float(node, layer.ineligible)]
     axis: int | None = layer.axis
     why = f"weights of {node.op}, one scale an output channel"
-    if node.op == "MatMul" and _is_cut_into_heads(node):
+    if node.op == "MatMul" and (layer.weight.rank or 0) > 2:
+        axis, why = None, "weights of MatMul, one scale: they have more than two dimensions"
+    elif node.op == "MatMul" and _is_cut_into_heads(node):
         axis, why = None, f"weights of {node.op}, one scale: its output is cut into heads"
     return [
         Quantize(node, 1 - layer.index, because=f"{node.op} runs in int8"),

@@ -197,12 +197,11 @@ def _softmax(old: _Old) -> list[Any]:
     source = old.view.inputs[0]
     axis = int(old.take("axis", 1))
     shape = source.shape if source is not None else None
-    if shape is None:
-        raise old.fault("the rank of its input is not known")
-    axis %= max(len(shape), 1)
-    if all(dim == 1 for dim in shape[axis + 1 :]):
-        old.give(axis=axis)
-        return [old.raw]
+    if shape is not None:
+        axis %= max(len(shape), 1)
+        if all(dim == 1 for dim in shape[axis + 1 :]):
+            old.give(axis=axis)
+            return [old.raw]
     return list(_flattened(old, axis))
 
 

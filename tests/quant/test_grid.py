@@ -62,7 +62,7 @@ def matmul() -> onnx.ModelProto:
 
 def batched() -> onnx.ModelProto:
     net = Net(2, 16, 16)
-    weights = np.stack([net.weights(24, 16, seed=seed).T for seed in (0, 1)])
+    weights = np.stack([net.weights(24, 16, seed=seed, steps=1).T for seed in (0, 1)])
     return net.model(net.add("MatMul", "x", net.const(weights)))
 
 

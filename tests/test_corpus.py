@@ -1,0 +1,69 @@
+"""The whole job on real models that this project did not write (the folder that ONNXQ_CORPUS names)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onnxq
+from onnxq.run import ort, trt
+
+CORPUS = Path(os.environ.get("ONNXQ_CORPUS", ""))
+MANIFEST = CORPUS / "manifest.json"
+TYPES = {"FLOAT": np.float32, "INT32": np.int32, "INT64": np.int64, "FLOAT16": np.float16, "BOOL": np.bool_}
+# Ten seconds and more each.
+SLOW = {"light_vgg19", "light_densenet121", "agllnet_256", "light_resnet50"}
+
+if not os.environ.get("ONNXQ_CORPUS"):
+    pytest.skip("ONNXQ_CORPUS names no folder of models", allow_module_level=True)
+
+ENTRIES = [
+    entry
+    for entry in json.loads(MANIFEST.read_text("utf-8"))
+    if entry["onnxruntime"] == "ok" and entry["tensorrt_rtx"]["builds"] and entry["name"] not in SLOW
+]
+
+
+def samples(entry: dict[str, Any], count: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(count):
+        feeds = {}
+        for info in entry["inputs"]:
+            shape, dtype = entry["run_shapes"][info["name"]], TYPES[info["dtype"]]
+            if np.issubdtype(dtype, np.floating):
+                feeds[info["name"]] = rng.standard_normal(shape).astype(dtype)
+            elif info["name"] == "sr":  # a sampling rate
+                feeds[info["name"]] = np.array(16000, dtype)
+            else:
+                feeds[info["name"]] = rng.integers(0, 2, shape).astype(dtype)
+        found.append(feeds)
+    return found
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["name"] for entry in ENTRIES])
+def test_quantized_and_compiled(entry: dict[str, Any], tmp_path: Path) -> None:
+    data = samples(entry, 3)
+    profiles = {
+        info["name"]: (entry["run_shapes"][info["name"]],) * 3
+        for info in entry["inputs"]
+        if any(not isinstance(dim, int) or dim < 0 for dim in info["shape"])
+    }
+    path = CORPUS / "models" / f"{entry['name']}.onnx"
+    result = onnxq.quantize(path, data, profiles=profiles)
+    report = result.report
+    assert report["rejected"] == []
+    assert report["engine"]["status"] == "compiled", report["engine"]["reason"]
+    assert report["engine"]["not_int8"] == []
+    share = report["plan"]["int8_share_of_eligible_macs"]
+    assert share is None or share >= 0.95
+    result.save(tmp_path / "out.onnx")
+    session = ort.load(tmp_path / "out.onnx")
+    outputs = session.run({name: array for name, array in data[0].items() if name in session.inputs})
+    assert all(np.isfinite(out).all() for out in outputs if out.dtype.kind == "f")
