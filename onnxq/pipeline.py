@@ -27,6 +27,7 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade
+from onnxq.heap import steady_heap
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, make_plan
 from onnxq.quant.scales import activation_scales
@@ -175,6 +176,7 @@ def quantize(
         UserError: the model, the data or an argument cannot be used.
         Fault: a fault of onnxq.
     """
+    steady_heap()
     _check_choices(method, body, plan, stats, samples)
     run = _Run(model, target, rules, enable, skip, prove, observe)
     run.bind(shapes, assume, freeze)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import signal
 import sys
 from typing import Annotated, Any
@@ -20,6 +18,7 @@ from onnxq.cli.rules import rules
 from onnxq.cli.sanitize import sanitize
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import INTERRUPTED, Interrupted, Quiet, Verbose, report_error, verb
+from onnxq.heap import steady_heap
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
 _UsageError: Any = typer.BadParameter.__base__
@@ -56,22 +55,9 @@ def _root(
     context.obj = {"quiet": quiet, "verbose": verbose}
 
 
-def _steady_heap() -> None:
-    """Fixes the size from which glibc maps memory instead of growing the heap.
-
-    Left to itself it adapts that size to what is freed, and the peak differs by 5 % from run to run.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
-
-
-_M_MMAP_THRESHOLD = -3  # glibc, malloc.h
-
-
 def main() -> None:
     """Runs the command line and exits with its exit code."""
-    _steady_heap()
+    steady_heap()
     sys.exit(_run())
 
 
