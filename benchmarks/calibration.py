@@ -82,10 +82,8 @@ class Turns:
 def _onnxq(model: onnx.ModelProto, turns: Turns) -> None:
     """Takes the ranges that `onnxq quantize` takes."""
     plan = make_plan(Model.open(model), select(load_rules()), ())
-    used = {site.group for site in plan.sites if site.kind == "activation"}
-    tensors = [tensor for group in plan.groups if group.id in used for tensor in group.sources]
     inputs = [InputSpec("x", np.dtype(np.float32), SHAPE)]
-    collect(model, tensors, open_source(iter(turns), inputs), threads=1)
+    collect(model, plan.measured, open_source(iter(turns), inputs), threads=1)
 
 
 class _Reader(CalibrationDataReader):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Fault", "GateError", "OnnxqError", "UserError", "__version__", "quantize", "sanitize"]
+__all__ = ["Fault", "OnnxqError", "UserError", "__version__", "quantize", "sanitize"]
 
-from onnxq.errors import Fault, GateError, OnnxqError, UserError
+from onnxq.errors import Fault, OnnxqError, UserError
 
 if TYPE_CHECKING:
     from onnxq.pipeline import quantize, sanitize

@@ -1,4 +1,4 @@
-"""What onnxq raises: the user's errors, unmet gates, and faults of its own, each with an exit code."""
+"""What onnxq raises: the user's errors and faults of its own, each with an exit code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,6 @@ class UserError(OnnxqError):
     """The user's input (model, data, flag, file) cannot be used."""
 
     exit_code = 2
-
-
-class GateError(OnnxqError):
-    """Everything ran, but a gate that the user asked for is not met."""
-
-    exit_code = 1
 
 
 class Fault(OnnxqError):

@@ -23,7 +23,7 @@ from onnxq.calib.sources import InputSpec, Source, open_source
 from onnxq.calib.split import split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import Fault, UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade
@@ -54,6 +54,9 @@ class Result:
     Attributes:
         model: the new model. Its external data, if any, is still in the source's folder.
         report: the report, the document of `X.report.json`.
+        data_dir: that folder, or None.
+        source: the path of the original model, or None.
+        profiles: smallest, usual and largest shape of each dynamic input.
     """
 
     model: onnx.ModelProto
@@ -284,6 +287,7 @@ class _Run:
                 self.rewrites = RewriteReport(rejected=[*self.rewrites.rejected, *error.changes])
                 self.model = Model.open(self.source)
                 self.model.runtime = ort.evaluate
+                self.whole = WholeModel(self.model)
                 self.stated.clear()
                 self.bind(*self.statements)
                 self._sanitize()
@@ -311,7 +315,6 @@ class _Run:
         self.rewrites.near_misses = found.near_misses
         self.rewrites.assumptions += found.assumptions
         self.rewrites.whole += found.whole
-        self.rewrites.proofs_run += found.proofs_run
 
     def open_data(self, data: DataSource) -> Source:
         """Opens calibration data for the model's inputs."""
@@ -334,17 +337,14 @@ class _Run:
         compile: bool,
     ) -> Result:
         """Plans, calibrates, inserts, verifies and compiles."""
-        profiles = resolve_profiles(
-            {
-                n: [d if isinstance(d, int) else -1 for d in s]
-                for n, _, s in self.model.inputs
-                if s is not None
-            },
-            profiles or {},
-        )
+        sizes = {
+            n: [d if isinstance(d, int) else -1 for d in s] for n, _, s in self.model.inputs if s is not None
+        }
+        resolve_profiles(sizes, profiles or {})  # refuses bad ones before the data is read
         halves = split(source, samples, seed)
         used_samples = halves.calibration()
         first = next(used_samples)
+        profiles = resolve_profiles(sizes, profiles or {}, {n: a.shape for n, a in first.feeds.items()})
         if self.model.opset < OPSET:
             with self.step("upgrade"):
                 self._upgrade()
@@ -355,17 +355,21 @@ class _Run:
             vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in left_out.items()}
             plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
-            used = {site.group for site in plan.sites if site.kind == "activation"}
-            taps = [t for group in plan.groups if group.id in used for t in group.sources]
             stats = Stats({}, 0, 0.0)
             if runs:
-                stats = collect(
-                    reference,
-                    taps,
-                    itertools.chain([first], used_samples),
-                    data_dir=self.model.data_dir,
-                    progress=lambda done: self.observe("calibrate", done, halves.used),
-                )
+                try:
+                    stats = collect(
+                        reference,
+                        plan.measured,
+                        itertools.chain([first], used_samples),
+                        data_dir=self.model.data_dir,
+                        progress=lambda done: self.observe("calibrate", done, halves.used),
+                    )
+                except ort.RunError as error:
+                    raise UserError(
+                        f"onnxruntime does not load the model: {error}",
+                        hint="calibration runs the float model on the CPU: export it in float32",
+                    ) from error
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
             insert(self.model, plan, scales)
@@ -375,7 +379,7 @@ class _Run:
             if runs:
                 accuracy = compare_models(
                     ort.load(reference, data_dir=self.model.data_dir),
-                    ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir),
+                    self._load_quantized(proto),
                     (sample.feeds for sample in halves.held_out()),
                 )
         part = {
@@ -390,9 +394,15 @@ class _Run:
         result.profiles = profiles
         with self.step("compile"):
             engine = self._compile(result, plan, sm, profiles) if compile else None
-        result.report["engine"] = engine or _engine_not_run("not asked for")
+        result.report["engine"] = engine or _engine_not_run("not asked for", len(plan.planned))
         self._finish(result.report)
         return result
+
+    def _load_quantized(self, proto: onnx.ModelProto) -> ort.Session:
+        try:
+            return ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir)
+        except ort.RunError as error:
+            raise Fault(f"onnxruntime does not load the quantized model: {error}") from error
 
     def _upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
@@ -400,7 +410,13 @@ class _Run:
         upgrade(self.model)
         proof = Proof("unproven", why="proofs are off")
         if self.whole is not None:
-            found = self.whole.compare(self.model, "upgrade", exact=False)
+            try:
+                found = self.whole.compare(self.model, "upgrade", exact=False)
+            except Diverged as error:
+                raise UserError(
+                    f"raising the model's opset from {was} to {OPSET} would change what it computes: {error}",
+                    hint=f"export the model again with opset {OPSET} or newer",
+                ) from error
             self.rewrites.whole.append(found)
             proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
         node = f"opset {was} to {self.model.opset}"
@@ -421,7 +437,7 @@ class _Run:
     def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
         """The result, with all of the report that does not depend on where it is saved."""
         document = {
-            **reporting.header(self.model, self.target, None),
+            **reporting.header(self.model, self.target),
             "nodes_before": self.first_nodes,
             **reporting.rewrite_part(self.rewrites),
             "interface_changes": reporting.interface_changes(self.before, reporting.interface(self.model)),
@@ -474,10 +490,10 @@ def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
     return part
 
 
-def _engine_not_run(reason: str) -> dict[str, Any]:
+def _engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
     return {
-        "status": "not-run", "reason": reason, "compiler": trt.installed(), "sm": None,
-        "planned": 0, "int8": 0, "layers": [],
+        "status": "not-run", "reason": reason, "compiler": trt.installed() or "", "sm": None,
+        "planned": planned, "int8": 0, "layers": [],
     }  # fmt: skip
 
 
@@ -489,11 +505,13 @@ def _calibration_part(
     shared: bool,
     seed: int,
 ) -> dict[str, Any]:
+    zero = [name for name, entry in stats.tensors.items() if entry.amax == 0]
+    notes = [f"tensor {name!r} is zero in every sample: its scale is not measured" for name in zero]
     return {
         "method": "minmax",
         "samples": stats.samples,
         "seed": seed,
-        "notes": list(source.notes),
+        "notes": [*source.notes, *notes],
         "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
         "scales": {
             name: float(scales[group.id])

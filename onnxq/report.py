@@ -80,6 +80,12 @@ def interface_changes(
 def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
     """The nodes that the target has no importer for, and what the user can do."""
     found = []
+    if model.opset > target.max_opset:
+        newer = (
+            f"opset {model.opset} is newer than {target.max_opset}, the last that {target.title} documents"
+        )
+        export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
+        found.append({"node": "", "op": "", "reason": newer, "advice": export})
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
@@ -91,20 +97,27 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
                 reason = f"{node.op} is no operator of ONNX opset {node.opset}"
             elif node.op in target.unsupported:
                 reason = f"{target.title} does not take {node.op}"
+            elif _reduces(node) and target.lacks_feature("scatter-reduction"):
+                reason = f"{target.title} does not take {node.op} with reduction={node.attr('reduction')}"
             if reason is not None:
                 advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
                 found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
     return found
 
 
-def header(model: Model, target: Target, output: str | None) -> dict[str, Any]:
-    """The head of the report."""
+def _reduces(node: Node) -> bool:
+    """Whether a scatter adds to what is there, multiplies it, or takes the larger or the smaller."""
+    return node.op in ("ScatterElements", "ScatterND") and node.attr("reduction", "none") != "none"
+
+
+def header(model: Model, target: Target) -> dict[str, Any]:
+    """The head of the report of a model that is not saved yet."""
     nodes = sum(len(graph.nodes) for graph in model.graphs())
     return {
         "schema": SCHEMA,
         "onnxq": onnxq.__version__,
         "model": str(model.path) if model.path is not None else None,
-        "output": output,
+        "output": None,
         "target": target.name,
         "opset": model.opset,
         "ir_version": model.envelope.ir_version,

@@ -38,7 +38,6 @@ class Target:
         custom: operators of other domains that it takes, as `domain.Operator`.
         advice: what to do about an operator that it does not take.
         lacks: features that it lacks, by the names that rules use.
-        min_opset: the oldest opset that it takes.
         max_opset: the newest opset that it documents.
         source: where the table is from.
     """
@@ -49,7 +48,6 @@ class Target:
     custom: frozenset[str]
     advice: Mapping[str, str]
     lacks: frozenset[str]
-    min_opset: int
     max_opset: int
     source: str
 
@@ -86,7 +84,6 @@ def load_target(name: str) -> Target:
         custom=(base.custom if base else frozenset()) | frozenset(data.get("custom", ())),
         advice={**(base.advice if base else {}), **data.get("advice", {})},
         lacks=frozenset(lacks - set(data.get("has", ()))),
-        min_opset=data["min_opset"],
         max_opset=data["max_opset"],
         source=data["source"],
     )

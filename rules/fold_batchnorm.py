@@ -33,6 +33,8 @@ def fold_batchnorm(node: Node) -> Close | None:
     if bias is None:
         raise Skip(f"the bias of {before.name!r} is not one constant a channel")
     scale, offset, mean, variance = (np.asarray(v, np.float64) for v in values)
+    if not (variance > -node.attr("epsilon", 1e-5)).all():
+        raise Skip("its variance is negative or zero")
     factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
     new_bias = (bias - mean) * factor + offset
     return Close(
@@ -63,6 +65,7 @@ EXAMPLES = [
             c = Gemm <transB = 1> (x, w)  y = BatchNormalization (c, s, o, m, v) }""",
         gone="BatchNormalization",
     ),
+    Skips((_NET % ("", "")).replace("{1, 4, 0.25}", "{1, -4, 0.25}"), because="variance is negative"),
     Skips(_NET % (", z", "  z = Relu (c)"), because="others read"),
     Skips(_NET % (", c", ""), because="others read"),
     Skips(

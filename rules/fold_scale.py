@@ -44,6 +44,8 @@ def fold_scale(node: Node) -> Close | None:
     channels = _per_channel(number, source, layer)
     if channels is None:
         raise Skip(f"the constant is not one number a channel: shape {list(number.shape)}")
+    if not np.isfinite(channels).all() or (node.op == "Div" and not channels.all()):
+        raise Skip("the constant is infinite or NaN, or it divides by zero")
     if bias is None:
         raise Skip(f"the bias of {before.name!r} is not one constant a channel")
     data, biased = before.inputs[0], before.operands(3)[2] is not None
@@ -105,6 +107,7 @@ EXAMPLES = [
         gone="Add",
     ),
     Fires(_NET % "y = Sub (a, k)", gone="Sub"),
+    Skips((_NET % "y = Div (a, k)").replace("{3}", "{0}"), because="divides by zero"),
     Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
     Skips((_NET % "y = Add (a, k)  z = Relu (a)").replace("(y)", "(y, z)"), because="others read"),
     Skips((_NET % "y = Add (a, k)").replace("(y)", "(y, a)"), because="others read"),

@@ -12,7 +12,8 @@ TensorRT rejects it:
 That is right only where the dimension is 1. So it fires only where a consumer's rank proves it (a
 convolution of rank 3 cannot read what has 4 dimensions) or the user states it: `--assume N=1`.
 Otherwise it would drop data. The size is written into the model's inputs, so that another one is
-refused there.
+refused there; where the dimension is of no input, the branch's own Squeeze takes the place of the If,
+and refuses another size itself.
 """
 
 from onnxq.rule import (
@@ -65,7 +66,8 @@ def squeeze_to_slice(node: Node) -> Assuming | None:
         raise Skip(f"dimension {axis} of {source.name!r} is dynamic ({dim}): state it with --assume {dim}=1")
     if size != 1:
         return None
-    return Assuming(op.Gather(source, 0, axis=axis), dim, 1, why)
+    first = op.Gather(source, 0, axis=axis)
+    return Assuming(first if node.is_input_dim(dim) else node.body("then_branch")[0], dim, 1, why)
 
 
 def _explain_squeeze_all(node: Node) -> None:
@@ -139,11 +141,19 @@ _HEAD = """<ir_version: 8, opset_import: ["" : 17]>
         t = If (c) <then_branch = b1 () => (a) { a = Squeeze (x, axis) },
                     else_branch = b2 () => (b) { b = Identity (x) }>
         r = Relu (t)  y = %s }"""
+_INNER = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[B, 8, N] x) => (y) <int64 one = {1}, int64[1] axis = {2}, float[8, 2] w = {%s}> {
+        p = MaxPool <kernel_shape = [2], strides = [2], ceil_mode = 1> (x)
+        s = Shape (p)  d = Gather (s, axis)  c = Equal (d, one)
+        t = If (c) <then_branch = b1 () => (a) { a = Squeeze (p, axis) },
+                    else_branch = b2 () => (b) { b = Identity (p) }>
+        y = Gemm (t, w) }"""
 _WEIGHTS = ", ".join(str(i / 8) for i in range(16))
 
 EXAMPLES = [
     Fires(_HEAD % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
     Fires(_HEAD % (_WEIGHTS, "MatMul (r, w)"), gone="If", assume={"N": 1}),
+    Fires(_INNER % _WEIGHTS, gone="If"),
     Skips(_HEAD % (_WEIGHTS, "MatMul (r, w)"), because="--assume N=1"),
     Skips(_HEAD.replace("one = {1}, int64[1] axis", "one = {0}, int64[1] axis") % (_WEIGHTS, "Gemm (r, w)")),
     Skips(

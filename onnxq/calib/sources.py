@@ -261,7 +261,7 @@ def open_source(
     has_batch, batch = fit.batched(inputs), fit.batch_size(inputs)
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)
-        if path.suffix.lower() == ".json" and path.is_file():
+        if path.suffix.lower() == ".json" and os.path.isfile(path):
             items: Sequence[Any] = polygraphy_io.load_inputs(path)
             records = [_item(item, number, str(path)) for number, item in enumerate(items)]
             return _Indexed(inputs, has_batch, batch, records)
@@ -297,12 +297,12 @@ def _item(item: Any, number: int, file: str = "") -> _Record:
 
 def _find(path: Path) -> tuple[str, list[Path], list[str]]:
     """The data files of a path: their kind, themselves in order, and notes."""
-    if path.is_file():
+    if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
         kind = _KINDS.get(path.suffix.lower())
         if kind is None:
             raise UserError(f"{str(path)!r} is not a data file that onnxq reads", hint=_TAKEN)
         return kind, [path], []
-    if not path.is_dir():
+    if not os.path.isdir(path):
         near = [str(entry) for entry in sorted(path.parent.glob("*"))]
         error = unknown_name("data file or folder", str(path), near)
         raise UserError(str(error), hint=error.hint or "check the path")
@@ -329,7 +329,7 @@ def _find(path: Path) -> tuple[str, list[Path], list[str]]:
             f"the data folder {str(path)!r} holds files of several kinds: {text}",
             hint="keep one kind in a folder",
         )
-    note = f"{len(others)} other files in {str(path)!r} are left out: {', '.join(others[:3])}"
+    note = f"other files in {str(path)!r} are left out ({len(others)}): {', '.join(others[:3])}"
     ((kind, files),) = kinds.items()
     return kind, files, [note] if others else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import shlex
 import shutil
@@ -45,9 +46,9 @@ def save(error: BaseException) -> Path:
     trace = "".join(traceback.format_exception(error))
     (folder / "fault.txt").write_text("\n".join(lines) + "\n\n" + trace, "utf-8", "backslashreplace")
     for argument in sys.argv[1:]:
-        model = Path(argument)
-        if model.suffix == ".onnx" and model.is_file() and model.stat().st_size <= _SMALL:
-            shutil.copy(model, folder)
+        is_model = argument.endswith(".onnx") and os.path.isfile(argument)
+        if is_model and os.path.getsize(argument) <= _SMALL:
+            shutil.copy(argument, folder)
     return folder
 
 

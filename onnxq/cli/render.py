@@ -87,6 +87,8 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     share = plan["int8_share_of_eligible_macs"]
     text = f"{sum(layer['int8'] for layer in eligible)} of {_number(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
+    unknown = sum(layer["macs"] is None for layer in eligible)
+    text += f" (without {unknown} whose sizes are not known)" if unknown else ""
     extra = len(int8) - sum(layer["int8"] for layer in eligible)
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
     scales = calibration["scales"]
@@ -95,7 +97,7 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     page.section(
         "Scales",
         f"{len(used)} for {_number(len(scales), 'activation')} ({shared} shared), {calibration['method']} "
-        f"over {_number(calibration['samples'], 'sample')}; weights have one a channel",
+        f"over {_number(calibration['samples'], 'sample')}; {_weight_scales(plan['sites'])}",
     )
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
@@ -107,6 +109,11 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
         page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
         page.names(nodes)
+
+
+def _weight_scales(sites: Sequence[Mapping[str, Any]]) -> str:
+    single = sum(site["kind"] == "weight" and site["axis"] is None for site in sites)
+    return "weights have one a channel" + (f", {single} of them one for all" if single else "")
 
 
 def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -272,8 +279,10 @@ def tensor_page(document: Mapping[str, Any]) -> Page:
         return page
     if found["scale"] is not None:
         page.section("Scale", f"{found['scale']:.9g}, int8 covers +-{127 * found['scale']:.6g}")
-    else:
+    elif found["axis"] is not None:
         page.section("Scale", f"one for each channel of axis {found['axis']}")
+    else:
+        page.section("Scale", "one for all values")
     if found["because"]:
         page.entry(f"because {found['because']}")
     others = [name for name in found["group"]["tensors"] if name != tensor["name"]]

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from onnxq.errors import UserError
+
 _WIDEST = 110
 _LABELS = 13  # columns of the labels on the left
 
@@ -155,14 +157,18 @@ def _console(file: TextIO) -> Console:
 def _open_pipe(file: TextIO) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the reader (`| head`) has seen enough: the rest goes nowhere
+    except OSError as error:  # the rest goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+        if not isinstance(error, BrokenPipeError):  # else the reader (`| head`) has seen enough
+            raise UserError(
+                f"cannot write to {file.name}: {error.strerror}", hint="is the disk full?"
+            ) from error
 
 
 def _write(console: Console, text: Text) -> None:
-    with console.capture() as captured:
-        console.print(text, soft_wrap=True)
     with _open_pipe(console.file):  # type: ignore[arg-type]
+        with console.capture() as captured:
+            console.print(text, soft_wrap=True)
         console.file.write(captured.get())
         console.file.flush()
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 
 from onnxq.cli import fault
 from onnxq.cli.screen import Screen, write_json
-from onnxq.errors import OnnxqError
+from onnxq.errors import OnnxqError, UserError
 
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no end screen.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
@@ -61,7 +62,7 @@ def verb(function: Callable[..., int | None]) -> Callable[..., None]:
 def _end(screen: Screen, error: BaseException) -> int:
     """Reports what ended a verb; returns the exit code."""
     screen.traceback("".join(traceback.format_exception(error)))
-    if isinstance(error, Interrupted):
+    if any(isinstance(cause, Interrupted) for cause in _causes(error)):
         return report_error(screen, "interrupted", "", INTERRUPTED)
     code = error.exit_code if isinstance(error, OnnxqError) else 3
     if code == 3:
@@ -71,9 +72,17 @@ def _end(screen: Screen, error: BaseException) -> int:
     return report_error(screen, message, hint, code)
 
 
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what led to it: a module that is interrupted while it loads raises ImportError."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 def report_error(screen: Screen, message: str, hint: str, code: int) -> int:
     """Says what is wrong, for people and, with --json, for programs; returns the exit code."""
     screen.error(message, hint)
     if screen.json:
-        write_json({"schema": 1, "error": {"message": message, "hint": hint, "exit_code": code}})
+        with contextlib.suppress(UserError):  # standard output takes nothing: it is what failed
+            write_json({"schema": 1, "error": {"message": message, "hint": hint, "exit_code": code}})
     return code

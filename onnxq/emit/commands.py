@@ -35,5 +35,5 @@ def commands(model: Path, target: str, profiles: Mapping[str, Profile], original
             if profiles:
                 run.append(flag)
                 run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in profiles.items()]
-        lines.append(shlex.join(run))
+        lines.append(("POLYGRAPHY_USE_TENSORRT_RTX=1 " if tool == "tensorrt_rtx" else "") + shlex.join(run))
     return lines

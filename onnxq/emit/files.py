@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import onnx
 
 from onnxq.errors import UserError
 from onnxq.graph.constants import external_range, tensor_bytes
-from onnxq.graph.load import tensors
+from onnxq.graph.load import read, tensors
 
 # Protobuf's limit is 2 GiB; beyond this the weights go into a file of their own.
 _INLINE_LIMIT = 1_800_000_000
@@ -32,9 +33,18 @@ def check_output(output: Path, source: Path | None, *, force: bool = False) -> N
     """Refuses an output path before any work is done.
 
     Raises:
-        UserError: it is the input, a folder, in a folder that does not exist or cannot be written,
-            or an existing file that onnxq did not write.
+        UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
+            cannot be written, or an existing file that onnxq did not write.
     """
+    try:
+        _check_output(output, source, force)
+    except OSError as error:  # a name that is too long, a folder that must not be searched
+        raise UserError(
+            f"cannot write {str(output)!r}: {error.strerror}", hint="give another path with -o"
+        ) from error
+
+
+def _check_output(output: Path, source: Path | None, force: bool) -> None:
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
@@ -52,6 +62,10 @@ def check_output(output: Path, source: Path | None, *, force: bool = False) -> N
             f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
         ) from error
     for path in (output, output.with_name(output.name + ".data"), report_path(output)):
+        if path.exists() and source is not None and _holds_weights_of(source, path):
+            raise UserError(
+                f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
+            )
         if path.exists() and not force and not _is_ours(path, report_path(output)):
             raise UserError(
                 f"{str(path)!r} exists, and onnxq did not write it",
@@ -94,16 +108,23 @@ def save_model(
             text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
             # a file name that is no text is escaped, as JSON has it
             (stage / names[-1]).write_text(text + "\n", "utf-8", "backslashreplace")
-        for name in names:
-            os.replace(stage / name, output.parent / name)
+        with _uninterrupted():
+            for name in names:
+                os.replace(stage / name, output.parent / name)
     return [output.parent / name for name in sorted(names)]
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
-    with _staged(path.parent) as stage:
-        (stage / path.name).write_text(text, "utf-8")
-        os.replace(stage / path.name, path)
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds back interrupts, so that files which belong together are renamed together."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -120,6 +141,15 @@ def _staged(folder: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+
+
+def _holds_weights_of(model: Path, path: Path) -> bool:
+    """Whether a file is external data of a model, which would be lost with it."""
+    return any(
+        external_range(tensor, model.parent)[0].samefile(path)
+        for tensor in tensors(read(model).graph)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+    )
 
 
 def _is_ours(path: Path, report: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,10 +176,11 @@ class Editor:
         return wiring.replace_uses(old, new)
 
     def _adopt_bodies(self, root: Node, results: Replacement, graph: Any, added: list[Any]) -> None:
-        """Moves a body of the root outwards where its outputs are the replacement."""
+        """Moves a body of the root outwards where the replacement reads what it computes."""
+        read = {id(tensor) for value in results.values() for tensor in _leaves(value)}
         for body in wiring.bodies(root.node):
-            outs = {id(tensor) for tensor in body.outputs}
-            if any(isinstance(v, Tensor) and id(v.tensor) in outs for v in results.values()):
+            computed = (tensor for node in body.nodes for tensor in node.outputs)
+            if not read.isdisjoint(map(id, (*body.outputs, *computed))):
                 for tensor in body.outputs:
                     self._outputs.pop(id(tensor), None)
                 moved = self.model.move_body(body, graph)
@@ -258,6 +259,15 @@ class Editor:
         added.append(node)
         infer_outputs(self.model, node)
         return node
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The tensors of the graph that an expression reads."""
+    if isinstance(value, Tensor):
+        yield value.tensor
+    elif isinstance(value, Result):
+        for operand in value.node.inputs:
+            yield from _leaves(operand)
 
 
 def infer_outputs(model: Model, node: Any) -> None:

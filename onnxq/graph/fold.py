@@ -143,12 +143,12 @@ def _slice(node: Node, inputs: _Inputs) -> np.ndarray | None:
         starts, ends, axes = node.attr("starts"), node.attr("ends"), node.attr("axes")
         steps = None
     else:
-        numbers = ([_integers(i()) for i in inputs[1:]] + [None] * 7)[:7]
-        starts, ends, axes, steps = numbers[:4]
-        if starts is None or ends is None or any(
-            given is None for given, tensor in zip(numbers, node.operands(8)[1:], strict=True) if tensor
-        ):  # fmt: skip
+        numbers = [_integers(read()) for read in inputs[1:]]
+        if any(given is None and tensor for given, tensor in zip(numbers, node.inputs[1:], strict=True)):
             return None
+        starts, ends, axes, steps = [*numbers, None, None][:4]
+    if starts is None or ends is None:
+        return None
     axes = range(len(starts)) if axes is None else axes
     cut = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
@@ -216,6 +216,8 @@ def _arithmetic(compute: Callable[[Any, Any], Any]) -> Any:
     """An elementwise operator of two operands, in the exact arithmetic of the tensor's dtype."""
 
     def follow(node: Node, inputs: _Inputs) -> np.ndarray | None:
+        if len(inputs) != 2:  # Min and Max take any number
+            return None
         one, other = inputs[0](), inputs[1]()
         source = next((t for t in node.inputs if t is not None and t.dtype is not None), None)
         if one is None or other is None or source is None or source.dtype is None:

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.graph.types import dtype_of, shape_of
+from onnxq.graph.types import Dim, Shape, dtype_of, shape_of
 from onnxq.graph.wiring import bodies
 
 
-def assign_types(graph: Any, inferred: onnx.GraphProto) -> None:
+class Symbols:
+    """Names for the dimensions that inference finds to be dynamic: `<tensor>.<axis>`.
+
+    Inference calls them `unk__0`, `unk__1`, ..., other ones each time.
+
+    Args:
+        declared: the symbols that the model itself uses, which stay.
+    """
+
+    def __init__(self, declared: Iterable[str]) -> None:
+        self._names: dict[str, str] = {symbol: symbol for symbol in declared}
+        self.given: set[str] = set()
+
+    def named(self, tensor: str, shape: Shape) -> Shape:
+        """The shape of a tensor with such names; the first tensor that has a symbol names it."""
+        dims: list[Dim] = []
+        for axis, dim in enumerate(shape):
+            if isinstance(dim, str):
+                name = self._names.setdefault(dim, f"{tensor}.{axis}")
+                if name != dim:
+                    self.given.add(name)
+                dim = name
+            dims.append(dim)
+        return tuple(dims)
+
+
+def assign_types(graph: Any, inferred: onnx.GraphProto, symbols: Symbols) -> None:
     """Gives the tensors of a graph and its bodies the types of an inferred copy."""
     types = {}
     for info in (*inferred.value_info, *inferred.output, *inferred.input):
@@ -23,7 +50,7 @@ def assign_types(graph: Any, inferred: onnx.GraphProto) -> None:
             if found is not None and isinstance(tensor, gs.Variable):
                 tensor.dtype = dtype_of(found.elem_type) or tensor.dtype
                 if found.HasField("shape"):
-                    tensor.shape = shape_of(found.shape)
+                    tensor.shape = symbols.named(tensor.name, shape_of(found.shape))
     copies = {node.name: node for node in inferred.node if node.attribute}
     for node in graph.nodes:
         inner = bodies(node)
@@ -31,4 +58,4 @@ def assign_types(graph: Any, inferred: onnx.GraphProto) -> None:
             protos = {a.name: a.g for a in copies[node.name].attribute if a.HasField("g")}
             for name, body in node.attrs.items():
                 if isinstance(body, gs.Graph) and name in protos:
-                    assign_types(body, protos[name])
+                    assign_types(body, protos[name], symbols)

@@ -20,7 +20,7 @@ def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
         UserError: the file is missing, empty, truncated or not an ONNX model.
     """
     file = Path(path)
-    if not file.exists():
+    if not os.path.exists(file):  # unlike Path.exists, False for a name that is too long
         near = sorted(p.name for p in file.parent.glob("*.onnx")) if file.parent.is_dir() else []
         raise UserError(
             f"there is no model file {str(file)!r}",
@@ -50,7 +50,7 @@ def check(model: onnx.ModelProto, where: str) -> None:
     """Refuses what parses as a message but is no model.
 
     Raises:
-        UserError: there is no graph, no opset, or no output.
+        UserError: there is no graph, no opset, or no output, or a tensor is computed twice.
     """
     if not model.HasField("graph") or not model.opset_import:
         raise UserError(
@@ -59,6 +59,15 @@ def check(model: onnx.ModelProto, where: str) -> None:
         )
     if not model.graph.output:
         raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
+    for graph in graphs(model.graph):
+        made = {tensor.name for tensor in (*graph.input, *graph.initializer)}
+        for name in (name for node in graph.node for name in node.output if name):
+            if name in made:
+                raise UserError(
+                    f"{where!r} is not a valid ONNX model: tensor {name!r} is defined more than once",
+                    hint="give each tensor a name of its own; onnx.checker.check_model checks that",
+                )
+            made.add(name)
 
 
 def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
@@ -81,6 +90,11 @@ def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:
                 )
             external_range(tensor, data_dir)
     return found
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the default operator set."""
+    return next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 1)
 
 
 def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -24,7 +24,7 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.export import Exporter
-from onnxq.graph.infer import assign_types
+from onnxq.graph.infer import Symbols, assign_types
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.source import constant_value, copy_model, topology, without_graph, without_nodes
 from onnxq.graph.types import Dim, Shape, bind, dtype_of, set_shape, shape_of
@@ -44,7 +44,7 @@ class Model:
         envelope: the source's ModelProto without its graph.
         dropped: names of initializers that nothing reads, dropped while reading.
         defaulted_inputs: graph inputs that had an initializer as default and are constants now.
-        symbols: dimension symbols that the source left unnamed, as `<input>.<axis>`.
+        symbols: names, `<tensor>.<axis>`, of dynamic dimensions that the source left unnamed.
         assumed: sizes of dimension symbols that hold by statement or proof, not by the file.
         source: the model as it was read; never modified.
         sources: what each graph's GraphProto said beside its nodes and weights, by the graph's id.
@@ -72,12 +72,12 @@ class Model:
             for graph in loading.graphs(proto.graph):
                 put_in_order(graph)
         self.envelope = without_graph(proto)
-        self.opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.opset = loading.opset_of(proto)
         weights = {tensor.name for tensor in proto.graph.initializer}
         listed = [info.name for info in proto.graph.input if info.name in weights]
         self.defaulted_inputs = listed if proto.ir_version >= 4 else []
-        if listed and proto.ir_version < 4:
-            self.envelope.ir_version = 4  # weights need not be inputs from IR version 4 on
+        # Constant nodes and defaults are initializers from now on, which IR version 3 lists as inputs
+        self.envelope.ir_version = max(proto.ir_version, 4)
         self.names: set[str] = set()
         self._ambiguous: set[str] = set()  # names that sibling bodies give to different tensors
         self.graph_outputs: dict[int, Any] = {}
@@ -389,7 +389,17 @@ class Model:
             )
         except Exception:  # a model that inference does not take keeps what it says of itself
             return
-        assign_types(self.graph, inferred.graph)
+        declared = {
+            dim
+            for source in self.sources.values()
+            for info in source.value_info
+            for dim in shape_of(info.type.tensor_type.shape)
+            if isinstance(dim, str)
+        }
+        declared.update(d for t in self.graph.inputs for d in t.shape or () if isinstance(d, str))
+        symbols = Symbols(declared)
+        assign_types(self.graph, inferred.graph, symbols)
+        self.symbols |= symbols.given
 
     def set_typical_input(self, shapes: Mapping[str, Sequence[Dim]]) -> None:
         """Infers `typical_shapes` for inputs of these shapes."""

@@ -11,7 +11,7 @@ def in_order(graph: onnx.GraphProto) -> bool:
     """Whether each node stands after those that it reads."""
     later = {name for node in graph.node for name in node.output if name}
     for node in graph.node:
-        if any(name in later for name in _reads(node)):
+        if any(name in later for name in reads(node)):
             return False
         later.difference_update(node.output)
     return True
@@ -30,7 +30,7 @@ def put_in_order(graph: onnx.GraphProto) -> None:
         while stack:
             index = stack[-1]
             started.add(index)
-            needed = {producer[name] for name in _reads(graph.node[index]) if name in producer}
+            needed = {producer[name] for name in reads(graph.node[index]) if name in producer}
             open_ones = sorted(needed - started)
             stack.extend(reversed(open_ones))
             if not open_ones:
@@ -40,7 +40,7 @@ def put_in_order(graph: onnx.GraphProto) -> None:
     graph.node.extend(nodes)
 
 
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
+def reads(node: onnx.NodeProto) -> Iterator[str]:
     """The names that a node reads, its bodies' captures included."""
     yield from node.input
     for attribute in node.attribute:
@@ -49,5 +49,5 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
             own = {info.name for info in (*body.input, *body.initializer)}
             own.update(name for inner in body.node for name in inner.output)
             for inner in body.node:
-                yield from (name for name in _reads(inner) if name not in own)
+                yield from (name for name in reads(inner) if name not in own)
             yield from (info.name for info in body.output if info.name not in own)

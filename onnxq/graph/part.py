@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import onnx
 
+from onnxq.graph.load import opset_of
+from onnxq.graph.order import reads
+
 _KNOWN_DOMAINS = ("ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc")
 
 
@@ -20,21 +23,21 @@ def runnable_part(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, st
         are the original's that are left and the tensors that the others read; and for each node
         left out, the unknown operator that it is or depends on.
     """
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = opset_of(model)
     blame: dict[str, str] = {}
     left: dict[str, str] = {}
     kept: list[onnx.NodeProto] = []
     read_by_left: list[str] = []
     for node in model.graph.node:
         why = next(_foreign(node, opset), None) or next(
-            (blame[name] for name in _reads(node) if name in blame), None
+            (blame[name] for name in reads(node) if name in blame), None
         )
         if why is None:
             kept.append(node)
             continue
         left[node.name] = why
         blame.update((name, why) for name in node.output if name)
-        read_by_left += _reads(node)
+        read_by_left += reads(node)
     if not left:
         return model, {}
     part = onnx.ModelProto(ir_version=model.ir_version)
@@ -62,12 +65,3 @@ def _foreign(node: onnx.NodeProto, opset: int) -> Iterator[str]:
     for attribute in node.attribute:
         for inner in attribute.g.node:
             yield from _foreign(inner, opset)
-
-
-def _reads(node: onnx.NodeProto) -> list[str]:
-    """What a node reads, names read inside its bodies included."""
-    names = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            names += _reads(inner)
-    return names

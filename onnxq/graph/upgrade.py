@@ -17,7 +17,7 @@ import onnx
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.graph.wiring import new_tensor, replace_output
+from onnxq.graph.wiring import constant_of, new_tensor, replace_output
 
 OPSET = 13
 _OLDEST = 7
@@ -157,34 +157,33 @@ def _batch_normalization(old: _Old) -> list[Any]:
     return [old.raw]
 
 
-def _upsample(old: _Old) -> list[Any]:
-    """Upsample is a Resize of the coordinates that Resize itself had in opset 10."""
-    if old.model.opset < 9:
-        scales: Any = old.take("scales")
-    else:
-        scales = old.raw.inputs[1]
-    return _resize(old, scales)
-
-
-def _resize_10(old: _Old) -> list[Any]:
-    return _resize(old, old.raw.inputs[1])
-
-
-def _resize(old: _Old, scales: Any) -> list[Any]:
+def _resize(old: _Old) -> list[Any]:
+    """Upsample, and the Resize of opset 10, of the same coordinates."""
+    mode = old.view.attr("mode", "nearest")
+    source, *given = old.raw.inputs
+    sizes = constant_of(given[0]) if given else np.array(old.take("scales"), np.float32)
     old.raw.op = old.raw.proto.op_type = "Resize"
-    source = old.raw.inputs[0]
     old.raw.inputs = [source, new_tensor("", None, None)]
-    if isinstance(scales, list):
-        old.feed(2, scales, np.float32)
+    if given:
+        old.raw.inputs.append(given[0])
     else:
-        old.raw.inputs.append(scales)
+        old.feed(2, sizes, np.float32)
     # mode comes from the node; a Resize of opset 11 with no more said would use half pixels
     old.give(
-        mode=old.view.attr("mode", "nearest"),
+        mode=mode,
         coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
+        nearest_mode=_nearest_mode(old, sizes) if mode == "nearest" else "floor",
     )
     return [old.raw]
+
+
+def _nearest_mode(old: _Old, scales: np.ndarray | None) -> str:
+    """How it rounds: down along what grows, up along what shrinks (onnxruntime, upsamplebase.h)."""
+    factors = np.ones(0) if scales is None else scales
+    shrinks, grows = np.any(factors < 1), np.any(factors > 1)
+    if shrinks and grows:
+        raise old.fault("it shrinks one dimension and enlarges another, which round differently")
+    return "ceil" if shrinks else "floor"
 
 
 def _scatter(old: _Old) -> list[Any]:
@@ -240,9 +239,9 @@ _CHANGES: dict[str, _Change] = {
     "Dropout": (12, _dropout),
     "Clip": (11, _clip),
     "Pad": (11, _pad),
-    "Resize": (11, _resize_10),
+    "Resize": (11, _resize),
     "Scatter": (11, _scatter),
-    "Upsample": (10, _upsample),
+    "Upsample": (10, _resize),
     "Slice": (10, _slice),
     "TopK": (10, _top_k),
     "BatchNormalization": (9, _batch_normalization),

@@ -12,6 +12,7 @@ import onnx
 
 from onnxq.graph.view import Node, Value
 
+_OPERANDS = (Value, np.ndarray, np.generic, int, float, bool)
 Operand = Value | np.ndarray | np.generic | int | float | bool | None
 
 
@@ -86,7 +87,7 @@ def constant_operands(node: NewNode, opset: int, dtypes: list[np.dtype | None]) 
     """The arrays of a new node's numeric inputs, None for the other inputs.
 
     A Python number takes the dtype of an operand that shares its type variable in the schema of
-    this opset, else the schema's only admissible type, else int64 or float32.
+    this opset, else bool, int64 or float32.
 
     Args:
         node: the node.
@@ -119,3 +120,25 @@ def constant_operands(node: NewNode, opset: int, dtypes: list[np.dtype | None]) 
         else:
             arrays.append(None)
     return arrays
+
+
+def validate(value: Operand, opset: int) -> None:
+    """Checks the new nodes of a value, all the way to what is there already.
+
+    Raises:
+        ValueError: an operator, an attribute or a number of inputs that this opset does not have.
+        TypeError: an operand or an attribute of a type that ONNX does not have.
+    """
+    seen: set[int] = set()
+    todo = [value]
+    while todo:
+        operand = todo.pop()
+        if isinstance(operand, Result) and id(operand.node) not in seen:
+            node = operand.node
+            seen.add(id(node))
+            dtypes = [one.dtype if isinstance(one, Value) else None for one in node.inputs]
+            constant_operands(node, opset, dtypes)
+            onnx.helper.make_node(node.op, [], [], **dict(node.attrs))
+            todo += node.inputs
+        elif not (operand is None or isinstance(operand, _OPERANDS)):
+            raise TypeError(f"{type(operand).__name__} is no operand")

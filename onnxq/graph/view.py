@@ -217,6 +217,10 @@ class Node:
         """Whether the node has subgraph bodies."""
         return bool(wiring.bodies(self.node))
 
+    def is_input_dim(self, dim: Dim) -> bool:
+        """Whether a symbol is a dimension of an input of the model, where a size can be written."""
+        return any(dim in (shape or ()) for _, _, shape in self.model.inputs)
+
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
         return self.model.assumed.get(dim) if isinstance(dim, str) else None

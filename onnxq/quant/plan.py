@@ -22,6 +22,8 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
 
+_USERS_VETO = "--keep-float"
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:
@@ -111,6 +113,12 @@ class QuantPlan:
         return tuple(layer.node for layer in self.layers if layer.int8)
 
     @property
+    def measured(self) -> tuple[str, ...]:
+        """The tensors whose ranges calibration takes: the sources of each group of activations."""
+        used = {site.group for site in self.sites if site.kind == "activation"}
+        return tuple(name for group in self.groups if group.id in used for name in group.sources)
+
+    @property
     def int8_share(self) -> float | None:
         """The int8 share of the eligible multiply-accumulates; None where there are none."""
         total = sum(layer.macs or 0 for layer in self.layers if layer.eligible)
@@ -193,7 +201,7 @@ def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]
         found = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
         if not found:
             raise unknown_name("node", glob, [node.name for node in nodes])
-        vetoes.update((node, f"--keep-float {glob}") for node in found)
+        vetoes.update((node, f"{_USERS_VETO} {glob}") for node in found)
     return vetoes
 
 
@@ -304,7 +312,11 @@ class _Resolver:
             why = self.why[tensor, axis]
             sites.append(Site(tensor.name, "weight", tuple(edges), axis, len(groups) - 1, why))
         eligible = {layer.node: layer.ineligible is None for layer in layers}
-        kept = [KeptFloat(n.name, n.op, why) for n, why in self.vetoes.items() if n.op in WEIGHTED]
+        kept = [
+            KeptFloat(node.name, node.op, why)
+            for node, why in self.vetoes.items()
+            if node.op in WEIGHTED or why.startswith(_USERS_VETO)
+        ]
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
                 kept.append(KeptFloat(node.name, node.op, _why_float(node)))
@@ -329,5 +341,8 @@ def _is_float32(tensor: Tensor) -> bool:
 def _why_float(node: Node) -> str:
     layer = layer_of(node)
     if layer is None:
+        made = [source.producer for source in node.inputs[:2] if source is not None]
+        if any(maker is not None and maker.op == "DequantizeLinear" for maker in made):
+            return "the model has Q/DQ there already, which is left as it is"
         return "it has no constant weights"
     return f"its weights are {layer.weight.dtype}"

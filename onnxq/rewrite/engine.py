@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import numpy as np
 from onnxq.errors import Fault
 from onnxq.graph.edit import Editor, Replacement
 from onnxq.graph.model import Model
-from onnxq.graph.snippet import NoSnippet, snippets
+from onnxq.graph.value import validate
 from onnxq.graph.view import Node, Value
 from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
 from onnxq.rewrite.whole import Diverged, WholeModel, WholeProof
@@ -97,7 +96,6 @@ class RewriteReport:
         near_misses: patterns that guards left alone.
         assumptions: what changes rely on.
         whole: comparisons of the whole model with the original, one a stage that changed it.
-        proofs_run: snippets compared (equal snippets are compared once).
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -105,7 +103,6 @@ class RewriteReport:
     near_misses: list[NearMiss] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     whole: list[WholeProof] = field(default_factory=list)
-    proofs_run: int = 0
 
 
 def rewrite(
@@ -145,11 +142,10 @@ def rewrite(
             try:
                 run.report.whole.append(whole.compare(model, stage, exact=run.all_exact))
             except Diverged as error:
-                error.changes = run.close_changes(str(error))
+                error.changes = run.close_changes(f"together with the other close changes, {error}")
                 raise
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
     run.report.near_misses = [NearMiss(*key, why) for key, why in run.misses.items() if key[1] in left]
-    run.report.proofs_run = run.prover.runs
     return run.report
 
 
@@ -259,10 +255,12 @@ class _Run:
             if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
                 return None
             results = wanted
-            proof, snippet = self._proof(view, results, tolerance)
+            for value in results.values():
+                validate(value, view.opset)
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
+        proof, snippet = self._proof(view, results, tolerance)
         name = view.name
         if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
             saved = None
@@ -297,8 +295,6 @@ class _Run:
         if not results:
             return Proof("exact", why="nothing reads it"), None
         if self.prove == "never":
-            with contextlib.suppress(NoSnippet):
-                next(iter(snippets(self.model, view, results)), None)  # is it valid at all?
             return Proof("unproven", why="proofs are off"), None
         return self.prover.prove(self.model, view, results, tolerance)
 

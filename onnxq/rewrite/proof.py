@@ -145,7 +145,8 @@ class Prover:
         return last
 
     def _compare(self, snippet: Snippet, tolerance: Tolerance | None, sizes: Mapping[str, int]) -> Proof:
-        key = f"{snippet.key} {tolerance}"
+        stated = [[sizes.get(d) if isinstance(d, str) else d for d in s] for _, _, s in snippet.inputs]
+        key = f"{snippet.key} {tolerance} {stated}"  # equal snippets may differ in what is assumed
         if key not in self._known:
             self.runs += 1
             self._known[key] = compare(snippet, tolerance, sizes)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 
 from onnxq.errors import Fault
+from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort
@@ -121,7 +121,7 @@ class WholeModel:
             own = self._own_noise()
             if own is None or found.sqnr_db < own - _MARGIN:
                 raise Diverged(
-                    f"together they change the outputs by up to {found.max_abs:.3g} ({found.sqnr_db:.1f} dB)"
+                    f"the model's outputs change by up to {found.max_abs:.3g} ({found.sqnr_db:.1f} dB)"
                 )
         return found
 
@@ -136,7 +136,8 @@ class WholeModel:
 
     def _run_original(self) -> None:
         self._expected = None
-        random = next((op for op in _operators(self._source.graph) if op in _RANDOM), None)
+        operators = (node.op_type for graph in graphs(self._source.graph) for node in graph.node)
+        random = next((op for op in operators if op in _RANDOM), None)
         if random is not None:
             self._why = f"{random} gives other values in every run"
             return
@@ -179,13 +180,6 @@ class WholeModel:
                     feeds[name] = _values(generator, dtype, tuple(dims))
                 else:
                     yield feeds
-
-
-def _operators(graph: onnx.GraphProto) -> Iterator[str]:
-    for node in graph.node:
-        yield node.op_type
-        for attribute in node.attribute:
-            yield from _operators(attribute.g)
 
 
 def _values(generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

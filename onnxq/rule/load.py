@@ -35,6 +35,8 @@ def load_rules(folders: Sequence[str | os.PathLike[str]] = ()) -> list[Rule]:
         rules += _load_folder(Path(str(entry.load())))
     for folder in folders:
         path = Path(folder)
+        if path.is_dir() and path.samefile(builtin_dir()):
+            continue
         if not path.is_dir():
             raise UserError(f"there is no rules folder {str(path)!r}", hint="give a folder of .py files")
         found = _load_folder(path)

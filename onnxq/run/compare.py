@@ -156,8 +156,7 @@ def compare_models(
         A comparison for each output, in the reference's order.
 
     Raises:
-        UserError: the candidate lacks an output, an output is not a tensor, or there are no
-            samples.
+        UserError: the candidate lacks an output, or there are no samples.
         RunError: a model does not run.
     """
     for name in reference.outputs:
@@ -171,15 +170,19 @@ def compare_models(
         taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
         theirs = candidate.run(taken, reference.outputs)
         for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
-            if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
-                raise UserError(
-                    f"output {comparison.output!r} is a {type(a).__name__}, not a tensor",
-                    hint="compare models whose outputs are tensors",
-                )
-            comparison.add(a, b)
+            comparison.add(_tensor(a), _tensor(b))
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]
+
+
+def _tensor(value: Any) -> np.ndarray:
+    """An output as one tensor: a sequence or a map is all of its values, one after another."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return np.concatenate([np.ravel(_tensor(item)) for item in value]) if value else np.empty(0)
+    return np.asarray(value)
 
 
 def _is_real(dtype: np.dtype) -> bool:

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 
 from onnxq.errors import OnnxqError
+from onnxq.graph.load import opset_of
 
 
 class RunError(OnnxqError):
@@ -30,7 +31,7 @@ def version() -> str:
 
 def unreadable(model: onnx.ModelProto) -> str | None:
     """Why onnxruntime cannot read a model of this IR version and opset; None where it can."""
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = opset_of(model)
     if not _reads(model.ir_version, _OLD_OPSET):
         newest = _newest(lambda ir: _reads(ir, _OLD_OPSET), _OLD_IR)
         return f"IR version {model.ir_version}; onnxruntime {version()} reads up to {newest}"

@@ -13,12 +13,14 @@ Profile = tuple[Shape, Shape, Shape]
 def resolve_profiles(
     inputs: Mapping[str, Sequence[int]],
     wanted: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]],
+    typical: Mapping[str, Shape] | None = None,
 ) -> dict[str, Profile]:
-    """The profile of each dynamic input: what the user wants, else 1 for each dynamic size.
+    """The profile of each dynamic input: what the user wants, else one typical shape.
 
     Args:
         inputs: the shape of each input of the model, negative sizes where dynamic.
         wanted: (min, opt, max) shapes by input name.
+        typical: shapes that the inputs have in use; without one, a dynamic size is 1.
 
     Raises:
         UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt >
@@ -28,8 +30,9 @@ def resolve_profiles(
         if name not in inputs:
             raise unknown_name("input", name, inputs)
         _check(name, tuple(inputs[name]), profile)
+    usual = dict(typical or {})
     return {
-        name: as_profile(wanted[name]) if name in wanted else _smallest(shape)
+        name: as_profile(wanted[name]) if name in wanted else (usual.get(name, _smallest(shape)),) * 3
         for name, shape in inputs.items()
         if any(size < 0 for size in shape)
     }
@@ -41,9 +44,8 @@ def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:
     return tuple(smallest), tuple(usual), tuple(largest)
 
 
-def _smallest(shape: Sequence[int]) -> Profile:
-    sizes = tuple(1 if size < 0 else size for size in shape)
-    return sizes, sizes, sizes
+def _smallest(shape: Sequence[int]) -> Shape:
+    return tuple(1 if size < 0 else size for size in shape)
 
 
 def _check(name: str, shape: Shape, profile: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> None:

@@ -55,6 +55,27 @@ def external(location: str | None = None, keep: int | None = None) -> Callable[[
     return prepare
 
 
+def read_from(location: str) -> Callable[[], object]:
+    """`net.onnx` with its weights in that file."""
+    return lambda: onnx.save(
+        net(), "net.onnx", save_as_external_data=True, location=location, size_threshold=0
+    )
+
+
+def defined_twice() -> None:
+    model = net()
+    model.graph.node[1].output[0] = model.graph.node[2].output[0]
+    onnx.save(model, "net.onnx")
+
+
+def doubles() -> None:
+    """A convolution in double, which onnxruntime's CPU provider does not have."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        net (double[N, 16, 8, 8] x, double[16, 16, 3, 3] w) => (double[N, 16, 6, 6] y) { y = Conv (x, w) }""")
+    onnx.save(model, "net.onnx")
+    np.savez("data.npz", x=np.ones((1, 16, 8, 8)), w=np.ones((16, 16, 3, 3)))
+
+
 def data(**arrays: object) -> Callable[[], object]:
     return lambda: np.savez("data.npz", **arrays)
 
@@ -104,6 +125,11 @@ MODELS = [
     Case("short-data-file", SANITIZE, ("'w'", "w.bin"), external(keep=100)),
     Case("data-above", SANITIZE, ("'w'", "../w.bin"), external(location="../w.bin")),
     Case("data-absolute", SANITIZE, ("'w'", "/etc/passwd"), external(location="/etc/passwd")),
+    Case("long-name", ("inspect", "n" * 300 + ".onnx"), ("no model file",)),
+    Case("defined-twice", SANITIZE, ("net.onnx", "tensor 'y' is defined more than once", "hint: give each"),
+         defined_twice),
+    Case("not-in-onnxruntime", QUANTIZE,
+         ("onnxruntime does not load the model", "Conv", "hint: calibration runs"), doubles),
     Case("opset-28", SANITIZE, ("opset 28", "onnxruntime", "hint: export it with an older opset"),
          versions(8, 28)),
     Case("ir-14", SANITIZE, ("IR version 14", "onnxruntime"), versions(14, 17)),
@@ -117,6 +143,7 @@ MODELS = [
 DATA = [
     Case("data-missing", ("quantize", "net.onnx", "--calib", "dat.npz"),
          ("dat.npz", "hint: did you mean 'data.npz'")),
+    Case("data-long-name", ("quantize", "net.onnx", "--calib", "n" * 300), ("no data file or folder",)),
     Case("data-name", QUANTIZE, ("data.npz", "'x'", "Rename the array"), data(image=GOOD)),
     Case("data-rank", QUANTIZE, ("data.npz", "'x'", "Nx32x8", "shape 6", "rank"), data(x=GOOD[:, 0, 0])),
     Case("data-size", QUANTIZE, ("data.npz", "'x'", "Nx32x8", "6x3x8", "size 3 where 32"),
@@ -143,6 +170,10 @@ OUTPUTS = [
     Case("output-is-input-forced", (*SANITIZE, "--force", "-o", "./net.onnx"), ("is the input",)),
     Case("output-is-pipe", (*SANITIZE, "-o", "pipe.onnx"), ("pipe.onnx", "not a file"),
          lambda: os.mkfifo("pipe.onnx")),
+    Case("output-long-name", (*SANITIZE, "-o", "n" * 300 + ".onnx"), ("cannot write", "too long")),
+    Case("output-long-report", (*SANITIZE, "-o", "n" * 246 + ".onnx"), ("cannot write", "too long")),
+    Case("output-replaces-weights", (*SANITIZE, "--force", "-o", "x.onnx"),
+         ("'x.onnx.data' holds weights of the input 'net.onnx'", "-o"), read_from("x.onnx.data")),
     Case("output-exists", (*SANITIZE, "-o", "other.onnx"), ("other.onnx", "did not write it", "--force"),
          write("other.onnx", b"mine")),
     Case("output-data-exists", (*SANITIZE, "-o", "x.onnx"), ("x.onnx.data", "did not write it"),

@@ -100,6 +100,45 @@ def test_a_reader_that_has_seen_enough(folder: Path) -> None:
         assert b"rror" not in ran.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["prose", "json"])
+def test_a_full_disk_under_standard_output(flags: list[str], folder: Path) -> None:
+    command = [sys.executable, "-m", "onnxq", "inspect", "net.onnx", *flags]
+    with open("/dev/full", "wb") as out:
+        ran = subprocess.run(
+            command, cwd=folder, env=environment(folder), stdout=out, stderr=subprocess.PIPE, check=False
+        )
+    assert ran.returncode == 2
+    assert ran.stderr.endswith(
+        b"error: cannot write to <stdout>: No space left on device\nhint: is the disk full?\n"
+    )
+    assert b"Traceback" not in ran.stderr
+
+
+def test_an_interrupted_import_is_an_interruption(folder: Path) -> None:
+    """A module that a signal reaches while it loads raises ImportError (onnxruntime's does)."""
+    code = """
+import sys
+import onnxq.pipeline
+from onnxq.cli.app import main
+from onnxq.cli.verb import Interrupted
+
+def load(*arguments, **options):
+    try:
+        raise Interrupted
+    except Interrupted as error:
+        raise ImportError("initialization failed") from error
+
+onnxq.pipeline.sanitize = load
+sys.argv = ["onnxq", "-q", "sanitize", "net.onnx"]
+main()
+"""
+    ran = subprocess.run(
+        [*PYTHON, code], cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (130, "error: interrupted\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_an_interrupted_run_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     # many samples, a hole in a file: half a minute of calibration

@@ -90,6 +90,29 @@ def test_profiles_reach_the_commands(folder: Path, onnxq) -> None:
     trtexec, polygraphy = ran.json()["commands"]
     assert "--minShapes=x:1x32x8 --optShapes=x:4x32x8 --maxShapes=x:8x32x8" in trtexec
     assert "--trt-max-shapes 'x:[8,32,8]'" in polygraphy
+    engine = ran.json()["engine"]
+    assert (engine["status"], engine["planned"], engine["int8"]) == ("not-run", 1, 0)
+
+
+def test_the_commands_of_tensorrt_rtx(folder: Path, onnxq) -> None:
+    ran = onnxq("sanitize", "net.onnx", "--target", "tensorrt-rtx", "--json")
+    build, compare = ran.json()["commands"]
+    assert build.startswith("tensorrt_rtx --onnx=net.clean.onnx ")
+    assert compare.startswith("POLYGRAPHY_USE_TENSORRT_RTX=1 polygraphy run net.clean.onnx ")
+
+
+@pytest.mark.parametrize(
+    ("target", "reduction", "refused"),
+    [("tensorrt-rtx", "add", 1), ("tensorrt-rtx", "none", 0), ("tensorrt-11", "add", 0)],
+)
+def test_scatter_reductions(folder: Path, onnxq, target: str, reduction: str, refused: int) -> None:
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[4] x, int64[2] i, float[2] u) => (float[4] y) {{
+            [add] y = ScatterElements <reduction = "{reduction}"> (x, i, u) }}""")
+    onnx.save(model, folder / "net.onnx")
+    found = onnxq("sanitize", "net.onnx", "--target", target, "--json").json()["unsupported"]
+    assert len(found) == refused
+    assert all("reduction=add" in entry["reason"] for entry in found)
 
 
 def test_check_changes_nothing_and_finds(folder: Path, onnxq) -> None:
@@ -222,3 +245,18 @@ def test_engine_of_a_model_that_the_compiler_rejects(tmp_path: Path, onnxq) -> N
     assert engine["status"] == "failed"
     assert "equal ranks" in engine["reason"]
     assert not list(tmp_path.iterdir())
+
+
+def test_calibration_that_is_all_zeros_is_said(folder: Path, onnxq) -> None:
+    np.savez(folder / "data.npz", x=np.zeros((4, 32, 8), np.float32))
+    notes = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--json").json()["calibration"]["notes"]
+    assert notes == ["tensor 'x' is zero in every sample: its scale is not measured"]
+
+
+def test_the_calibration_data_give_the_profile(folder: Path, onnxq) -> None:
+    """Sizes of 1, of which nothing is left after a convolution, would say nothing about the engine."""
+    model = net()
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "rows"
+    onnx.save(model, folder / "net.onnx")
+    report = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--json").json()
+    assert "--minShapes=x:1x32x8 --optShapes=x:1x32x8 --maxShapes=x:1x32x8" in report["commands"][0]

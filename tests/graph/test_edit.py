@@ -256,6 +256,15 @@ def test_a_remade_node_keeps_its_name_and_attributes() -> None:
     assert [(n.op_type, n.name, n.output[0]) for n in result.graph.node] == [("Conv", "c", "y")]
 
 
+def test_an_expression_on_a_body_s_output_takes_the_body_along() -> None:
+    text = """g (float[2] x) => (float[2] y) <bool c = {1}> {
+        y = If (c) <then_branch = b1 () => (float[2] a) { t = Abs (x)  a = Sqrt (t) },
+                    else_branch = b2 () => (float[2] b) { b = Neg (x) }> }"""
+    _, result = edited(text, "y", lambda n: {0: op.Neg(n.body("then_branch")[0])})
+    assert [n.op_type for n in result.graph.node] == ["Abs", "Sqrt", "Neg"]
+    assert [out.tolist() for out in run(result, [4, -9])] == [[-2, -3]]
+
+
 def test_bodies_of_the_same_names_can_be_inlined_together() -> None:
     text = """g (float[2] x) => (float[2] y) <bool c = {1}> {
         a = If (c) <then_branch = b1 () => (float[2] o) <float[2] k = {1, 2}> {

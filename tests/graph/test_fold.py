@@ -128,6 +128,14 @@ def test_comparisons(op: str) -> None:
     )
 
 
+@pytest.mark.parametrize("op", ["Min", "Max"])
+def test_of_more_than_two_operands_nothing_is_known(op: str) -> None:
+    found, _ = known(
+        G + f"<int64[2] a = {{1, -2}}> {{ c = Identity (a)  d = Neg (a)  e = Abs (a)  t = {op} (c, d, e) }}"
+    )
+    assert found is None
+
+
 def test_neutral_operands_keep_a_symbol() -> None:
     found, _ = known(
         G + "<int64[3] one = {1, 1, 2}, int64[3] zero = {0, 1, 0}> "

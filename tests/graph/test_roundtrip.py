@@ -95,6 +95,14 @@ def test_ir_version_is_the_source_s(ir_version: int) -> None:
     assert again(model).ir_version == ir_version
 
 
+def test_constants_of_ir_version_3_need_version_4() -> None:
+    constant = "c = Constant <value = float[2] {1, 2}> ()"
+    model = parse(f"g (float[2] x) => (float[2] y) {{ {constant}  y = Add (x, c) }}")
+    model.ir_version = 3
+    model.opset_import[0].version = 8
+    onnx.checker.check_model(again(model))
+
+
 def test_unknown_attribute_types_survive() -> None:
     model = parse("g (float[2] x) => (float[2] y) { y = Relu (x) }")
     node = model.graph.node.add(op_type="Optional", name="maybe", output=["o"])

@@ -377,3 +377,23 @@ def test_pairs_of_rules_alone_do_what_they_do_together() -> None:
         model = opened(MIXED)
         assert run(model, *pair).rejected == []
         onnx.checker.check_model(model.to_proto())
+
+
+@pytest.mark.parametrize("pool", ["", "p = MaxPool <kernel_shape = [2], strides = [2]> (x)"])
+def test_a_squeezed_dimension_of_another_size_is_refused_at_run_time(pool: str) -> None:
+    source = "p" if pool else "x"
+    proto = onnx.parser.parse_model(
+        H
+        + f"""g (float[B, 2, N] x) => (y)
+        <int64 one = {{1}}, int64[1] axis = {{2}}, float[2, 2] w = {{1, 2, 3, 4}}> {{ {pool}
+            s = Shape ({source})  d = Gather (s, axis)  c = Equal (d, one)
+            t = If (c) <then_branch = b1 () => (a) {{ a = Squeeze ({source}, axis) }},
+                        else_branch = b2 () => (b) {{ b = Identity ({source}) }}>
+            y = Gemm (t, w) }}"""
+    )
+    repaired = sanitize(proto).model
+    assert "If" not in {node.op_type for node in repaired.graph.node}
+    session, right = ort.load(repaired), 2 if pool else 1
+    assert session.run({"x": np.zeros((3, 2, right), F)})[0].shape == (3, 2)
+    with pytest.raises(ort.RunError):
+        session.run({"x": np.zeros((3, 2, 2 * right), F)})

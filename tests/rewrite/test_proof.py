@@ -262,6 +262,22 @@ def test_equal_snippets_are_proved_once() -> None:
     assert prover.runs == 2
 
 
+def test_an_assumption_proves_nothing_of_another_dimension() -> None:
+    model = opened(
+        "g (float[2, N] x, float[2, M] z) => (float[2] y, float[2] w) "
+        "{ [n] a = ReduceMax <axes = [1], keepdims = 0> (x)  y = Relu (a) "
+        "  [m] b = ReduceMax <axes = [1], keepdims = 0> (z)  w = Relu (b) }"
+    )
+    model.assumed["N"] = 1
+    prover = Prover()
+    nodes = {str(raw.name): Node(model, raw) for raw in model.graph.nodes}
+    verdicts = [
+        prover.prove(model, nodes[name], {0: op.Gather(nodes[name].inputs[0], 0, axis=1)}, None)[0].verdict
+        for name in ("n", "m")
+    ]
+    assert verdicts == ["exact", "failed"]
+
+
 # -- the whole model -------------------------------------------------------------------------------
 
 

@@ -131,6 +131,16 @@ def test_models_that_cannot_be_compared() -> None:
     assert "'yy'" in caught.value.hint
     with pytest.raises(UserError, match="zero samples"):
         compare_models(a, a, [])
-    sequence = session("g (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }")
-    with pytest.raises(UserError, match="not a tensor"):
-        compare_models(sequence, sequence, [{"x": np.ones(2, np.float32)}])
+
+
+def test_a_sequence_is_all_of_its_values() -> None:
+    """The second of the sequence's tensors is the first times 2, and times 3 in the candidate."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[4] x) => (seq(float[4]) s) <float k = {{{k}}}> {{ y = Mul (x, k)
+            s = SequenceConstruct (x, y) }}"""
+    two, three = (ort.load(parser.parse_model(text.format(k=k))) for k in (2, 3))
+    x = np.array([1, -2, 0, 4], np.float32)
+    (same,) = compare_models(two, two, [{"x": x}])
+    assert (same.sqnr_db, same.equal, same.samples) == (math.inf, 1.0, 1)
+    (other,) = compare_models(two, three, [{"x": x}])
+    assert (other.max_abs, other.max_ref, other.equal, other.mismatched) == (4.0, 8.0, 5 / 8, 0)

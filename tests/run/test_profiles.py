@@ -14,6 +14,13 @@ def test_a_dynamic_input_gets_what_is_wanted_or_ones():
     assert resolve_profiles(INPUTS, {}) == {"x": ((1, 3, 1, 1),) * 3}
 
 
+def test_typical_shapes_stand_in_for_ones_but_not_for_what_is_wanted():
+    typical = {"x": (1, 3, 24, 32), "mask": (1, 8)}
+    assert resolve_profiles(INPUTS, {}, typical) == {"x": ((1, 3, 24, 32),) * 3}
+    wanted = ((1, 3, 4, 4),) * 3
+    assert resolve_profiles(INPUTS, {"x": wanted}, typical) == {"x": wanted}
+
+
 def test_a_static_input_may_be_named_with_its_own_shape():
     assert resolve_profiles({"mask": (1, 8)}, {"mask": ((1, 8),) * 3}) == {}
 
