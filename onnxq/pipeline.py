@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from onnxq import report as reporting
 from onnxq.calib.collect import Stats, collect
-from onnxq.calib.sources import InputSpec, Source, open_source
+from onnxq.calib.samples import InputSpec, Sample
+from onnxq.calib.sources import Source, open_source
 from onnxq.calib.split import split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
@@ -123,7 +124,7 @@ def sanitize(
     run = _Run(model, target, rules, enable, skip, prove, observe)
     run.bind(shapes, assume, freeze)
     run.sanitize()
-    return run.result(run.model.to_proto(), {"engine": _engine_not_run("sanitize does not compile")})
+    return run.result(run.model.to_proto(), {"engine": reporting.engine_not_run("sanitize does not compile")})
 
 
 def quantize(
@@ -337,66 +338,86 @@ class _Run:
         compile: bool,
     ) -> Result:
         """Plans, calibrates, inserts, verifies and compiles."""
-        sizes = {
-            n: [d if isinstance(d, int) else -1 for d in s] for n, _, s in self.model.inputs if s is not None
-        }
-        resolve_profiles(sizes, profiles or {})  # refuses bad ones before the data is read
+        self._resolve(profiles, None)  # refuses bad ones before the data is read
         halves = split(source, samples, seed)
-        used_samples = halves.calibration()
-        first = next(used_samples)
-        profiles = resolve_profiles(sizes, profiles or {}, {n: a.shape for n, a in first.feeds.items()})
+        calibration = halves.calibration()
+        first = next(calibration)
+        profiles = self._resolve(profiles, first)
         if self.model.opset < OPSET:
             with self.step("upgrade"):
                 self._upgrade()
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
-            reference, left_out = runnable_part(self.model.to_proto())
-            runs = bool(reference.graph.output)  # else every node is or depends on an unknown operator
-            vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in left_out.items()}
+            reference, not_run = runnable_part(self.model.to_proto())
+            vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in not_run.items()}
             plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
-            stats = Stats({}, 0, 0.0)
-            if runs:
-                try:
-                    stats = collect(
-                        reference,
-                        plan.measured,
-                        itertools.chain([first], used_samples),
-                        data_dir=self.model.data_dir,
-                        progress=lambda done: self.observe("calibrate", done, halves.used),
-                    )
-                except ort.RunError as error:
-                    raise UserError(
-                        f"onnxruntime does not load the model: {error}",
-                        hint="calibration runs the float model on the CPU: export it in float32",
-                    ) from error
+            chosen = itertools.chain([first], calibration)
+            stats = self._calibrate(reference, plan, chosen, halves.used)
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
             insert(self.model, plan, scales)
             proto = self.model.to_proto()
         with self.step("verify"):
-            accuracy: list[OutputAccuracy] = []
-            if runs:
-                accuracy = compare_models(
-                    ort.load(reference, data_dir=self.model.data_dir),
-                    self._load_quantized(proto),
-                    (sample.feeds for sample in halves.held_out()),
-                )
+            accuracy = self._verify(reference, proto, halves.held_out())
         part = {
             "plan": plan.to_json(),
-            "calibration": {
-                **_calibration_part(stats, scales, plan, source, halves.shared, seed),
-                "not_run": left_out,
-            },
+            "calibration": reporting.calibration_part(
+                stats, scales, plan, source, halves.shared, seed, not_run
+            ),
             "accuracy": [entry.to_json() for entry in accuracy],
         }
         result = self.result(proto, part)
         result.profiles = profiles
         with self.step("compile"):
             engine = self._compile(result, plan, sm, profiles) if compile else None
-        result.report["engine"] = engine or _engine_not_run("not asked for", len(plan.planned))
+        result.report["engine"] = engine or reporting.engine_not_run("not asked for", len(plan.planned))
         self._finish(result.report)
         return result
+
+    def _resolve(
+        self, profiles: Mapping[str, Profile] | None, sample: Sample | None
+    ) -> Mapping[str, Profile]:
+        """The profiles of all dynamic inputs: the user's, else the sizes of a sample."""
+        sizes = {
+            name: [dim if isinstance(dim, int) else -1 for dim in shape]
+            for name, _, shape in self.model.inputs
+            if shape is not None
+        }
+        usual = {name: array.shape for name, array in sample.feeds.items()} if sample is not None else {}
+        return resolve_profiles(sizes, profiles or {}, usual)
+
+    def _calibrate(
+        self, reference: onnx.ModelProto, plan: QuantPlan, samples: Iterable[Sample], total: int | None
+    ) -> Stats:
+        """The ranges of what the plan measures; none where no part of the model runs."""
+        if not reference.graph.output:
+            return Stats({}, 0, 0.0)
+        try:
+            return collect(
+                reference,
+                plan.measured,
+                samples,
+                data_dir=self.model.data_dir,
+                progress=lambda done: self.observe("calibrate", done, total),
+            )
+        except ort.RunError as error:
+            raise UserError(
+                f"onnxruntime does not load the model: {error}",
+                hint="calibration runs the float model on the CPU: export it in float32",
+            ) from error
+
+    def _verify(
+        self, reference: onnx.ModelProto, proto: onnx.ModelProto, samples: Iterable[Sample]
+    ) -> list[OutputAccuracy]:
+        """The outputs of the quantized model against those of the float one."""
+        if not reference.graph.output:
+            return []
+        return compare_models(
+            ort.load(reference, data_dir=self.model.data_dir),
+            self._load_quantized(proto),
+            (sample.feeds for sample in samples),
+        )
 
     def _load_quantized(self, proto: onnx.ModelProto) -> ort.Session:
         try:
@@ -432,7 +453,7 @@ class _Run:
                 path = Path(folder) / "model.onnx"
                 files.save_model(result.model, path, self.model.data_dir)
                 engine = trt.compile_engine(path, sm=sm, profiles=profiles)
-        return engine_part(engine, plan.planned)
+        return reporting.engine_part(engine, plan.planned)
 
     def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
         """The result, with all of the report that does not depend on where it is saved."""
@@ -461,63 +482,3 @@ class _Run:
         document["seconds"] = round(time.perf_counter() - self.started, 3)
         document["phases"] = dict(self.phases)
         document["peak_memory_mb"] = reporting.peak_memory_mb()
-
-
-def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
-    """What the compiler made of a model, for the report.
-
-    Args:
-        engine: the outcome of compiling.
-        planned: names of the nodes that are meant to run in int8.
-    """
-    runs = trt.int8_of(engine, planned)
-    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
-    part: dict[str, Any] = reporting.to_json(
-        {
-            "status": engine.status,
-            "reason": engine.reason,
-            "compiler": engine.compiler,
-            "sm": engine.sm,
-            "planned": len(planned),
-            "int8": len(int8),
-            "not_int8": [name for name in planned if name not in set(int8)],
-            "layers": engine.layers,
-            "profiles": engine.profiles,
-            "errors": engine.errors,
-            "seconds": engine.seconds,
-        }
-    )
-    return part
-
-
-def _engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
-    return {
-        "status": "not-run", "reason": reason, "compiler": trt.installed() or "", "sm": None,
-        "planned": planned, "int8": 0, "layers": [],
-    }  # fmt: skip
-
-
-def _calibration_part(
-    stats: Stats,
-    scales: Mapping[int, np.float32],
-    plan: QuantPlan,
-    source: Source,
-    shared: bool,
-    seed: int,
-) -> dict[str, Any]:
-    zero = [name for name, entry in stats.tensors.items() if entry.amax == 0]
-    notes = [f"tensor {name!r} is zero in every sample: its scale is not measured" for name in zero]
-    return {
-        "method": "minmax",
-        "samples": stats.samples,
-        "seed": seed,
-        "notes": [*source.notes, *notes],
-        "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
-        "scales": {
-            name: float(scales[group.id])
-            for group in plan.groups
-            if group.id in scales
-            for name in group.tensors
-        },
-        "ranges": {name: [entry.min, entry.max] for name, entry in stats.tensors.items()},
-    }

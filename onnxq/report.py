@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import onnxq
+from onnxq.calib.collect import Stats
+from onnxq.calib.sources import Source
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node
+from onnxq.quant.plan import QuantPlan
 from onnxq.rewrite.engine import RewriteReport
+from onnxq.run import trt
 from onnxq.target import Target
 
 SCHEMA = 1
@@ -152,3 +156,67 @@ def _type_text(dtype: np.dtype | None, shape: Shape | None, symbols: set[str]) -
     if shape is not None:
         shape = tuple(None if dim in symbols else dim for dim in shape)
     return f"{dtype if dtype is not None else 'unknown'} {shape_text(shape)}"
+
+
+def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
+    """What the compiler made of a model, for the report.
+
+    Args:
+        engine: the outcome of compiling.
+        planned: names of the nodes that are meant to run in int8.
+    """
+    runs = trt.int8_of(engine, planned)
+    int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
+    part: dict[str, Any] = to_json(
+        {
+            "status": engine.status,
+            "reason": engine.reason,
+            "compiler": engine.compiler,
+            "sm": engine.sm,
+            "planned": len(planned),
+            "int8": len(int8),
+            "not_int8": [name for name in planned if name not in set(int8)],
+            "layers": engine.layers,
+            "profiles": engine.profiles,
+            "errors": engine.errors,
+            "seconds": engine.seconds,
+        }
+    )
+    return part
+
+
+def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
+    """The report's part on the compiler where it was not asked."""
+    return {
+        "status": "not-run", "reason": reason, "compiler": trt.installed() or "", "sm": None,
+        "planned": planned, "int8": 0, "layers": [],
+    }  # fmt: skip
+
+
+def calibration_part(
+    stats: Stats,
+    scales: Mapping[int, np.float32],
+    plan: QuantPlan,
+    source: Source,
+    shared: bool,
+    seed: int,
+    not_run: Mapping[str, str],
+) -> dict[str, Any]:
+    """What calibration found, for the report."""
+    zero = [name for name, entry in stats.tensors.items() if entry.amax == 0]
+    notes = [f"tensor {name!r} is zero in every sample: its scale is not measured" for name in zero]
+    return {
+        "method": "minmax",
+        "samples": stats.samples,
+        "seed": seed,
+        "notes": [*source.notes, *notes],
+        "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
+        "scales": {
+            name: float(scales[group.id])
+            for group in plan.groups
+            if group.id in scales
+            for name in group.tensors
+        },
+        "ranges": {name: [entry.min, entry.max] for name, entry in stats.tensors.items()},
+        "not_run": dict(not_run),
+    }
