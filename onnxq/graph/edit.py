@@ -92,7 +92,7 @@ class Editor:
         for index, value in results.items():
             old = root.node.outputs[index]
             new = self._materialize(value, root, graph, added, built)
-            if self._is_output_of(old) and not self._can_take_name(new, old):
+            if self.is_output(old) and not self._can_take_name(new, old):
                 if root.op == "Identity" and new is root.node.inputs[0]:
                     return None
                 out = gs.Variable(self.model.unique(old.name), old.dtype, old.shape)
@@ -138,9 +138,6 @@ class Editor:
         self.model.sort()
 
     # -- parts ---------------------------------------------------------------------------------
-
-    def _is_output_of(self, tensor: Any) -> bool:
-        return id(tensor) in self._outputs
 
     def _can_take_name(self, new: Any, old: Any) -> bool:
         """Whether the producer of `new` can write the graph output `old` instead."""

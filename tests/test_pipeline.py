@@ -1,0 +1,75 @@
+"""The pipeline's own decisions: what it retries, names and mentions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from onnxq import quantize, sanitize
+from onnxq.graph.model import Model
+from onnxq.rewrite import whole
+
+BATCH_NORM = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 2, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0.3},
+        float[3] s = {1.1, 0.5, -2}, float[3] o = {0, 1, 2}, float[3] m = {0.5, 0, -0.3},
+        float[3] v = {1, 4, 0.3}> {
+        i = Identity (x)  c = Conv (i, w)  y = BatchNormalization (c, s, o, m, v) }"""
+
+
+def ops(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def test_close_changes_that_add_up_to_another_model_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.parser.parse_model(BATCH_NORM)
+    assert ops(sanitize(model).model) == ["Conv"]
+    monkeypatch.setattr(whole, "_MIN_SQNR", 1e9)
+    monkeypatch.setattr(whole.WholeModel, "_own_noise", lambda self: None)
+    result = sanitize(model)
+    assert ops(result.model) == ["Conv", "BatchNormalization"]  # the exact change is made all the same
+    (rejected,) = result.report["rejected"]
+    assert rejected["rule"] == "fold_batchnorm"
+    assert "together with the other close changes" in rejected["proof"]["why"]
+
+
+def test_a_model_that_amplifies_rounding_is_held_against_its_own_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(whole, "_MIN_SQNR", 1e9)
+    monkeypatch.setattr(whole.WholeModel, "_own_noise", lambda self: 20.0)
+    result = sanitize(onnx.parser.parse_model(BATCH_NORM))
+    assert ops(result.model) == ["Conv"]
+    assert result.report["rejected"] == []
+
+
+def test_dimensions_that_inference_finds_are_named_after_their_tensor() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x, int64[2] s) => (y) { r = Reshape (x, s)  a = Relu (r)  y = Exp (a) }"""
+    )
+    symbols = Model.open(model).dim_symbols()
+    assert symbols == {"N", "r.0", "r.1"}
+    result = sanitize(model)
+    assert result.report["interface_changes"] == []
+    assert "r.0" not in str(result.model)
+
+
+@pytest.mark.parametrize(("target", "mentions"), [("tensorrt-11", 1), ("tensorrt-rtx", 0)])
+def test_an_opset_that_the_target_does_not_document_is_mentioned(target: str, mentions: int) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 26]> g (float[2] x) => (float[2] y) { y = Relu (x) }"""
+    )
+    found = sanitize(model, target=target).report["unsupported"]
+    assert len(found) == mentions
+    assert all("opset 26 is newer than 25" in entry["reason"] for entry in found)
+
+
+def test_what_the_user_keeps_in_float_is_listed_whatever_it_is() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 4] x) => (float[1, 4] y) { [plus] y = Add (x, x) }"""
+    )
+    result = quantize(model, [{"x": np.ones((1, 4), np.float32)}], keep_float=["pl*"], compile=False)
+    assert [entry["node"] for entry in result.report["plan"]["kept_float"]] == ["plus"]
