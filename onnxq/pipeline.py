@@ -21,10 +21,12 @@ from onnxq import report as reporting
 from onnxq.calib.collect import Stats, collect
 from onnxq.calib.samples import InputSpec, Sample
 from onnxq.calib.sources import Source, open_source
-from onnxq.calib.split import split
+from onnxq.calib.split import Split, split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
 from onnxq.errors import Fault, UserError, unknown_name
+from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.load import tensors
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade
@@ -38,12 +40,15 @@ from onnxq.rewrite.whole import Diverged, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort, trt
-from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.run.compare import OutputAccuracy, Recording, compare_models
 from onnxq.run.profiles import resolve_profiles
 from onnxq.target import Target, load_target
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
+# Bytes of weights from which the float and the quantized model are run one after the other.
+_LARGE = 1 << 29
+
 Observer = Callable[[str, int | None, int | None], None]
 """Is told each step's name; while samples run, how many are done, and of how many where known."""
 
@@ -354,12 +359,14 @@ class _Run:
         with self.step("calibrate"):
             chosen = itertools.chain([first], calibration)
             stats = self._calibrate(reference, plan, chosen, halves.used)
+        with self.step("verify"):
+            expected = self._expected(reference, halves)
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
             insert(self.model, plan, scales)
-            proto = self.model.to_proto()
+            proto = self.model.to_proto(handover=True)
         with self.step("verify"):
-            accuracy = self._verify(reference, proto, halves.held_out())
+            accuracy = self._verify(expected, proto, halves.held_out())
         part = {
             "plan": plan.to_json(),
             "calibration": reporting.calibration_part(
@@ -407,17 +414,25 @@ class _Run:
                 hint="calibration runs the float model on the CPU: export it in float32",
             ) from error
 
+    def _expected(self, reference: onnx.ModelProto, halves: Split) -> ort.Session | Recording | None:
+        """The float model to verify with; of a large one its outputs, so that it is not in memory twice."""
+        if not reference.graph.output:
+            return None
+        session = ort.load(reference, data_dir=self.model.data_dir)
+        if sum(map(tensor_bytes, tensors(reference.graph))) < _LARGE:
+            return session
+        return Recording(session, (sample.feeds for sample in halves.held_out()))
+
     def _verify(
-        self, reference: onnx.ModelProto, proto: onnx.ModelProto, samples: Iterable[Sample]
+        self,
+        expected: ort.Session | Recording | None,
+        proto: onnx.ModelProto,
+        samples: Iterable[Sample],
     ) -> list[OutputAccuracy]:
         """The outputs of the quantized model against those of the float one."""
-        if not reference.graph.output:
+        if expected is None:
             return []
-        return compare_models(
-            ort.load(reference, data_dir=self.model.data_dir),
-            self._load_quantized(proto),
-            (sample.feeds for sample in samples),
-        )
+        return compare_models(expected, self._load_quantized(proto), (s.feeds for s in samples))
 
     def _load_quantized(self, proto: onnx.ModelProto) -> ort.Session:
         try:

@@ -81,7 +81,7 @@ def collect(
     for name in names:
         if name not in makers:
             raise unknown_name("tensor", name, makers)
-    session = ort.load(_with_probes(model, names), threads=threads, data_dir=data_dir)
+    session = ort.load(model, threads=threads, data_dir=data_dir, probes=_probes(model, names))
     outputs = session.outputs[len(model.graph.output) :]
     low = np.full(len(names), np.inf)
     high = np.full(len(names), -np.inf)
@@ -126,8 +126,8 @@ def collect(
 _PROBES = ("min", "max", "nonfinite")
 
 
-def _with_probes(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
-    """The serialized model with three more scalar outputs for each tensor.
+def _probes(model: onnx.ModelProto, names: Sequence[str]) -> onnx.GraphProto:
+    """Three more scalar outputs for each tensor.
 
     The third is 0 where the tensor is finite and NaN where not: the sum of x - x. (ReduceMax
     skips a NaN that is not first, and a sum of x overflows for finite values, such as those of
@@ -138,9 +138,6 @@ def _with_probes(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
     depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as
     it is there and its memory is free for reuse; in the natural order, onnxruntime runs all
     probes at the end, with every tensor kept until then.
-
-    They are appended to the bytes of the model (messages that are concatenated merge, says the
-    protocol buffers specification), which spares copies of its weights.
     """
     prefix = _unused_prefix(model.graph)
     made = list(_makers(model.graph))
@@ -163,8 +160,7 @@ def _with_probes(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
         for probe in _PROBES:
             name = f"{prefix}{probe}{i}"
             added.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []))
-    overlay = onnx.ModelProto(graph=added)
-    return b"".join((model.SerializeToString(), overlay.SerializeToString()))
+    return added
 
 
 def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:

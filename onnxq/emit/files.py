@@ -16,12 +16,11 @@ import onnx
 
 from onnxq.errors import UserError
 from onnxq.graph.constants import external_range, tensor_bytes
+from onnxq.graph.external import externalize
 from onnxq.graph.load import read, tensors
 
 # Protobuf's limit is 2 GiB; beyond this the weights go into a file of their own.
 _INLINE_LIMIT = 1_800_000_000
-_EXTERNAL_MIN = 1024
-_ALIGN = 4096
 
 
 def report_path(output: Path) -> Path:
@@ -100,7 +99,7 @@ def save_model(
         names = [output.name]
         if needs_data_file(model):
             names.insert(0, output.name + ".data")
-            model = _externalize(model, stage / names[0], data_dir)
+            model = externalize(model, stage / names[0], data_dir)
         with (stage / output.name).open("wb") as file:
             file.write(model.SerializeToString(deterministic=True))
         if report is not None:
@@ -168,38 +167,3 @@ def needs_data_file(model: onnx.ModelProto) -> bool:
         any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in listed)
         or sum(map(tensor_bytes, listed)) > _INLINE_LIMIT
     )
-
-
-def _externalize(model: onnx.ModelProto, target: Path, data_dir: Path | None) -> onnx.ModelProto:
-    """A copy of the model whose large initializers are in `target`, copied piece by piece."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    with target.open("wb") as file:
-        for tensor in tensors(result.graph):
-            external = tensor.data_location == onnx.TensorProto.EXTERNAL
-            if not external and (not tensor.raw_data or tensor_bytes(tensor) < _EXTERNAL_MIN):
-                continue
-            file.write(b"\0" * (-file.tell() % _ALIGN))
-            offset = file.tell()
-            if external:
-                assert data_dir is not None
-                path, start, length = external_range(tensor, data_dir)
-                with path.open("rb") as source:
-                    source.seek(start)
-                    _copy(source, file, length)
-            else:
-                length = len(tensor.raw_data)
-                file.write(tensor.raw_data)
-                tensor.ClearField("raw_data")
-            del tensor.external_data[:]
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", target.name), ("offset", offset), ("length", length)):
-                tensor.external_data.add(key=key, value=str(value))
-    return result
-
-
-def _copy(source: Any, target: Any, length: int) -> None:
-    while length > 0:
-        piece = source.read(min(length, 1 << 24))
-        target.write(piece)
-        length -= len(piece)

@@ -29,11 +29,13 @@ class Exporter:
         model: the model.
         weights: False leaves large constants out (they become typed inputs), for inference of
             shapes and types.
+        handover: the protobuf becomes the home of new constants, so that they are in memory once.
     """
 
-    def __init__(self, model: Model, *, weights: bool = True) -> None:
+    def __init__(self, model: Model, *, weights: bool = True, handover: bool = False) -> None:
         self.model = model
         self.weights = weights
+        self.handover = handover
 
     def export(self) -> onnx.ModelProto:
         """The whole model. External data stays external."""
@@ -59,7 +61,10 @@ class Exporter:
             if not self.weights and graph is self.model.graph and element_count(tensor) > _SHAPE_ELEMENTS:
                 target.input.append(value_info(tensor.name, tensor.dtype, tensor_shape(tensor)))
             else:
-                export_constant(tensor, target.initializer.add())
+                entry = target.initializer.add()
+                export_constant(tensor, entry)
+                if self.handover:
+                    tensor._values = SourceValues(entry, self.model.data_dir)
         infos = {info.name: info for info in source.value_info}
         for tensor in graph.inputs:
             self._info(tensor, target.input.add(), infos)

@@ -427,6 +427,6 @@ class Model:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def to_proto(self, *, weights: bool = True) -> onnx.ModelProto:
+    def to_proto(self, *, weights: bool = True, handover: bool = False) -> onnx.ModelProto:
         """The model as it stands; see `Exporter`."""
-        return Exporter(self, weights=weights).export()
+        return Exporter(self, weights=weights, handover=handover).export()

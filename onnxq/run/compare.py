@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -141,13 +143,37 @@ def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> O
     return comparison.result()
 
 
+class Recording:
+    """A session's outputs on samples, in a file: the session need not stay in memory.
+
+    Attributes:
+        outputs: names of the outputs.
+    """
+
+    def __init__(self, session: Session, samples: Iterable[Mapping[str, np.ndarray]]) -> None:
+        """Runs the session on the samples.
+
+        Raises:
+            RunError: it does not run.
+        """
+        self.outputs = session.outputs
+        self._file = tempfile.TemporaryFile(prefix="onnxq-")  # noqa: SIM115 (it lives as long as this)
+        for feeds in samples:
+            pickle.dump(session.run(feeds), self._file, protocol=5)
+        self._file.seek(0)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
+        """The outputs of the next sample."""
+        return list(pickle.load(self._file))
+
+
 def compare_models(
-    reference: Session, candidate: Session, samples: Iterable[Mapping[str, np.ndarray]]
+    reference: Session | Recording, candidate: Session, samples: Iterable[Mapping[str, np.ndarray]]
 ) -> list[OutputAccuracy]:
     """Runs both models on the samples and compares each output of the reference.
 
     Args:
-        reference: the model to be near to.
+        reference: the model to be near to, or what it gave for the same samples.
         candidate: the other; its outputs have the same names, in any order. An input that it lacks
             (frozen to a constant, say) is not fed to it.
         samples: feeds, `{input: array}`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ import onnx
 import onnxruntime
 
 from onnxq.errors import OnnxqError
+from onnxq.graph.external import externalize
 from onnxq.graph.load import opset_of
+
+_DATA_DIR = "session.model_external_initializers_file_folder_path"
+
+# A model that holds more is given to onnxruntime as files, which it maps: as bytes it would be in
+# memory four times (and protobuf does not write more than 2 GiB).
+_INLINE = 1 << 28
 
 
 class RunError(OnnxqError):
@@ -99,19 +107,21 @@ class Session:
 
 
 def load(
-    model: onnx.ModelProto | bytes | Path,
+    model: onnx.ModelProto | Path,
     *,
     optimize: bool = True,
     threads: int = 0,
     data_dir: Path | None = None,
+    probes: onnx.GraphProto | None = None,
 ) -> Session:
     """Loads a model into onnxruntime's CPU provider.
 
     Args:
-        model: the model, its bytes, or its file.
+        model: the model, or its file.
         optimize: whether onnxruntime may rewrite the graph; False computes node by node.
         threads: threads inside an operator, 0 for all cores.
         data_dir: the folder of external data, for a model that is not a file.
+        probes: nodes and outputs to add to the graph of a model that is not a file.
 
     Raises:
         RunError: onnxruntime does not take the model.
@@ -125,14 +135,21 @@ def load(
         options.enable_mem_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones
         options.add_session_config_entry("session.disable_prepacking", "1")
-    if data_dir is not None:
-        options.add_session_config_entry(
-            "session.model_external_initializers_file_folder_path", os.fspath(data_dir)
-        )
-    if isinstance(model, onnx.ModelProto):
-        source: bytes | str = model.SerializeToString()
-    else:
-        source = model if isinstance(model, bytes) else os.fspath(model)
+    if isinstance(model, Path):
+        return _session(os.fspath(model), options)
+    # serialized protobufs that are put together are merged (the protocol buffers specification)
+    added = onnx.ModelProto(graph=probes).SerializeToString() if probes is not None else b""
+    if model.ByteSize() <= _INLINE:
+        if data_dir is not None:
+            options.add_session_config_entry(_DATA_DIR, os.fspath(data_dir))
+        return _session(model.SerializeToString() + added, options)
+    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
+        return _session(os.fspath(path), options)
+
+
+def _session(source: bytes | str, options: onnxruntime.SessionOptions) -> Session:
     try:
         return Session(onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
     except Exception as error:  # as above
