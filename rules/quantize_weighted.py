@@ -11,6 +11,8 @@ float32 body).
 
 So have MatMul weights of more than two dimensions: onnxruntime takes no other.
 
+A layer that the model has half quantized is completed: what has a pair keeps it, the rest gets one.
+
 Left in float, because int8 is slower there or has no kernel: ConvTranspose, depthwise and groups of
 fewer than 4 channels, fewer than 16 rows (matrix-vector products), fewer than 16 channels both in
 and out.
@@ -23,7 +25,7 @@ from onnxq.rule import Fires, Float, Node, Quantize, Skips, layer_of, place
 
 @place("Conv", "ConvTranspose", "Gemm", "MatMul")
 def quantize_weighted(node: Node) -> list[Quantize | Float]:
-    layer = layer_of(node)
+    layer = layer_of(node, quantized=True)
     if layer is None or layer.weight.dtype != np.float32:
         return []
     if layer.ineligible is not None:

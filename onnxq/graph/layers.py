@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.graph.pairs import is_quantized_constant
 from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
 
@@ -127,17 +128,25 @@ class Layer:
         return None
 
 
-def layer_of(node: Node) -> Layer | None:
-    """The layer that a node is; None where it is none, or its weights are not constant."""
+def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
+    """The layer that a node is; None where it is none, or its weights are not constant.
+
+    Args:
+        node: the node.
+        quantized: whether weights that the model dequantizes from constants count too.
+    """
     if node.op not in WEIGHTED or node.domain:
         return None
     data, weight = node.operands(2)
-    if data is None or weight is None or data.is_constant == weight.is_constant:
+    if data is None or weight is None:
+        return None
+    fixed = [t.is_constant or (quantized and is_quantized_constant(t)) for t in (data, weight)]
+    if fixed[0] == fixed[1]:
         return None
     if node.op == "MatMul":
-        return _matmul(node, data, weight)
+        return _matmul(node, data, weight, index=int(fixed[1]))
     size = _size(weight)
-    if not weight.is_constant or len(size) < 2:
+    if not fixed[1] or len(size) < 2:
         return None
     out = node.outputs[0].typical_shape
     if node.op == "Gemm":
@@ -153,8 +162,7 @@ def layer_of(node: Node) -> Layer | None:
     return Layer(node, weight, 1, 1, size[0], size[1] * groups, groups, terms, rows)
 
 
-def _matmul(node: Node, left: Tensor, right: Tensor) -> Layer | None:
-    index = int(right.is_constant)
+def _matmul(node: Node, left: Tensor, right: Tensor, index: int) -> Layer | None:
     weight = right if index else left
     size = _size(weight)
     if len(size) < 2:

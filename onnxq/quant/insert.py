@@ -42,6 +42,9 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> N
             out = _activation(model, source, shared[site.group], zero, added)
         for edge in site.readers:
             replace_input(nodes[edge.node], edge.input, out)
+    for pair in plan.own:
+        for edge in pair.readers:
+            replace_input(nodes[edge.node], edge.input, tensors[pair.dequantized])
     model.graph.nodes.extend(added)
     model.sort()
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.pairs import is_dequantized, is_quantized_constant
+from onnxq.graph.view import Node
 
 _QDQ = ("QuantizeLinear", "DequantizeLinear")
 
@@ -86,8 +87,8 @@ def _layer(node: Node) -> list[tuple[str, str]]:
     data, weight = node.operands(2)
     if data is None or weight is None:
         return []
-    one, other = _is_dequantized(data), _is_dequantized(weight)
-    if other and not one and _from_constant(weight):
+    one, other = is_dequantized(data), is_dequantized(weight)
+    if other and not one and is_quantized_constant(weight):
         return [
             (
                 "its weights are quantized, its input is not: they are dequantized at every inference",
@@ -102,21 +103,3 @@ def _layer(node: Node) -> list[tuple[str, str]]:
             )
         ]
     return []
-
-
-def _is_dequantized(tensor: Tensor) -> bool:
-    producer = tensor.producer
-    while producer is not None and producer.op in ("Transpose", "Reshape", "Identity"):
-        source = producer.inputs[0]
-        producer = source.producer if source is not None else None
-    return producer is not None and producer.op == "DequantizeLinear"
-
-
-def _from_constant(tensor: Tensor) -> bool:
-    producer = tensor.producer
-    while producer is not None:
-        source = producer.inputs[0]
-        if source is None or source.is_constant:
-            return source is not None
-        producer = source.producer
-    return False

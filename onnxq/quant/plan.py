@@ -18,6 +18,7 @@ import numpy as np
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.layers import WEIGHTED, Layer, layer_of
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import is_dequantized, is_quantized_constant, own_pair
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
@@ -55,6 +56,23 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPair:
+    """A Q/DQ pair of the model itself, which others read from now on too.
+
+    Attributes:
+        tensor: the tensor that it quantizes.
+        dequantized: the tensor that it gives.
+        readers: the edges that read it from now on.
+        because: why.
+    """
+
+    tensor: str
+    dequantized: str
+    readers: tuple[Edge, ...]
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleGroup:
     """Tensors with one scale.
 
@@ -88,7 +106,7 @@ class LayerMacs:
         node: its name.
         macs: multiply-accumulates of one inference, None where its size is not known.
         eligible: whether int8 gains anything there (see `onnxq.graph.layers`).
-        int8: whether the plan quantizes it.
+        int8: whether the plan quantizes it, or the model does.
     """
 
     node: str
@@ -100,9 +118,18 @@ class LayerMacs:
 
 @dataclass(frozen=True, slots=True)
 class QuantPlan:
-    """What is going to be quantized, and why."""
+    """What is going to be quantized, and why.
+
+    Attributes:
+        sites: the pairs that are new.
+        own: the model's own pairs that get new readers.
+        groups: the tensors that share scales.
+        kept_float: the layers that stay in float.
+        layers: the layers with constant weights.
+    """
 
     sites: tuple[Site, ...] = ()
+    own: tuple[OwnPair, ...] = ()
     groups: tuple[ScaleGroup, ...] = ()
     kept_float: tuple[KeptFloat, ...] = ()
     layers: tuple[LayerMacs, ...] = ()
@@ -129,6 +156,7 @@ class QuantPlan:
         """The plan for the report."""
         return {
             "sites": [dataclasses.asdict(site) for site in self.sites],
+            "own_pairs_read": [dataclasses.asdict(pair) for pair in self.own],
             "groups": [dataclasses.asdict(group) for group in self.groups],
             "kept_float": [dataclasses.asdict(entry) for entry in self.kept_float],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
@@ -150,8 +178,10 @@ def make_plan(
         keep_float: names of nodes to keep in float, as globs.
         vetoes: names of nodes that have to stay in float, and why.
 
+    Q/DQ pairs that the model has stay as they are; what they quantize gets no other pair.
+
     Raises:
-        UserError: a glob of `keep_float` matches no node.
+        UserError: a glob of `keep_float` matches no node, or one that the model itself quantizes.
     """
     nodes = [Node(model, node) for node in model.graph.nodes]
     wishes: list[Quantize] = []
@@ -176,7 +206,8 @@ def make_plan(
                     reads.append(fact)
                 elif isinstance(fact, Float):
                     refused.setdefault(fact.node, fact.because)
-    layers = [layer for layer in map(layer_of, nodes) if layer is not None]
+    layers = [layer for node in nodes if (layer := layer_of(node, quantized=True)) is not None]
+    finished = {layer.node for layer in layers if _is_quantized(layer)}
     weighted = {wish.node for wish in wishes if _is_weight(wish)} - set(refused)
     wishes = [
         wish
@@ -187,12 +218,17 @@ def make_plan(
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
-    return resolver.plan(nodes, layers, weighted)
+    return resolver.plan(nodes, layers, weighted | finished)
 
 
 def _is_weight(wish: Quantize) -> bool:
     tensor = wish.node.inputs[wish.input]
-    return tensor is not None and tensor.is_constant
+    return tensor is not None and (tensor.is_constant or is_quantized_constant(tensor))
+
+
+def _is_quantized(layer: Layer) -> bool:
+    """Whether the model itself quantizes a layer."""
+    return all(is_dequantized(t) for t in layer.node.inputs[:2] if t is not None)
 
 
 def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
@@ -201,7 +237,13 @@ def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]
         found = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
         if not found:
             raise unknown_name("node", glob, [node.name for node in nodes])
-        vetoes.update((node, f"{_USERS_VETO} {glob}") for node in found)
+        for node in found:
+            if any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None):
+                raise UserError(
+                    f"{_USERS_VETO} {glob}: the model itself quantizes node {node.name!r}, its pairs stay",
+                    hint="start from the float model, or leave the flag out",
+                )
+            vetoes[node] = f"{_USERS_VETO} {glob}"
     return vetoes
 
 
@@ -236,6 +278,7 @@ class _Resolver:
         self.vetoes = vetoes
         self.groups = Groups()
         self.activations: dict[Tensor, str] = {}
+        self.own: dict[Tensor, tuple[Tensor, list[Edge], str]] = {}
         self.weights: dict[tuple[Tensor, int | None], list[Edge]] = {}
         self.why: dict[tuple[Tensor, int | None], str] = {}
         self.readers: dict[Tensor, list[Edge]] = {}
@@ -253,6 +296,13 @@ class _Resolver:
             self._quantize(tensor, edge, wish.because)
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
+        """Lets an edge read a tensor quantized: by the model's own pair where it has one."""
+        if is_dequantized(tensor):
+            return
+        own = own_pair(tensor)
+        if own is not None:
+            self.own.setdefault(tensor, (own, [], because))[1].append(edge)
+            return
         if tensor not in self.activations:
             self.activations[tensor] = because
             self.groups.add(tensor.name)
@@ -275,6 +325,8 @@ class _Resolver:
                     continue
                 known = source in self.activations
                 self._quantize(source, Edge(producer.name, fact.input), fact.because)
+                if source not in self.activations:
+                    continue  # the model's own pair has its own scale
                 self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
                 if not known:
                     todo.append(source)
@@ -315,13 +367,14 @@ class _Resolver:
         kept = [
             KeptFloat(node.name, node.op, why)
             for node, why in self.vetoes.items()
-            if node.op in WEIGHTED or why.startswith(_USERS_VETO)
+            if (node.op in WEIGHTED and node not in weighted) or why.startswith(_USERS_VETO)
         ]
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
                 kept.append(KeptFloat(node.name, node.op, _why_float(node)))
         return QuantPlan(
             tuple(sites),
+            tuple(OwnPair(t.name, own.name, tuple(e), why) for t, (own, e, why) in self.own.items()),
             tuple(groups),
             tuple(sorted(kept, key=lambda entry: order[entry.node])),
             tuple(
@@ -340,9 +393,4 @@ def _is_float32(tensor: Tensor) -> bool:
 
 def _why_float(node: Node) -> str:
     layer = layer_of(node)
-    if layer is None:
-        made = [source.producer for source in node.inputs[:2] if source is not None]
-        if any(maker is not None and maker.op == "DequantizeLinear" for maker in made):
-            return "the model has Q/DQ there already, which is left as it is"
-        return "it has no constant weights"
-    return f"its weights are {layer.weight.dtype}"
+    return "it has no constant weights" if layer is None else f"its weights are {layer.weight.dtype}"

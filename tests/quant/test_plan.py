@@ -140,10 +140,6 @@ def _float_net(which: str) -> onnx.ModelProto:
     if which == "row":
         net = Net(1, 64)
         return net.model(net.add("Gemm", "x", net.const(net.weights(64, 64)), name="l"))
-    if which == "quantized":
-        codes = net.const(np.ones((16, 16, 1, 1), np.int8))
-        weight = net.add("DequantizeLinear", codes, net.const(np.float32(0.1)))
-        return net.model(net.add("Conv", "x", weight, name="l"))
     net = Net(32, 64)
     net.input("w", 64, 64)
     return net.model(net.add("MatMul", "x", "w", name="l"))
@@ -156,7 +152,6 @@ def _float_net(which: str) -> onnx.ModelProto:
         ("transposed", "ConvTranspose has no int8 kernel"),
         ("small", "8 channels in and 8 out"),
         ("row", "1 row: a matrix-vector product"),
-        ("quantized", "the model has Q/DQ there already"),
         ("dynamic", "no constant weights"),
     ],
 )
