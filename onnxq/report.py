@@ -14,6 +14,7 @@ import numpy as np
 import onnxq
 from onnxq.calib.collect import Stats
 from onnxq.calib.sources import Source
+from onnxq.graph.features import needs
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node
@@ -28,6 +29,8 @@ _ADVICE = (
     "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
     "write a plugin"
 )
+_CHANGE = "change it before the export, or cut the model in front of it"
+_FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
 
 
 def to_json(value: Any) -> Any:
@@ -82,7 +85,7 @@ def interface_changes(
 
 
 def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
-    """The nodes that the target has no importer for, and what the user can do."""
+    """The nodes that the target does not take, and what the user can do."""
     found = []
     if model.opset > target.max_opset:
         newer = (
@@ -93,25 +96,27 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
-            reason = None
-            if node.domain:
-                if f"{node.domain}.{node.op}" not in target.custom:
-                    reason = f"{node.domain}.{node.op} is no operator of ONNX or {target.title}"
-            elif not node.is_defined:
-                reason = f"{node.op} is no operator of ONNX opset {node.opset}"
-            elif node.op in target.unsupported:
-                reason = f"{target.title} does not take {node.op}"
-            elif _reduces(node) and target.lacks_feature("scatter-reduction"):
-                reason = f"{target.title} does not take {node.op} with reduction={node.attr('reduction')}"
-            if reason is not None:
-                advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
+            for reason, advice in _refusals(node, target):
                 found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
     return found
 
 
-def _reduces(node: Node) -> bool:
-    """Whether a scatter adds to what is there, multiplies it, or takes the larger or the smaller."""
-    return node.op in ("ScatterElements", "ScatterND") and node.attr("reduction", "none") != "none"
+def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
+    """Why the target does not take a node, and what to do: its operator, else what the node asks of it."""
+    advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
+    if node.domain:
+        name = f"{node.domain}.{node.op}"
+        known = name in target.custom
+        return [] if known else [(f"{name} is no operator of ONNX or {target.title}", advice)]
+    if not node.is_defined:
+        return [(f"{node.op} is no operator of ONNX opset {node.opset}", advice)]
+    if node.op in target.unsupported:
+        return [(f"{target.title} does not take {node.op}", advice)]
+    return [
+        (f"{target.title} does not take {has}", (_FOLD if name.startswith("runtime-") else "") + _CHANGE)
+        for name, has in needs(node).items()
+        if name in target.lacks
+    ]
 
 
 def header(model: Model, target: Target) -> dict[str, Any]:
@@ -209,7 +214,8 @@ def calibration_part(
         "method": "minmax",
         "samples": stats.samples,
         "seed": seed,
-        "notes": [*source.notes, *notes],
+        "data": source.to_json(),
+        "notes": notes,
         "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
         "scales": {
             name: float(scales[group.id])

@@ -1,4 +1,8 @@
-"""Targets: what a TensorRT version takes, as data (`targets/*.toml`)."""
+"""Targets: what a TensorRT version takes, as data (`targets/*.toml`).
+
+A table says only in what it differs from the table that it is `like`: `unsupported` and `supported`
+operators, what it `lacks` and `has`; `custom`, where it is given, replaces the other's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import unknown_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -60,17 +64,11 @@ def load_target(name: str) -> Target:
     """The table of a target.
 
     Raises:
-        UserError: there is no such target, or onnxq has no table for it yet.
+        UserError: there is no such target.
     """
     if name not in NAMES:
         raise unknown_name("target", name, NAMES)
-    path = _folder() / f"{name}.toml"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in _folder().glob("*.toml")))
-        raise UserError(
-            f"onnxq has no table for target {name!r} yet, so it cannot say what that version takes",
-            hint=f"targets with a table: {known}",
-        )
+    path = Path(__file__).resolve().parent / "targets" / f"{name}.toml"
     data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     base = load_target(data["like"]) if "like" in data else None
     unsupported = set(base.unsupported) if base else set()
@@ -81,13 +79,9 @@ def load_target(name: str) -> Target:
         name=name,
         title=data["title"],
         unsupported=frozenset(unsupported),
-        custom=(base.custom if base else frozenset()) | frozenset(data.get("custom", ())),
+        custom=frozenset(data["custom"] if "custom" in data or base is None else base.custom),
         advice={**(base.advice if base else {}), **data.get("advice", {})},
         lacks=frozenset(lacks - set(data.get("has", ()))),
         max_opset=data["max_opset"],
         source=data["source"],
     )
-
-
-def _folder() -> Path:
-    return Path(__file__).resolve().parent / "targets"

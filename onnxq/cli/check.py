@@ -50,14 +50,9 @@ def check(
         compiler = trt.installed() if target in _SAME_PARSER else None
         if compiler is not None:
             observe("parse", None, None)
-    stays = {entry["node"] for entry in report["unsupported"]}
-    for entry in refused:
-        if entry["node"] not in stays:
-            entry["advice"] = "onnxq sanitize removes it"
     compat = {rule.id: rule for rule in load_rules(arguments["rules"]) if rule.stage == "compat"}
     findings = [
-        *({"kind": "unsupported", **entry} for entry in refused),
-        *_constructs(original, report, compat),
+        *_refused(refused, report, _constructs(original, report, compat)),
         *_qdq(original),
         *(_parser(model) if compiler is not None else ()),
     ]
@@ -70,6 +65,21 @@ def check(
     screen.show(check_page(document))
     screen.document(document)
     return 1 if findings else 0
+
+
+def _refused(
+    refused: list[dict[str, str]], report: dict[str, Any], constructs: list[dict[str, str]]
+) -> list[dict[str, str]]:
+    """What the target does not take: each node once, with the advice of the rule that knows it."""
+    stays = {entry["node"] for entry in report["unsupported"]}
+    advice = {finding["node"]: finding["advice"] for finding in constructs}
+    found = []
+    for entry in refused:
+        removed = {} if entry["node"] in stays else {"advice": "onnxq sanitize removes it"}
+        known = {"advice": advice[entry["node"]]} if entry["node"] in advice else removed
+        found.append({"kind": "unsupported", **entry, **known})
+    named = {entry["node"] for entry in refused}
+    return found + [finding for finding in constructs if finding["node"] not in named]
 
 
 def _constructs(model: Model, report: dict[str, Any], compat: dict[str, Rule]) -> list[dict[str, str]]:

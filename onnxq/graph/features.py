@@ -1,0 +1,136 @@
+"""Features: what a node asks of a target beyond an importer for its operator.
+
+Only those that no rule repairs; a rule's own pattern is the check of what it repairs. The names are
+those of `lacks` in `targets/*.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from onnxq.graph.view import Node, Tensor
+
+
+def needs(node: Node) -> Mapping[str, str]:
+    """The features that a node of ONNX's own operators needs.
+
+    Returns:
+        For each feature what the node has: `Pad with mode=reflect`.
+    """
+    checks = _CHECKS.get(node.op, {})
+    found = {name: check(node) for name, check in checks.items()}
+    return {name: f"{node.op} with {has}" for name, has in found.items() if has}
+
+
+def _is_runtime(tensor: Tensor | None) -> bool:
+    return tensor is not None and not tensor.is_constant
+
+
+def _runtime_bounds(node: Node) -> str:
+    low, high = node.operands(3)[1:]
+    return "bounds computed at run time" if _is_runtime(low) or _is_runtime(high) else ""
+
+
+def _runtime_weights(node: Node) -> str:
+    return "weights computed at run time" if _is_runtime(node.operands(2)[1]) else ""
+
+
+def _dilations(node: Node) -> str:
+    dilations = node.attr("dilations", [])
+    return f"dilations={dilations}" if any(d != 1 for d in dilations) else ""
+
+
+def _grid_rank(node: Node) -> str:
+    data = node.operands(1)[0]
+    rank = data.rank if data is not None else None
+    return f"{rank} dimensions" if rank not in (None, 4) else ""
+
+
+def _runtime_pads(node: Node) -> str:
+    return "pads computed at run time" if any(map(_is_runtime, node.inputs[1:])) else ""
+
+
+def _pad_mode(node: Node) -> str:
+    mode = node.attr("mode", "constant")
+    if mode != "constant":
+        return f"mode={mode}"
+    fill = node.operands(3)[2]
+    value = fill.scalar if fill is not None else node.attr("value", 0)
+    return f"the constant {value}" if value else ""
+
+
+def _padded_axes(node: Node) -> tuple[int, list[int]] | None:
+    """The rank, and the axes that a Pad pads (or crops), in ascending order; None if not known."""
+    _, pads, _, axes = node.operands(4)
+    amounts = node.attr("pads") if node.opset < 11 else None if pads is None else pads.constant
+    given = None if axes is None else axes.constant
+    data = node.operands(1)[0]
+    rank = data.rank if data is not None else None
+    if amounts is None or rank is None or (axes is not None and given is None):
+        return None
+    pairs = np.asarray(amounts).reshape(2, -1)
+    where = np.arange(pairs.shape[1]) if given is None else given
+    return rank, sorted(int(axis) % rank for axis, pair in zip(where, pairs.T, strict=True) if pair.any())
+
+
+def _pad_leading(node: Node) -> str:
+    rank, axes = _padded_axes(node) or (0, [])
+    return f"padding of dimension {axes[0]}, not the last two" if axes and axes[0] < rank - 2 else ""
+
+
+def _pad_three(node: Node) -> str:
+    _, axes = _padded_axes(node) or (0, [])
+    return f"padding of {len(axes)} dimensions" if len(axes) > 2 else ""
+
+
+def _resize_coordinates(node: Node) -> str:
+    transform, nearest = node.attr("coordinate_transformation_mode"), node.attr("nearest_mode")
+    if transform not in (None, "asymmetric"):
+        return f"coordinate_transformation_mode={transform}"
+    if node.attr("mode") == "nearest" and nearest not in (None, "floor"):
+        return f"nearest_mode={nearest}"
+    return ""
+
+
+def _resize_cubic(node: Node) -> str:
+    return "mode=cubic" if node.attr("mode") == "cubic" else ""
+
+
+def _runtime_scales(node: Node) -> str:
+    scales = node.operands(2)[1] if node.opset < 11 else node.operands(3)[2]
+    return "scales computed at run time" if _is_runtime(scales) else ""
+
+
+def _reduction(node: Node) -> str:
+    reduction = node.attr("reduction", "none")
+    return f"reduction={reduction}" if reduction != "none" else ""
+
+
+def _runtime_k(node: Node) -> str:
+    return "K computed at run time" if _is_runtime(node.operands(2)[1]) else ""
+
+
+_CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
+    "Clip": {"runtime-clip-bounds": _runtime_bounds},
+    "ConvTranspose": {"dilated-deconv": _dilations, "runtime-deconv-weights": _runtime_weights},
+    "GridSample": {"grid-sample-3d": _grid_rank},
+    "Pad": {
+        "runtime-pads": _runtime_pads,
+        "pad-modes": _pad_mode,
+        "pad-leading-dims": _pad_leading,
+        "pad-three-dims": _pad_three,
+    },
+    "Resize": {
+        "resize-coordinates": _resize_coordinates,
+        "resize-cubic": _resize_cubic,
+        "runtime-resize-scales": _runtime_scales,
+    },
+    "ScatterElements": {"scatter-elements-reduction": _reduction},
+    "ScatterND": {"scatter-nd-reduction": _reduction},
+    "TopK": {"runtime-topk-k": _runtime_k},
+}
+
+FEATURES = frozenset(name for checks in _CHECKS.values() for name in checks)
+"""The names of all features."""

@@ -1,0 +1,28 @@
+"""Write `HardSwish` as what it is defined by.
+
+TensorRT before 8.4 has no importer for it, but one for HardSigmoid:
+
+    No importer registered for op: HardSwish
+
+    before    y = HardSwish(x)
+    after     y = x * HardSigmoid(x, alpha=1/6, beta=0.5)
+"""
+
+from onnxq.rule import Fires, Node, Skips, Value, op, rule
+
+
+@rule("HardSwish", stage="compat", lacks="HardSwish")
+def expand_hardswish(node: Node) -> Value | None:
+    x = node.inputs[0]
+    return None if x is None else op.Mul(x, op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
+
+
+EXAMPLES = [
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (float[N, 4] y) { y = HardSwish (x) }""",
+        gone="HardSwish",
+    ),
+    Skips("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (float[N, 4] y) { y = HardSigmoid (x) }"""),
+]

@@ -1,0 +1,131 @@
+"""The tables of the targets: they load, add up, and what they lack is what rules and reports know."""
+
+from __future__ import annotations
+
+import itertools
+
+import onnx
+import onnx.parser
+import pytest
+
+from onnxq import sanitize
+from onnxq.errors import UserError
+from onnxq.graph.features import FEATURES
+from onnxq.rule.load import load_rules
+from onnxq.target import NAMES, load_target
+
+TARGETS = {name: load_target(name) for name in NAMES}
+OPERATORS = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
+OLDEST_FIRST = NAMES[: NAMES.index("tensorrt-11") + 1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_names_operators_of_onnx(name: str) -> None:
+    target = TARGETS[name]
+    assert target.name == name
+    assert target.unsupported <= OPERATORS
+    assert set(target.advice) <= OPERATORS
+    assert not target.unsupported & target.lacks
+    assert 11 <= target.max_opset <= 27
+    assert target.source
+
+
+def test_a_newer_target_takes_what_an_older_one_takes() -> None:
+    for older, newer in itertools.pairwise(OLDEST_FIRST):
+        assert TARGETS[newer].unsupported < TARGETS[older].unsupported
+        assert TARGETS[newer].lacks < TARGETS[older].lacks
+        assert TARGETS[newer].max_opset >= TARGETS[older].max_opset
+
+
+@pytest.mark.parametrize(
+    ("operator", "first"),
+    [
+        ("GatherElements", "tensorrt-8.0"),
+        ("ScatterND", "tensorrt-8.2"),
+        ("GridSample", "tensorrt-8.5"),
+        ("HardSwish", "tensorrt-8.5"),
+        ("LayerNormalization", "tensorrt-8.6"),
+        ("Mish", "tensorrt-10"),
+        ("DeformConv", "tensorrt-11"),
+        ("Conv", "tensorrt-7"),
+    ],
+)
+def test_the_first_version_with_an_importer(operator: str, first: str) -> None:
+    takes = [name for name in OLDEST_FIRST if operator not in TARGETS[name].unsupported]
+    assert takes[0] == first
+
+
+def test_every_feature_that_a_table_lacks_is_one_that_a_rule_or_the_report_knows() -> None:
+    repaired = {rule.lacks for rule in load_rules() if rule.lacks is not None}
+    lacking = set().union(*(target.lacks for target in TARGETS.values()))
+    refused = set().union(*(target.unsupported for target in TARGETS.values()))
+    assert lacking <= repaired | FEATURES
+    assert repaired | FEATURES <= lacking | refused
+    assert not repaired & FEATURES
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(UserError, match="no target 'tensorrt-9'"):
+        load_target("tensorrt-9")
+
+
+CASES = {
+    "pad-mode": ("int64[8] a = {0,0,1,1,0,0,1,1}", 'Pad <mode = "reflect"> (x, a)', 7, 8.2, "mode=reflect"),
+    "pad-value": ("float c = {1}, int64[8] a = {0,0,1,1,0,0,1,1}", "Pad (x, a, c)", 7, 8.2, "constant 1.0"),
+    "pad-leading": ("int64[8] a = {0,1,0,1,0,0,0,1}", "Pad (x, a)", 7, 8.0, "dimension 1,"),
+    "pad-three": ("int64[8] a = {0,1,1,1,0,0,0,0}", "Pad (x, a)", 8.0, 8.2, "3 dimensions"),
+    "pad-runtime": ("int64 n = {0}", "Pad (x, p)", 7, 8.2, "pads computed"),
+    "clip": ("float n = {0}", "Clip (x, n, v)", 7, 8.0, "bounds computed"),
+    "resize-half-pixel": (
+        "float[4] s = {1,1,2,2}", 'Resize <mode = "linear"> (x, , s)', 7, 8.0, "=half_pixel"),
+    "resize-round": (
+        "float[4] s = {1,1,2,2}",
+        'Resize <coordinate_transformation_mode = "asymmetric"> (x, , s)', 7, 8.0, "round_prefer_floor"),
+    "resize-cubic": ("float[4] s = {1,1,2,2}", 'Resize <mode = "cubic"> (x, , s)', 8.2, 8.5, "cubic"),
+    "resize-scales": (
+        "float[3] s = {1,1,2}", "Resize (x, , r)", 8.2, 8.5, "scales computed"),
+    "topk": ("float n = {0}", "TopK (x, k)", 8.5, 8.6, "K computed"),
+    "grid-sample": ("float n = {0}", "GridSample (volume, grid)", 10, 11, "5 dimensions"),
+    "deconv": ("float n = {0}", "ConvTranspose (x, w)", 7, 8.0, "weights computed"),
+    "dilated": (
+        "float[3,1,2,2] k = {1,1,1,1,1,1,1,1,1,1,1,1}",
+        "ConvTranspose <dilations = [2, 2]> (x, k)", 7, 8.0, "dilations=[2, 2]"),
+    "scatter-nd": (
+        "int64[1, 1] i = {0}", 'ScatterND <reduction = "add"> (x, i, u)', 10, 11, "reduction=add"),
+    "scatter": (
+        "int64[1,1,1,1] i = {0}", 'ScatterElements <reduction = "add"> (x, i, e)', 8.6, 10, "reduction=add"),
+}  # fmt: skip
+INPUTS = """float[2, 3, 4, 5] x, float v, int64[8] p, float[4] r, int64[1] k, float[1, 1, 2, 2, 2] volume,
+    float[1, 2, 2, 2, 3] grid, float[3, 1, 2, 2] w, float[1, 3, 4, 5] u, float[1, 1, 1, 1] e"""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_node_asks_of_the_target(case: str) -> None:
+    constants, node, last, first, says = CASES[case]
+    outputs = "y, i" if "TopK" in node else "y"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g ({INPUTS}) => (y) <{constants}> {{ [it] {outputs} = {node} }}"""
+    )
+    found = {}
+    for name in (f"tensorrt-{last}", f"tensorrt-{first}"):
+        entries = sanitize(model, target=name, prove="never").report["unsupported"]
+        found[name] = [entry for entry in entries if entry["node"] == "it"]
+    refused, taken = found.values()
+    assert [says in entry["reason"] for entry in refused] == [True]
+    assert refused[0]["reason"].startswith(f"TensorRT {last} does not take")
+    assert "before the export" in refused[0]["advice"]
+    assert taken == []
+
+
+def test_pads_and_scales_of_old_opsets() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 7, opset_import: ["" : 10]>
+        g (float[2, 3, 4, 5] x, float[4] s) => (y, z) {
+            [one] y = Pad <pads = [0, 1, 0, 0, 0, 0, 0, 0], mode = "edge"> (x)
+            [two] z = Resize (x, s) }""")
+    found = sanitize(model, target="tensorrt-7", prove="never").report["unsupported"]
+    assert [(entry["node"], entry["reason"]) for entry in found] == [
+        ("one", "TensorRT 7 does not take Pad with mode=edge"),
+        ("one", "TensorRT 7 does not take Pad with padding of dimension 1, not the last two"),
+        ("two", "TensorRT 7 does not take Resize with scales computed at run time"),
+    ]
