@@ -20,13 +20,13 @@ and out.
 
 import numpy as np
 
-from onnxq.rule import Fires, Float, Node, Quantize, Skips, layer_of, place
+from onnxq.rule import Fires, Float, Node, Quantize, Skips, is_float, layer_of, place
 
 
 @place("Conv", "ConvTranspose", "Gemm", "MatMul")
 def quantize_weighted(node: Node) -> list[Quantize | Float]:
     layer = layer_of(node, quantized=True)
-    if layer is None or layer.weight.dtype != np.float32:
+    if layer is None or not is_float(layer.weight.dtype):
         return []
     if layer.ineligible is not None:
         return [Float(node, layer.ineligible)]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph import wiring
-from onnxq.graph.model import Model
 from onnxq.graph.types import dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.value import NewNode, Result, constant_operands
 from onnxq.graph.view import Node, Tensor, Value
+
+if TYPE_CHECKING:
+    from onnxq.graph.model import Model
 
 Replacement = Mapping[int, Value | np.ndarray]
 """What computes output i of a node now."""
@@ -102,6 +104,9 @@ class Editor:
             if isinstance(new, gs.Variable) and not new.inputs and old.inputs:
                 self._stands[id(new)] = old  # `new` lives on under the name of `old`
                 self._keep.append(new)
+        for tensor in (tensor for node in added for tensor in node.outputs):
+            if tensor.name == "":  # nobody reads it, and it need not be optional
+                tensor.name = self.model.unique(f"{root.name}_unread")
         removed = self.remove_unread([root.node])
         gone = {node.name: node for node in removed}
         for node, wish in self._wishes:

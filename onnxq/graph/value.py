@@ -68,9 +68,21 @@ op = _Builder()
 """Builds values: `op.Relu(x)` is the result of a Relu node that does not exist yet."""
 
 
-def remake(node: Node, *inputs: Operand) -> Result:
-    """The same operator, with its attributes and its name, on other inputs (one output)."""
-    return Result(NewNode(node.op, inputs, node.attrs, 1, node))
+def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
+    """The same operator, with its attributes and its name, on other inputs.
+
+    Args:
+        node: the node that it stands in for.
+        inputs: what it reads.
+        outputs: how many outputs it has.
+        attrs: attributes that are other ones; None for one that goes.
+
+    Returns:
+        A value, or a tuple of them where it has several outputs.
+    """
+    kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
+    new = NewNode(node.op, inputs, kept, outputs, node)
+    return Result(new) if outputs == 1 else tuple(Result(new, index) for index in range(outputs))
 
 
 @functools.cache

@@ -221,9 +221,9 @@ class _Run:
             except Exception as error:
                 self._refuse(rule, stage, view, f"the rule raised {type(error).__name__}: {error}")
                 continue
+            self.misses.pop(key, None)
             if answer is None:
                 continue
-            self.misses.pop(key, None)
             touched = self._apply(rule, stage, view, answer, editor)
             if touched is not None:
                 return touched

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from onnxq.graph.edit import Replacement
+from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.types import Shape, float_info, limits
@@ -27,7 +28,7 @@ from onnxq.run import ort
 Verdict = Literal["exact", "close", "unproven", "failed"]
 
 # Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
-_SIZES = (3, 1, None, 8, 33, 67, 130)
+_SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120)  # multiples of 10 and 12: a Reshape divides
 _ENOUGH_BINDINGS = 3
 # There are at most this many edge values of a type.
 _EDGES = 16
@@ -35,6 +36,8 @@ _EDGES = 16
 _SMALL = 1 << 12
 # A dynamic dimension is not given a size that makes an input larger than this.
 _MAX_ELEMENTS = 1 << 22
+# A run of a snippet with a Loop is given up after so many seconds: its condition may never be false.
+_LOOP_SECONDS = 5.0
 # The largest finite number in the samples of changes that are close, roundly.
 _LARGEST_INPUT = 1 << 12
 
@@ -156,7 +159,7 @@ class Prover:
 def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int]) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs."""
     try:
-        before = ort.load(snippet.before, optimize=False, threads=1)
+        before = _Wires.computed(snippet) or ort.load(snippet.before, optimize=False, threads=1)
     except ort.RunError as error:
         return Proof("unproven", why=f"the original does not run: {error}")
     try:
@@ -166,17 +169,22 @@ def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str,
     count = bindings = 0
     worst, worst_bound = 0.0, 0.0
     why = "the original runs on none of the inputs tried"
+    loops = _has_loop(snippet.before)
+    seconds = _LOOP_SECONDS if loops else None
     dynamic = any(not isinstance(dim, int) for _, _, shape in snippet.inputs for dim in shape)
     for sizes in _bindings(snippet.inputs, assumed):
         ran = False
-        for feeds in _feeds(snippet.inputs, sizes, full=bindings == 0, close=tolerance is not None):
+        full, close = bindings == 0, tolerance is not None
+        for feeds in _feeds(snippet.inputs, sizes, full=full, close=close, counted=loops):
             try:
-                expected = before.run(feeds)
+                expected = before.run(feeds, seconds=seconds)
+            except ort.Endless as error:
+                return Proof("unproven", count, bindings, why=f"the original: {error}")
             except ort.RunError as error:
                 why = f"the original does not run: {error}"
                 continue
             try:
-                got = after.run(feeds)
+                got = after.run(feeds, seconds=seconds)
             except ort.RunError as error:
                 return Proof("failed", count, bindings, why=f"the replacement does not run: {error}")
             for one, other in zip(expected, got, strict=True):
@@ -212,7 +220,7 @@ def save_reproducer(snippet: Snippet, folder: Path, name: str) -> Path:
 
 
 class _Wires:
-    """A replacement that is there already, as an input or a constant: nothing needs to run."""
+    """Outputs that are there already, as inputs or constants: nothing needs to run."""
 
     def __init__(self, sources: Sequence[str], constants: Mapping[str, np.ndarray]) -> None:
         self._sources = sources
@@ -231,7 +239,16 @@ class _Wires:
             return None  # of ml_dtypes: onnxruntime has its own arrays for them
         return cls([node.input[0] for node in graph.node], constants)
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    @classmethod
+    def computed(cls, snippet: Snippet) -> _Wires | None:
+        """The original's outputs where it has no inputs; None where it has, or does not run."""
+        outputs = None if snippet.inputs else ort.evaluate(snippet.before)
+        if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
+            return None
+        names = [info.name for info in snippet.before.graph.output]
+        return cls(names, dict(zip(names, outputs, strict=True)))
+
+    def run(self, feeds: Mapping[str, np.ndarray], *, seconds: float | None = None) -> list[np.ndarray]:
         """The outputs for these inputs."""
         return [feeds[name] if name in feeds else self._constants[name] for name in self._sources]
 
@@ -289,6 +306,10 @@ def _same(one: Any, other: Any) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other))
 
 
+def _has_loop(model: onnx.ModelProto) -> bool:
+    return any(node.op_type == "Loop" for graph in graphs(model.graph) for node in graph.node)
+
+
 def _is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == np.dtype(ml_dtypes.bfloat16)
 
@@ -336,9 +357,12 @@ def _bindings(inputs: _Inputs, assumed: Mapping[str, int]) -> Iterator[list[tupl
 
 
 def _feeds(
-    inputs: _Inputs, sizes: Sequence[tuple[int, ...]], *, full: bool, close: bool
+    inputs: _Inputs, sizes: Sequence[tuple[int, ...]], *, full: bool, close: bool, counted: bool
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Inputs of three kinds: ordinary values, boundary values, and values with NaN and infinities."""
+    """Inputs of three kinds: ordinary values, boundary values, and values with NaN and infinities.
+
+    Where something is `counted` integers stay small: a Loop may run as often as one of them says.
+    """
     if not inputs:  # constants compute the same each time
         yield {}
         return
@@ -352,7 +376,13 @@ def _feeds(
             turns = itertools.product(range(0, _EDGES, max(1, min(counts, default=1))), (1, 0, 2))
         for turn, shift in turns:
             yield {
-                name: _sample(dtype, shape, kind, position * 31 + turn + index * shift, close)
+                name: _sample(
+                    dtype,
+                    shape,
+                    "ordinary" if counted and dtype.kind in "iu" else kind,
+                    position * 31 + turn + index * shift,
+                    close,
+                )
                 for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
             }
 

@@ -1,0 +1,93 @@
+"""Turn uint8 activations around 128 into int8 around 0.
+
+TensorRT quantizes around 0 only:
+
+    Non-zero zero point is not supported. Please set kENABLE_UINT8_AND_ASYMMETRIC_QUANTIZATION_DLA
+    to enable asymmetric quantization if it is on DLA.
+
+Codes less 128 are the same numbers, and saturate at the same ones.
+
+    before    y = DequantizeLinear(QuantizeLinear(x, scale, uint8(128)), scale, uint8(128))
+    after     y = DequantizeLinear(QuantizeLinear(x, scale, int8(0)), scale, int8(0))
+
+Between the two there may be operators that only move values. Any other reader of the codes would see
+other numbers.
+"""
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, remake, rule
+
+MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather")
+MOVES += ("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Identity")
+
+
+@rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
+def int8_zero_point(node: Node) -> Value | None:
+    codes, scale, zero = node.operands(3)
+    if codes is None or codes.is_constant or not _is_128(zero):
+        return None
+    return remake(node, _signed(codes), scale, _zeros(zero))
+
+
+def _signed(codes: Tensor) -> Value:
+    """The same codes as int8, each less 128."""
+    for user in codes.users:
+        if user.domain or user.op not in (*MOVES, "DequantizeLinear"):
+            raise Skip(f"{user.op} {user.name!r} reads the uint8 tensor {codes.name!r} too")
+    if codes.is_output:
+        raise Skip(f"{codes.name!r} is an output of the model")
+    before = codes.producer
+    if before is not None and before.op in MOVES and before.inputs[0] is not None and not before.domain:
+        return remake(before, _signed(before.inputs[0]), *before.inputs[1:])
+    if before is None or before.op != "QuantizeLinear" or before.domain:
+        raise Skip(f"{codes.name!r} is not what a QuantizeLinear gives")
+    source, scale, zero = before.operands(3)
+    if source is None or not _is_128(zero):
+        raise Skip(f"the QuantizeLinear {before.name!r} has another zero point")
+    return remake(before, source, scale, _zeros(zero))
+
+
+def _is_128(zero: Tensor | None) -> bool:
+    values = constant(zero)
+    return values is not None and values.dtype == np.uint8 and bool((values == 128).all())
+
+
+def _zeros(zero: Tensor) -> np.ndarray:
+    return np.zeros(zero.shape, np.int8)
+
+
+def _net(body: str, out: str = "y", opset: int = 17) -> str:
+    return f"""<ir_version: 10, opset_import: ["" : {opset}]>
+    g (float[N, 2, 4] x) => ({out}) <float s = {{0.05}}, float t = {{0.1}}, float[2] sc = {{0.1, 0.2}}, uint8 z = {{128}},
+        uint8 z3 = {{3}}, uint8[2] zc = {{128, 128}}, int8 i = {{0}}, uint16 w = {{128}}> {{ {body} }}"""
+
+
+EXAMPLES = [
+    Fires(_net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)")),
+    Fires(_net("q = QuantizeLinear (x, sc, zc)  y = DequantizeLinear (q, sc, zc)")),
+    Fires(
+        _net(
+            "q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)  v = DequantizeLinear (q, t, z)",
+            "y, v",
+        )
+    ),
+    Fires(
+        _net(
+            "q = QuantizeLinear (x, s, z)  m = MaxPool <kernel_shape = [2], pads = [1, 1]> (q)"
+            "  r = Transpose <perm = [0, 2, 1]> (m)  y = DequantizeLinear (r, s, z)"
+        )
+    ),
+    Skips(
+        _net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)  c = Cast <to = 1> (q)", "y, c"),
+        because="Cast",
+    ),
+    Skips(_net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)", "y, q"), because="an output"),
+    Skips(
+        _net("q = QuantizeLinear (x, s, z3)  y = DequantizeLinear (q, s, z)"), because="another zero point"
+    ),
+    Skips(_net("c = Cast <to = 2> (x)  y = DequantizeLinear (c, s, z)"), because="not what"),
+    Skips(_net("q = QuantizeLinear (x, s, w)  y = DequantizeLinear (q, s, w)", opset=21)),
+    Skips(_net("q = QuantizeLinear (x, s, z3)  y = DequantizeLinear (q, s, z3)")),
+    Skips(_net("q = QuantizeLinear (x, s, i)  y = DequantizeLinear (q, s, i)")),
+]

@@ -1,0 +1,95 @@
+"""Let a convolution pad by itself.
+
+Exporters from TensorFlow and padding layers write the zeros around an image as a Pad of its own: a
+copy of the tensor, and where the model is quantized a layer between the convolution and its Q/DQ.
+
+    before    y = Conv<pads=[0, 0, 0, 0]>(Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]), W)
+    after     y = Conv<pads=[1, 1, 1, 1]>(x, W)
+
+Only where the Pad adds zeros, and to positions, not to channels or to the batch.
+"""
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, remake, rule
+
+
+@rule("Conv", stage="fuse")
+def pad_into_conv(node: Node) -> Value | None:
+    before = node.inputs[0].producer if node.inputs[0] is not None else None
+    if before is None or before.domain or before.op != "Pad" or before.inputs[0] is None:
+        return None
+    if before.attr("mode") != "constant":
+        raise Skip(f"it pads with {before.attr('mode')!r} values, not with zeros")
+    if not _adds_zeros(before):
+        raise Skip("it does not pad with a constant 0")
+    if node.attr("auto_pad") not in ("NOTSET", "VALID"):
+        raise Skip(f"the convolution pads by itself ({node.attr('auto_pad')})")
+    widths = _widths(before)
+    if widths is None:
+        raise Skip("its widths are not constants")
+    if widths[:, :2].any() or (widths < 0).any():
+        raise Skip("it cuts, or it pads the batch or the channels")
+    own = np.reshape(node.attr("pads", [0] * widths[:, 2:].size), (2, -1))
+    pads = (own + widths[:, 2:]).reshape(-1).tolist()
+    return remake(node, before.inputs[0], *node.inputs[1:], auto_pad=None, pads=pads)
+
+
+def _adds_zeros(pad: Node) -> bool:
+    """Whether the value is +0: with -0 a sum of nothing else has another sign."""
+    value = pad.operands(3)[2] if pad.opset >= 11 else None
+    if value is None:
+        number = pad.attr("value", 0.0)
+    elif value.scalar is None:
+        return False
+    else:
+        number = value.scalar
+    return number == 0 and not np.signbit(number)
+
+
+def _widths(pad: Node) -> np.ndarray | None:
+    """The widths as [begin or end, dimension]; None where they are computed."""
+    given = pad.attr("pads") if pad.opset < 11 else constant(pad.inputs[1])
+    if given is None:
+        return None
+    pairs = np.reshape(given, (2, -1))
+    axes = pad.operands(4)[3]
+    if axes is None:
+        return pairs
+    rank, places = pad.inputs[0].rank, constant(axes)
+    if rank is None or places is None:
+        return None
+    widths = np.zeros((2, rank), np.int64)
+    widths[:, places] = pairs
+    return widths
+
+
+def _net(body: str, opset: int = 17, x: str = "N, 2, 5, 5") -> str:
+    return f"""<ir_version: 8, opset_import: ["" : {opset}]>
+    g (float[{x}] x) => (y) <float[3, 2, 1, 1] w = {{1, 2, 3, -4, 0.5, 0}}, float zero = {{0}}, float one = {{1}},
+        float minus = {{-0.0}}, int64[8] p = {{0, 0, 1, 0, 0, 0, 2, 1}}, int64[8] cut = {{0, 0, 1, -1, 0, 0, 0, 0}},
+        int64[8] more = {{0, 1, 0, 0, 0, 0, 0, 0}}, int64[2] hw = {{-2, 3}}, int64[4] q = {{1, 0, 2, 1}},
+        int64[1] w3 = {{3}}, int64[2] left = {{2, 0}}> {{ {body} }}"""
+
+
+EXAMPLES = [
+    Fires(_net("a = Pad (x, p, zero)  y = Conv <pads = [1, 0, 2, 3], strides = [2, 1]> (a, w)"), gone="Pad"),
+    Fires(_net('a = Pad (x, p)  y = Conv <auto_pad = "VALID"> (a, w)'), gone="Pad"),
+    Fires(_net("a = Pad (x, q, zero, hw)  y = Conv (a, w)", 18), gone="Pad"),
+    Fires(_net("a = Pad (x, left, , w3)  y = Conv (a, w)", 18), gone="Pad"),
+    Fires(_net("a = Pad <pads = [0, 0, 1, 0, 0, 0, 2, 1]> (x)  y = Conv (a, w)", 9), gone="Pad"),
+    Skips(_net("a = Pad (x, p, one)  y = Conv (a, w)"), because="constant 0"),
+    Skips(_net("a = Pad (x, p, minus)  y = Conv (a, w)"), because="constant 0"),
+    Skips(
+        _net("a = Pad <pads = [0, 0, 1, 0, 0, 0, 2, 1], value = 2.0> (x)  y = Conv (a, w)", 9),
+        because="constant 0",
+    ),
+    Skips(_net('a = Pad <mode = "reflect"> (x, p)  y = Conv (a, w)'), because="'reflect'"),
+    Skips(
+        _net('a = Pad (x, p)  y = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (a, w)'),
+        because="by itself",
+    ),
+    Skips(_net("a = Pad (x, cut)  y = Conv (a, w)"), because="it cuts"),
+    Skips(_net("a = Pad (x, more)  y = Conv (a, w)", x="N, 1, 5, 5"), because="or the channels"),
+    Skips(_net("a = Pad (x, p)  b = Relu (a)  y = Conv (b, w)")),
+]
