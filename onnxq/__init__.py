@@ -5,11 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Fault", "OnnxqError", "UserError", "__version__", "quantize", "sanitize"]
+__all__ = [
+    "Fault",
+    "ImageOptions",
+    "OnnxqError",
+    "UserError",
+    "__version__",
+    "extract",
+    "quantize",
+    "run_pieces",
+    "sanitize",
+    "split",
+]
 
 from onnxq.errors import Fault, OnnxqError, UserError
 
 if TYPE_CHECKING:
+    from onnxq.calib.image_options import ImageOptions
+    from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import quantize, sanitize
 
 
@@ -19,4 +32,12 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name in ("extract", "run_pieces", "split"):
+        from onnxq import pieces
+
+        return getattr(pieces, name)
+    if name == "ImageOptions":
+        from onnxq.calib.image_options import ImageOptions
+
+        return ImageOptions
     raise AttributeError(f"module 'onnxq' has no attribute {name!r}")

@@ -12,11 +12,14 @@ import onnxq
 from onnxq.cli.check import check
 from onnxq.cli.compare import compare
 from onnxq.cli.engine import engine
+from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
 from onnxq.cli.quantize import quantize
 from onnxq.cli.rules import rules
+from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
 from onnxq.cli.screen import Screen
+from onnxq.cli.split import split
 from onnxq.cli.verb import INTERRUPTED, Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.heap import steady_heap
 
@@ -32,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (quantize, sanitize, check, inspect, compare, engine):
+for function in (quantize, sanitize, check, inspect, compare, engine, split, run, extract):
     app.command()(verb(function))
 app.add_typer(rules)
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,30 @@ def report_path(output: Path) -> Path:
     return output.with_suffix("").with_name(output.with_suffix("").name + ".report.json")
 
 
-def check_output(output: Path, source: Path | None, *, force: bool = False) -> None:
+def check_output(
+    output: Path, source: Path | None, *, force: bool = False, record: Path | None = None
+) -> None:
     """Refuses an output path before any work is done.
+
+    Args:
+        output: the path of a model.
+        source: the input, or None.
+        force: whether files that onnxq did not write may be replaced.
+        record: the document that tells that onnxq wrote it; the model's report by default.
 
     Raises:
         UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
             cannot be written, or an existing file that onnxq did not write.
     """
     try:
-        _check_output(output, source, force)
+        _check_output(output, source, force, record or report_path(output))
     except OSError as error:  # a name that is too long, a folder that must not be searched
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="give another path with -o"
         ) from error
 
 
-def _check_output(output: Path, source: Path | None, force: bool) -> None:
+def _check_output(output: Path, source: Path | None, force: bool, record: Path) -> None:
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
@@ -60,12 +68,12 @@ def _check_output(output: Path, source: Path | None, force: bool) -> None:
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
         ) from error
-    for path in (output, output.with_name(output.name + ".data"), report_path(output)):
+    for path in (output, output.with_name(output.name + ".data"), record):
         if path.exists() and source is not None and _holds_weights_of(source, path):
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
             )
-        if path.exists() and not force and not _is_ours(path, report_path(output)):
+        if path.exists() and not force and not _is_ours(path, record):
             raise UserError(
                 f"{str(path)!r} exists, and onnxq did not write it",
                 hint="give another path with -o, or --force to replace it",
@@ -78,16 +86,27 @@ def save_model(
     data_dir: Path | None,
     report: dict[str, Any] | None = None,
 ) -> list[Path]:
-    """Writes a model, its external data where it needs any, and its report.
+    """Writes a model, its external data where it needs any, and its report; see `save_models`."""
+    documents = {} if report is None else {report_path(output).name: report}
+    return save_models(output.parent, {output.name: model}, data_dir, documents)
+
+
+def save_models(
+    folder: Path,
+    models: Mapping[str, onnx.ModelProto],
+    data_dir: Path | None,
+    documents: Mapping[str, Any],
+) -> list[Path]:
+    """Writes models, their external data where they need any, and JSON documents.
 
     Everything is written under other names first and renamed at the end, so that an interruption
     leaves no half-written file.
 
     Args:
-        model: the model; it is not modified.
-        output: the path of the model.
-        data_dir: the folder of the external data that the model refers to.
-        report: the report, or None.
+        folder: where to.
+        models: the models by file name; they are not modified.
+        data_dir: the folder of the external data that the models refer to.
+        documents: the documents by file name.
 
     Returns:
         The files written.
@@ -95,22 +114,23 @@ def save_model(
     Raises:
         UserError: the disk is full or a file cannot be written.
     """
-    with _staged(output.parent) as stage:
-        names = [output.name]
-        if needs_data_file(model):
-            names.insert(0, output.name + ".data")
-            model = externalize(model, stage / names[0], data_dir)
-        with (stage / output.name).open("wb") as file:
-            file.write(model.SerializeToString(deterministic=True))
-        if report is not None:
-            names.append(report_path(output).name)
-            text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
+    names = []
+    with _staged(folder) as stage:
+        for name, model in models.items():
+            if needs_data_file(model):
+                names.append(f"{name}.data")
+                model = externalize(model, stage / names[-1], data_dir)
+            names.append(name)
+            (stage / name).write_bytes(model.SerializeToString(deterministic=True))
+        for name, document in documents.items():
+            names.append(name)
+            text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
             # a file name that is no text is escaped, as JSON has it
-            (stage / names[-1]).write_text(text + "\n", "utf-8", "backslashreplace")
+            (stage / name).write_text(text + "\n", "utf-8", "backslashreplace")
         with _uninterrupted():
             for name in names:
-                os.replace(stage / name, output.parent / name)
-    return [output.parent / name for name in sorted(names)]
+                os.replace(stage / name, folder / name)
+    return [folder / name for name in sorted(names)]
 
 
 @contextlib.contextmanager
@@ -151,11 +171,11 @@ def _holds_weights_of(model: Path, path: Path) -> bool:
     )
 
 
-def _is_ours(path: Path, report: Path) -> bool:
+def _is_ours(path: Path, record: Path) -> bool:
     if path.stat().st_size == 0:
         return True
     try:
-        return "onnxq" in json.loads(report.read_text("utf-8"))
+        return "onnxq" in json.loads(record.read_text("utf-8"))
     except (OSError, ValueError, TypeError):
         return False
 

@@ -1,0 +1,52 @@
+"""`onnxq extract`: takes a part out of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+
+
+def extract(
+    screen: Screen,
+    model: flags.ModelPath,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from", metavar="TENSOR[,TENSOR]", help="Tensors that become inputs; else the model's own are."
+        ),
+    ] = None,
+    end: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="TENSOR[,TENSOR]", help="Tensors that become outputs."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One node with its weights, instead of --to.")
+    ] = None,
+    output: flags.Output = None,
+    force: flags.Force = False,
+) -> None:
+    """Take a part out of a model, for debugging.
+
+    It is what the tensors of --to need, back to those of --from. Writes X.onnx and X.report.json.
+    """
+    import onnxq
+    from onnxq.cli.render import extract_page
+    from onnxq.emit.files import check_output
+
+    path = output or Path(f"{model.stem}.piece.onnx")
+    check_output(path, model, force=force)
+    first, last = (
+        [name for entry in entries or () for name in flags.names(entry)] for entries in (start, end)
+    )
+    with screen.progress() as observe:
+        observe("extract", None, None)
+        result = onnxq.extract(model, start=first, end=last, node=node)
+        result.save(path, force=force)
+    if not screen.quiet:
+        screen.show(extract_page(result.report))
+    screen.document(result.report)

@@ -1,0 +1,72 @@
+"""`onnxq run`: runs the pieces of a model in a chain."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+from onnxq.errors import UserError
+
+
+@flags.takes_images
+def run(
+    screen: Screen,
+    manifest: Annotated[
+        Path, typer.Argument(metavar="X.split.json", help="What onnxq split wrote.", show_default=False)
+    ],
+    data: flags.Data,
+    original: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="The original; by default the one that the manifest names."),
+    ] = None,
+    use: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N=X.onnx", help="Run this file as piece N: a quantized one, say."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="DB", help="The least SQNR of a float output; without it all must be equal."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write each sample's tensors, calibration data for the pieces."),
+    ] = None,
+    images: dict[str, Any] | None = None,
+) -> int:
+    """Run pieces in a chain and compare with the original.
+
+    Everything runs in onnxruntime with its optimizations off, so that the outputs are equal, bit for
+    bit. Exit code 1 if they are not.
+    """
+    import onnxq
+    from onnxq.cli.render import chain_page
+
+    if samples is not None and samples < 1:
+        raise UserError(f"--samples {samples}: there must be at least 1")
+    replaced = _numbered(use or [])
+    with screen.progress() as observe:
+        document = onnxq.run_pieces(
+            manifest, data, original=original, use=replaced, samples=samples, tolerance=tolerance,
+            images=images, save=save, observe=observe,
+        )  # fmt: skip
+    screen.show(chain_page(document))
+    screen.document(document)
+    return 1 if document["within"] is False else 0
+
+
+def _numbered(entries: list[str]) -> dict[int, Path]:
+    found = {}
+    for entry in entries:
+        match = re.fullmatch(r"(\d+)=(.+)", entry)
+        if match is None:
+            raise UserError(f"--use {entry!r} is not understood", hint="the form is --use N=X.onnx")
+        found[int(match[1])] = Path(match[2])
+    return found

@@ -1,0 +1,47 @@
+"""`onnxq split`: cuts a model into pieces that run one after another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq.cli import options as flags
+from onnxq.cli.screen import Screen
+
+
+def split(
+    screen: Screen,
+    model: flags.ModelPath,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TENSOR[,TENSOR]", help="Cut all that these tensors depend on from the rest."),
+    ] = None,
+    at_op: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OP", help="Put the nodes of this operator into pieces of their own."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="X", help="What the files' names begin with; a path."),
+    ] = None,
+    force: flags.Force = False,
+) -> None:
+    """Cut a model into pieces that run one after another.
+
+    Writes X.0.onnx, X.1.onnx, ... and the manifest X.split.json for `onnxq run`. Each flag can be given
+    several times.
+    """
+    import onnxq
+    from onnxq.cli.render import split_page
+
+    with screen.progress() as observe:
+        observe("split", None, None)
+        result = onnxq.split(model, at=[flags.names(entry) for entry in at or ()], at_op=at_op or ())
+        prefix = output or Path(model.stem)
+        written = result.save(prefix, force=force)
+    manifest = next(path for path in written if path.name.endswith(".split.json"))
+    if not screen.quiet:
+        screen.show(split_page(model, manifest, result.manifest))
+    screen.document(result.manifest)

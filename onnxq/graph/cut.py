@@ -1,0 +1,317 @@
+"""Cutting a model into parts that run one after another, and taking one part out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.boundary import boundary_types, is_typed
+from onnxq.graph.load import graphs
+from onnxq.graph.model import Model
+from onnxq.graph.order import reads
+from onnxq.graph.source import without_graph
+
+Ask = Callable[[onnx.ModelProto], Mapping[str, onnx.TypeProto]]
+"""Tells the types of a model's outputs, as far as it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a model, as a model.
+
+    Attributes:
+        model: it; external data is still where the original's is.
+        nodes: names of its nodes, in order.
+        isolated: whether it holds the operators that were to be apart.
+    """
+
+    model: onnx.ModelProto
+    nodes: tuple[str, ...]
+    isolated: bool = False
+
+
+def cut(
+    model: Model,
+    tensors: Sequence[Sequence[str]] = (),
+    operators: Collection[str] = (),
+    ask: Ask | None = None,
+) -> list[Piece]:
+    """Cuts a model into pieces; each reads the inputs and what pieces before it give.
+
+    Every node that an output depends on is in one piece, under its own name. What the nodes of a
+    later piece read is an output of the piece that computes it. Constants are in each piece that
+    reads them, so that no weight passes from piece to piece.
+
+    Args:
+        model: the model.
+        tensors: sets of tensors. A set cuts the nodes that it depends on from all others.
+        operators: operators (`Op` or `domain.Op`) whose nodes go into pieces of their own.
+        ask: is asked for the types that ONNX's inference does not know.
+
+    Raises:
+        UserError: there is no such tensor or operator, it cannot be cut there, nothing is cut off,
+            or the type of a tensor between two pieces is not known.
+    """
+    proto = model.to_proto()
+    flow = _Flow(proto.graph)
+    for name in (name for names in tensors for name in names):
+        flow.check_computed(name)
+        if flow.maker[name] not in flow.living:
+            raise UserError(f"no output depends on tensor {name!r}", hint="cut at a tensor that is read")
+    apart = flow.nodes_of(operators)
+    parts = flow.parts(_stages(flow, [flow.before(names) for names in tensors], apart), apart)
+    if len(parts) < 2:
+        raise UserError(
+            "that does not cut the model: all of its nodes are on one side",
+            hint="cut at a tensor in the middle; onnxq inspect --ops lists the operators",
+        )
+    return _build(model, proto, flow, parts, ask)
+
+
+def extract_between(model: Model, start: Sequence[str], end: Sequence[str], ask: Ask | None = None) -> Piece:
+    """The part of a model between tensors.
+
+    Args:
+        model: the model.
+        start: tensors that become inputs. What `end` needs beside them is taken in, as far back as
+            the model's own inputs.
+        end: tensors that become outputs.
+        ask: as in `cut`.
+
+    Raises:
+        UserError: there is no such tensor, nothing computes one of `end`, none of `end` depends on
+            one of `start`, or the type of an input or output is not known.
+    """
+    proto = model.to_proto()
+    flow = _Flow(proto.graph)
+    for name in end:
+        flow.check_computed(name)
+    for name in start:
+        if name not in flow.inputs:
+            flow.check_computed(name)
+    part = flow.part(sorted(flow.before(end, set(start))), start, end)
+    for name in start:
+        if name not in part.inputs:
+            raise UserError(
+                f"none of the tensors to end at depends on tensor {name!r}", hint="leave it out, or end later"
+            )
+    return _build(model, proto, flow, [part], ask)[0]
+
+
+def extract_node(model: Model, name: str, ask: Ask | None = None) -> Piece:
+    """One node of the main graph, with the constants that it reads.
+
+    Raises:
+        UserError: there is no such node, it is in a subgraph body, or a type is not known.
+    """
+    proto = model.to_proto()
+    flow = _Flow(proto.graph)
+    nodes = {node.name: index for index, node in enumerate(proto.graph.node)}
+    if name not in nodes:
+        for outer, inner in flow.in_bodies():
+            if inner.name == name:
+                raise UserError(
+                    f"node {name!r} is in a body of {outer.op_type} node {outer.name!r}",
+                    hint=f"extract that node: --node {outer.name}",
+                )
+        raise unknown_name("node", name, nodes)
+    index = nodes[name]
+    outputs = [output for output in proto.graph.node[index].output if output]
+    return _build(model, proto, flow, [flow.part([index], (), outputs)], ask)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some nodes, by their positions in the graph, and what they exchange with the others."""
+
+    nodes: Sequence[int]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    isolated: bool = False
+
+
+class _Flow:
+    """Who writes and who reads each tensor of a main graph; Constant nodes are constants here."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.graph = graph
+        self.inputs = [info.name for info in graph.input]
+        self.outputs = [info.name for info in graph.output]
+        self._rank = {name: index for index, name in enumerate((*self.outputs, *self.inputs))}
+        self.constants = {tensor.name for tensor in graph.initializer}
+        self.constants.update(tensor.values.name for tensor in graph.sparse_initializer)
+        self.constant_nodes: list[onnx.NodeProto] = []
+        self.maker: dict[str, int] = {}
+        self.reads: list[list[str]] = []
+        for index, node in enumerate(graph.node):
+            self.reads.append(list(dict.fromkeys(filter(None, reads(node)))))
+            if operator_name(node) == "Constant":
+                self.constants.update(node.output)
+                self.constant_nodes.append(node)
+            else:
+                self.maker.update((name, index) for name in node.output if name)
+        self.living = self.before(self.outputs)
+
+    def before(self, tensors: Iterable[str], stop: Collection[str] = ()) -> set[int]:
+        """The nodes that tensors depend on; behind those of `stop` nobody looks."""
+        found: set[int] = set()
+        todo = [name for name in tensors if name not in stop]
+        while todo:
+            index = self.maker.get(todo.pop())
+            if index is not None and index not in found:
+                found.add(index)
+                todo += (name for name in self.reads[index] if name not in stop)
+        return found
+
+    def part(
+        self, nodes: Sequence[int], start: Collection[str], wanted: Collection[str], *, isolated: bool = False
+    ) -> _Part:
+        """A part of these nodes that reads `start` rather than compute it, and gives what is wanted."""
+        made = {name for index in nodes for name in self.graph.node[index].output if name not in start}
+        read = {name for index in nodes for name in self.reads[index]} - made - self.constants
+        outputs = [name for name in wanted if name in made]
+        return _Part(nodes, sorted(read, key=self._place), sorted(outputs, key=self._place), isolated)
+
+    def _place(self, name: str) -> tuple[int, int]:
+        """The order of inputs and outputs: the model's own first, then as they are computed."""
+        return self._rank.get(name, len(self._rank)), self.maker.get(name, -1)
+
+    def parts(self, groups: Sequence[Sequence[int]], apart: Collection[int]) -> list[_Part]:
+        """The parts of groups of nodes that stand in order."""
+        readers: dict[str, set[int]] = {name: {-1} for name in self.outputs}
+        for number, nodes in enumerate(groups):
+            for index in nodes:
+                for name in self.reads[index]:
+                    readers.setdefault(name, set()).add(number)
+        found = []
+        for number, nodes in enumerate(groups):
+            made = (name for index in nodes for name in self.graph.node[index].output if name)
+            wanted = [name for name in made if readers.get(name, {number}) - {number}]
+            found.append(self.part(nodes, (), wanted, isolated=nodes[0] in apart))
+        if found:
+            given = [name for name in self.outputs if name in self.constants]
+            found[-1] = _Part(
+                found[-1].nodes, found[-1].inputs, [*found[-1].outputs, *given], found[-1].isolated
+            )
+        return found
+
+    def in_bodies(self) -> Iterator[tuple[onnx.NodeProto, onnx.NodeProto]]:
+        """Each node in a subgraph body, with the node of the main graph around it."""
+        for outer in self.graph.node:
+            for attribute in outer.attribute:
+                if attribute.HasField("g"):
+                    for body in graphs(attribute.g):
+                        yield from ((outer, inner) for inner in body.node)
+
+    def check_computed(self, name: str) -> None:
+        """Refuses a tensor that no node of the main graph computes.
+
+        Raises:
+            UserError: it is an input, a constant, in a subgraph body, or there is none.
+        """
+        if name in self.maker:
+            return
+        for kind, names in (("an input", self.inputs), ("a constant", self.constants)):
+            if name in names:
+                raise UserError(
+                    f"tensor {name!r} is {kind} of the model: nothing computes it",
+                    hint="give a tensor that a node computes; onnxq inspect --tensor tells who reads it",
+                )
+        for outer, inner in self.in_bodies():
+            if name in inner.output:
+                raise UserError(
+                    f"tensor {name!r} is in a body of {outer.op_type} node {outer.name!r}",
+                    hint="give a tensor of the main graph, such as an output of that node",
+                )
+        raise unknown_name("tensor", name, self.maker)
+
+    def nodes_of(self, operators: Collection[str]) -> set[int]:
+        """The nodes of operators.
+
+        Raises:
+            UserError: there is no such operator, or a node of it is in the body of a node of another.
+        """
+        living = {self.graph.node[index].name: index for index in self.living}
+        present = {operator_name(self.graph.node[index]) for index in self.living}
+        for outer, inner in self.in_bodies():
+            if outer.name not in living:
+                continue
+            operator, around = operator_name(inner), operator_name(outer)
+            present.add(operator)
+            if operator in operators and around not in operators:
+                raise UserError(
+                    f"a node {operator} is in a body of {outer.op_type} node {outer.name!r}, "
+                    "which cannot be cut",
+                    hint=f"--at-op {around} isolates the whole node",
+                )
+        for operator in operators:
+            if operator not in present:
+                raise unknown_name("operator", operator, sorted(present))
+        return {index for index in self.living if operator_name(self.graph.node[index]) in operators}
+
+
+def operator_name(node: onnx.NodeProto) -> str:
+    """A node's operator as the user writes it: `Op`, or `domain.Op`."""
+    return f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else str(node.op_type)
+
+
+def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[int]) -> list[list[int]]:
+    """The living nodes in groups that can run one after another.
+
+    A node's first number is how many cuts it is behind: never less than its producers', and more
+    for who reads a tensor that is cut at. The second, among the nodes of the same first number, is
+    the smallest that is not below its producers', even for nodes that stay and odd for those
+    apart: one more at each crossing, so that there are no more groups than a path has crossings.
+    """
+    stage: dict[int, tuple[int, int]] = {}
+    for index in sorted(flow.living):
+        behind = sum(index not in nodes for nodes in before)
+        makers = (flow.maker[name] for name in flow.reads[index] if name in flow.maker)
+        level = max((stage[maker][1] for maker in makers if stage[maker][0] == behind), default=0)
+        stage[index] = (behind, level + (level % 2 != (index in apart)))
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index, key in stage.items():
+        groups.setdefault(key, []).append(index)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _build(
+    model: Model, proto: onnx.ModelProto, flow: _Flow, parts: Sequence[_Part], ask: Ask | None
+) -> list[Piece]:
+    names = dict.fromkeys(name for part in parts for name in (*part.inputs, *part.outputs))
+    types = boundary_types(model, [name for name in names if name not in flow.constants], ask)
+    own = {info.name: info for info in proto.graph.output if is_typed(info.type)}
+    pieces = []
+    for part in parts:
+        piece = _model(proto, flow, part)
+        piece.graph.input.extend(types[name] for name in part.inputs)
+        piece.graph.output.extend(own[name] if name in own else types[name] for name in part.outputs)
+        nodes = tuple(proto.graph.node[index].name for index in part.nodes)
+        pieces.append(Piece(piece, nodes, part.isolated))
+    return pieces
+
+
+def _model(proto: onnx.ModelProto, flow: _Flow, part: _Part) -> onnx.ModelProto:
+    """A model of a part's nodes and constants, without inputs and outputs."""
+    source, target = proto.graph, without_graph(proto)
+    graph = target.graph
+    graph.name, graph.doc_string = source.name, source.doc_string
+    graph.metadata_props.extend(source.metadata_props)
+    made = {name for index in part.nodes for name in source.node[index].output}
+    used = made.union(part.outputs, *(flow.reads[index] for index in part.nodes))
+    graph.initializer.extend(tensor for tensor in source.initializer if tensor.name in used)
+    graph.sparse_initializer.extend(t for t in source.sparse_initializer if t.values.name in used)
+    graph.node.extend(node for node in flow.constant_nodes if node.output[0] in used)
+    for index in part.nodes:
+        node = graph.node.add()
+        node.CopyFrom(source.node[index])
+        for slot, name in enumerate(node.output):
+            if name in part.inputs:  # another output of the node is needed, this one is fed
+                node.output[slot] = f"unread:{name}"
+    outside = {*part.inputs, *part.outputs}
+    graph.value_info.extend(i for i in source.value_info if i.name in used and i.name not in outside)
+    graph.quantization_annotation.extend(a for a in source.quantization_annotation if a.tensor_name in used)
+    return target

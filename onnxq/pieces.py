@@ -1,0 +1,455 @@
+"""Models in pieces: cut, written with a manifest, run in a chain and compared with the original."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import onnxq
+from onnxq.calib.image_options import ImageOptions, image_options
+from onnxq.calib.samples import InputSpec, watched
+from onnxq.calib.sources import open_source
+from onnxq.emit import files
+from onnxq.errors import UserError
+from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
+from onnxq.graph.model import Model
+from onnxq.graph.types import Shape, dtype_of, shape_of
+from onnxq.report import counted
+from onnxq.run import ort
+from onnxq.run.chain import Chain
+from onnxq.run.compare import OutputAccuracy, compare_models
+
+ModelSource = str | os.PathLike[str] | onnx.ModelProto
+DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
+Observer = Callable[[str, int | None, int | None], None]
+
+SCHEMA = 1
+
+_ROUNDED = (
+    "float16 passes between the pieces: the whole, which onnxruntime computes in float32 on a CPU, "
+    "does not round there"
+)
+
+
+@dataclass(slots=True)
+class Split:
+    """A model in pieces.
+
+    Attributes:
+        pieces: the pieces, in the order in which they run.
+        manifest: the document of `X.split.json`, complete once it is saved.
+        data_dir: the folder of the external data that the pieces refer to, or None.
+        source: the path of the original model, or None.
+    """
+
+    pieces: list[Piece]
+    manifest: dict[str, Any]
+    data_dir: Path | None
+    source: Path | None
+
+    def save(self, prefix: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.0.onnx`, `X.1.onnx`, ... (`.data` where the weights need it) and `X.split.json`.
+
+        Args:
+            prefix: X, a path.
+            force: replace files that onnxq did not write.
+
+        Returns:
+            The files written.
+
+        Raises:
+            UserError: a path is the input, or cannot be written.
+        """
+        base = Path(prefix)
+        record = base.with_name(f"{base.name}.split.json")
+        names = [f"{base.name}.{number}.onnx" for number in range(len(self.pieces))]
+        for name in names:
+            files.check_output(base.with_name(name), self.source, force=force, record=record)
+        for name, entry in zip(names, self.manifest["pieces"], strict=True):
+            entry["file"] = name
+        if self.source is not None:
+            self.manifest["model"] = _relative(self.source, base.parent)
+        models = dict(zip(names, (piece.model for piece in self.pieces), strict=True))
+        data = [f"{name}.data" for name, model in models.items() if files.needs_data_file(model)]
+        self.manifest["files"] = sorted([*names, *data, record.name])
+        return files.save_models(base.parent, models, self.data_dir, {record.name: self.manifest})
+
+
+@dataclass(slots=True)
+class Extract:
+    """A part of a model.
+
+    Attributes:
+        piece: the part.
+        report: the document of `X.report.json`, complete once it is saved.
+        data_dir: the folder of the external data that the part refers to, or None.
+        source: the path of the original model, or None.
+    """
+
+    piece: Piece
+    report: dict[str, Any]
+    data_dir: Path | None
+    source: Path | None
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
+
+        Raises:
+            UserError: the path is the input, or cannot be written.
+        """
+        output = Path(path)
+        files.check_output(output, self.source, force=force)
+        data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.piece.model) else []
+        self.report["output"] = str(output)
+        self.report["files"] = [str(file) for file in (output, *data, files.report_path(output))]
+        return files.save_model(self.piece.model, output, self.data_dir, self.report)
+
+
+def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: Sequence[str] = ()) -> Split:
+    """Cuts a model into pieces that run one after another.
+
+    Args:
+        model: a path or a ModelProto, which is not modified.
+        at: tensors, or sets of tensors. Each set cuts all that it depends on from the rest.
+        at_op: operators (`Op` or `domain.Op`) whose nodes go into pieces of their own, which run in
+            onnxruntime; the pieces between them are for TensorRT.
+
+    Raises:
+        UserError: the model cannot be read, or cannot be cut there.
+    """
+    if not at and not at_op:
+        raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
+    opened = Model.open(model)
+    sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
+    pieces = cut(opened, sets, at_op, ort.output_types)
+    manifest = {
+        "schema": SCHEMA,
+        "onnxq": onnxq.__version__,
+        "model": None,
+        "sha256": _sha256(opened.path) if opened.path is not None else None,
+        "inputs": [_described(*entry) for entry in opened.inputs],
+        "outputs": [_described(*entry) for entry in opened.outputs],
+        "pieces": [
+            {
+                "file": None,
+                "runs": "onnxruntime" if piece.isolated else "tensorrt",
+                "nodes": len(piece.nodes),
+                **_interface(piece.model),
+            }
+            for piece in pieces
+        ],
+        "notes": _rankless(pieces),
+        "files": [],
+    }
+    return Split(pieces, manifest, opened.data_dir, opened.path)
+
+
+def extract(
+    model: ModelSource, *, start: Sequence[str] = (), end: Sequence[str] = (), node: str | None = None
+) -> Extract:
+    """Takes a part out of a model.
+
+    Args:
+        model: a path or a ModelProto, which is not modified.
+        start: tensors that become the part's inputs; without any, all that `end` needs is taken.
+        end: tensors that become its outputs.
+        node: the name of a node, to take that one with its weights instead.
+
+    Raises:
+        UserError: the model cannot be read, there is no such tensor or node, or it cannot be cut
+            there.
+    """
+    if bool(end) == (node is not None) or (start and node is not None):
+        raise UserError(
+            "it is not clear what to take out",
+            hint="give tensors to end at (--to) and perhaps to start from (--from), or one --node",
+        )
+    opened = Model.open(model)
+    if node is not None:
+        piece = extract_node(opened, node, ort.output_types)
+    else:
+        piece = extract_between(opened, start, end, ort.output_types)
+    report = {
+        "schema": SCHEMA,
+        "onnxq": onnxq.__version__,
+        "model": str(opened.path) if opened.path is not None else None,
+        "output": None,
+        "from": list(start),
+        "to": list(end),
+        "node": node,
+        "ops": counted(map(operator_name, piece.model.graph.node)),
+        **_interface(piece.model),
+        "files": [],
+    }
+    return Extract(piece, report, opened.data_dir, opened.path)
+
+
+def run_pieces(
+    manifest: str | os.PathLike[str],
+    data: DataSource,
+    *,
+    original: str | os.PathLike[str] | None = None,
+    use: Mapping[int, str | os.PathLike[str]] | None = None,
+    samples: int | None = None,
+    tolerance: float | None = None,
+    images: ImageOptions | Mapping[str, Any] | None = None,
+    save: str | os.PathLike[str] | None = None,
+    observe: Observer | None = None,
+) -> dict[str, Any]:
+    """Runs the pieces of a model in a chain, and compares the outputs with the original's.
+
+    Both run in onnxruntime with its optimizations off, node by node. Then each node computes the
+    same in a piece as in the whole, and the outputs are equal. With optimizations on they would not
+    be: what is fused across a cut in the whole cannot be in the pieces.
+
+    Args:
+        manifest: the file `X.split.json` that `Split.save` wrote.
+        data: a path, or `{input: array}` for each sample.
+        original: the original model; by default the one of the manifest, where it is still there.
+        use: files to run instead of pieces, by the pieces' numbers: quantized ones, say.
+        samples: how many samples at most; all by default.
+        tolerance: the least SQNR in dB that an output may have. None: all outputs must be equal.
+            Outputs that are not floats must be equal in any case.
+        images: how image files become input values.
+        save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
+            passes between the pieces, and the outputs: calibration data for each piece.
+        observe: is told the steps.
+
+    Returns:
+        The document that `onnxq run --json` prints; `within` says whether all outputs are near
+        enough, None where there is no original.
+
+    Raises:
+        UserError: the manifest, a model or the data cannot be read.
+        RunError: a model does not run.
+    """
+    observe = observe or _silent
+    path = Path(manifest)
+    document = _read_manifest(path)
+    observe("load", None, None)
+    chain = _load_chain(document, path.parent, use or {})
+    reference, notes = _find_original(document, path.parent, original)
+    specs = [_spec(entry) for entry in document["inputs"]]
+    source = open_source(data, specs, options=image_options(images))
+    total = source.count if samples is None or source.count is None else min(samples, source.count)
+    chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
+    feeds = (sample.feeds for sample in chosen)
+    runner = chain if save is None else _Saving(chain, _new_folder(Path(save)))
+    observe("run", None, None)
+    found: list[OutputAccuracy] = []
+    count = 0
+    if reference is not None:
+        found = compare_models(ort.load(reference, optimize=False), runner, feeds)
+        count = found[0].samples
+    else:
+        for sample in feeds:
+            runner.run(sample)
+            count += 1
+    if not all(map(_equal, found)) and "float16" in _passed_types(document):
+        notes.append(_ROUNDED)
+    return {
+        "schema": SCHEMA,
+        "manifest": str(path),
+        "original": None if reference is None else str(reference),
+        "pieces": list(chain.labels),
+        "data": {"path": str(data) if isinstance(data, str | os.PathLike) else None, **source.to_json()},
+        "samples": count,
+        "tolerance_db": tolerance,
+        "outputs": [
+            entry.to_json() | {"verdict": "equal" if _equal(entry) else "differs"} for entry in found
+        ],
+        "within": all(_within(entry, tolerance) for entry in found) if reference is not None else None,
+        "saved": None if save is None else str(save),
+        "notes": notes,
+    }
+
+
+def _rankless(pieces: Sequence[Piece]) -> list[str]:
+    """What a piece for TensorRT reads and TensorRT cannot take."""
+    names = [
+        entry["name"]
+        for piece in pieces
+        if not piece.isolated
+        for entry in _interface(piece.model)["inputs"]
+        if entry["shape"] is None
+    ]
+    text = f"inputs whose number of dimensions is not known, which TensorRT must know: {', '.join(names)}"
+    return (
+        [f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape"] if names else []
+    )
+
+
+def _passed_types(document: Mapping[str, Any]) -> set[str | None]:
+    """The types of what the pieces read of one another."""
+    own = {entry["name"] for entry in document["inputs"]}
+    read = (entry for piece in document["pieces"] for entry in piece["inputs"])
+    return {entry["dtype"] for entry in read if entry["name"] not in own}
+
+
+def _silent(step: str, done: int | None, total: int | None) -> None:
+    """Observes nothing."""
+
+
+def _equal(entry: OutputAccuracy) -> bool:
+    return not entry.mismatched and entry.equal in (1.0, None)
+
+
+def _within(entry: OutputAccuracy, tolerance: float | None) -> bool:
+    if tolerance is None or entry.sqnr_db is None or entry.mismatched:
+        return _equal(entry)
+    return entry.sqnr_db >= tolerance
+
+
+class _Saving:
+    """A chain that writes a file for each sample.
+
+    Attributes:
+        inputs: names of the inputs.
+        outputs: names of the outputs.
+    """
+
+    def __init__(self, chain: Chain, folder: Path) -> None:
+        self.inputs, self.outputs = chain.inputs, chain.outputs
+        self._chain, self._folder, self._count = chain, folder, 0
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """Runs the chain once."""
+        names = list(dict.fromkeys((*self._chain.passed, *self.outputs)))
+        values = {**feeds, **dict(zip(names, self._chain.run(feeds, names), strict=True))}
+        _write_npz(self._folder / f"{self._count:05}.npz", values)
+        self._count += 1
+        return [values[name] for name in (self.outputs if outputs is None else outputs)]
+
+
+def _write_npz(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes arrays of numbers under any name: `np.savez` takes none that it has an argument for."""
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, value in values.items():
+                if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                        np.lib.format.write_array(file, value, allow_pickle=False)
+    except OSError as error:
+        raise UserError(f"cannot write {str(path)!r}: {error.strerror}", hint="is the disk full?") from error
+
+
+def _new_folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(exist_ok=True)
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise UserError(
+            f"cannot write to the folder {str(folder)!r}: {error.strerror}",
+            hint="give another folder with --save",
+        ) from error
+    if not empty:
+        raise UserError(
+            f"the folder {str(folder)!r} is not empty", hint="give a new one with --save, or empty it"
+        )
+    return folder
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        listed = [document, *document["pieces"]]
+        _ = [(e["name"], e["dtype"], e["shape"]) for part in listed for e in part["inputs"]]
+        _ = [entry["name"] for entry in document["outputs"]]
+        _ = [piece["file"] for piece in document["pieces"]], document["model"], document["sha256"]
+    except OSError as error:
+        raise UserError(
+            f"cannot read {str(path)!r}: {error.strerror}", hint="give the X.split.json of onnxq split"
+        ) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{str(path)!r} is not a manifest of pieces", hint="give the X.split.json that onnxq split wrote"
+        ) from error
+    return dict(document)
+
+
+def _load_chain(
+    document: Mapping[str, Any], folder: Path, use: Mapping[int, str | os.PathLike[str]]
+) -> Chain:
+    pieces = document["pieces"]
+    for number in use:
+        if not 0 <= number < len(pieces):
+            raise UserError(
+                f"there is no piece {number}", hint=f"the pieces are 0 to {len(pieces) - 1}, see the manifest"
+            )
+    paths = [Path(use.get(number, folder / piece["file"])) for number, piece in enumerate(pieces)]
+    sessions = {}
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"there is no piece {str(path)!r}", hint="keep the pieces beside the manifest")
+        sessions[str(path)] = ort.load(path, optimize=False)
+    inputs, outputs = ([entry["name"] for entry in document[key]] for key in ("inputs", "outputs"))
+    return Chain(sessions, inputs, outputs)
+
+
+def _find_original(
+    document: Mapping[str, Any], folder: Path, given: str | os.PathLike[str] | None
+) -> tuple[Path | None, list[str]]:
+    """The model to compare with, None where there is none, and what the user may not expect of it."""
+    if given is None and document["model"] is None:
+        return None, ["not compared: the pieces are of a model that was no file; give one with --original"]
+    path = Path(given) if given is not None else folder / document["model"]
+    if not path.is_file():
+        if given is not None:
+            raise UserError(f"there is no model file {str(path)!r}", hint="check --original")
+        return None, [f"not compared: {str(path)!r} is not there any more; give it with --original"]
+    if _sha256(path) != document["sha256"]:
+        return path, [f"{str(path)!r} is not, or not any more, the file that was split (another SHA-256)"]
+    return path, []
+
+
+def _spec(entry: Mapping[str, Any]) -> InputSpec:
+    if entry["dtype"] is None:
+        raise UserError(f"input {entry['name']!r} is no tensor, so that no data can be fed to it")
+    shape = entry["shape"]
+    return InputSpec(entry["name"], np.dtype(entry["dtype"]), None if shape is None else tuple(shape))
+
+
+def _interface(model: onnx.ModelProto) -> dict[str, Any]:
+    return {
+        "inputs": [_info(info) for info in model.graph.input],
+        "outputs": [_info(info) for info in model.graph.output],
+    }
+
+
+def _info(info: onnx.ValueInfoProto) -> dict[str, Any]:
+    kind = info.type.tensor_type
+    shape = shape_of(kind.shape) if kind.HasField("shape") else None
+    return _described(info.name, dtype_of(kind.elem_type), shape)
+
+
+def _described(name: str, dtype: np.dtype | None, shape: Shape | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "dtype": None if dtype is None else str(dtype),
+        "shape": None if shape is None else list(shape),
+    }
+
+
+def _relative(path: Path, folder: Path) -> str:
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # on another drive
+        return str(path.resolve())
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
