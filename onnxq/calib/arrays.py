@@ -6,6 +6,7 @@ process's own; here a file is read by plain reads, so that memory does not grow 
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import zipfile
 import zlib
@@ -36,6 +37,9 @@ class Array(Protocol):
     def read(self) -> np.ndarray:
         """All of it."""
 
+    def merged(self) -> Array:
+        """The array with its first two axes as one."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryArray:
@@ -55,6 +59,11 @@ class MemoryArray:
     def read(self) -> np.ndarray:
         """All of it."""
         return self.values
+
+    def merged(self) -> MemoryArray:
+        """The array with its first two axes as one."""
+        first, second, *rest = self.values.shape
+        return MemoryArray(self.values.reshape(first * second, *rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,11 @@ class FileArray:
                 return self._take(stream, prod(self.shape) * self.dtype.itemsize, self.shape)
         except _UNREADABLE as error:
             raise self._corrupt(error) from error
+
+    def merged(self) -> FileArray:
+        """The array with its first two axes as one."""
+        first, second, *rest = self.shape
+        return dataclasses.replace(self, shape=(first * second, *rest))
 
     def _take(self, stream: IO[bytes], size: int, shape: tuple[int, ...]) -> np.ndarray:
         data = stream.read(size)

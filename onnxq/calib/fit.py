@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,13 +29,35 @@ class Layout:
     count: int
 
 
+def leading(spec: InputSpec) -> Literal["batch", "length", "unknown"]:
+    """What the first axis of an input is, as far as its shape tells.
+
+    A size is the batch's. A symbol tells by its name: `N` or `batch_size`, `T` or
+    `sequence_length`; so does a `batch` further on, as in `[steps, batch, 32]`. Of other symbols
+    nothing is known.
+    """
+    if not spec.shape:
+        return "unknown"
+    first, *rest = spec.shape
+    if isinstance(first, int) or (first and _BATCH.fullmatch(first)):
+        return "batch"
+    if first and _LENGTH.fullmatch(first):
+        return "length"
+    return "length" if any(isinstance(dim, str) and "batch" in dim.lower() for dim in rest) else "unknown"
+
+
+_BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
+_LENGTH = re.compile(r"t|l|.*(seq|time|len|frame|step|token).*", re.IGNORECASE)
+
+
 def batched(inputs: Sequence[InputSpec]) -> frozenset[str]:
     """Names of the inputs whose first axis is the batch.
 
-    The first input of rank 2 or more sets what a batch axis looks like: its first dimension, a
-    size or dynamic. A vector (lengths, say) has one only where it shares the very dimension.
+    The first input of rank 2 or more that does not begin with a length sets what a batch axis
+    looks like: its first dimension, a size or dynamic. A vector (lengths, say) has one only where
+    it shares the very dimension.
     """
-    wide = [spec for spec in inputs if spec.shape and len(spec.shape) >= 2]
+    wide = [s for s in inputs if s.shape and len(s.shape) >= 2 and leading(s) != "length"]
     if not wide or not wide[0].shape:
         return frozenset()
     lead = wide[0].shape[0]
@@ -44,15 +67,25 @@ def batched(inputs: Sequence[InputSpec]) -> frozenset[str]:
     return frozenset(alike | vectors)
 
 
-def batch_size(inputs: Sequence[InputSpec]) -> int:
-    """The static batch size of the inputs; 1 where the batch is dynamic, or there is none."""
-    names = batched(inputs)
-    leads = [s.shape[0] for s in inputs if s.shape and s.name in names]
+def batch_size(inputs: Sequence[InputSpec], has_batch: frozenset[str]) -> int:
+    """The static batch size of the inputs that have one; 1 where it is dynamic, or there is none."""
+    leads = [s.shape[0] for s in inputs if s.shape and s.name in has_batch]
     return leads[0] if leads and isinstance(leads[0], int) and leads[0] > 0 else 1
 
 
-def layout(shape: tuple[int, ...], spec: InputSpec, has_batch: bool, where: str) -> Layout:
+def layout(
+    shape: tuple[int, ...], spec: InputSpec, has_batch: bool, where: str, *, several: bool = False
+) -> Layout:
     """How an array of `shape` holds samples of the input `spec`.
+
+    Args:
+        shape: the array's shape.
+        spec: the input.
+        has_batch: whether the input's first axis is the batch.
+        where: where the array comes from, for messages.
+        several: there are several such arrays, so that one whose first axis may be anything is
+            one sample: a batch is calibrated with correctly all the same, while pieces of a
+            sequence would not be what the model is given.
 
     Raises:
         UserError: its rank or a size does not fit.
@@ -63,7 +96,7 @@ def layout(shape: tuple[int, ...], spec: InputSpec, has_batch: bool, where: str)
     found: Layout | None = None
     if len(shape) == rank + 1:
         ours, theirs, found = shape[1:], spec.shape, Layout("samples", shape[0])
-    elif len(shape) == rank and has_batch:
+    elif len(shape) == rank and has_batch and not (several and leading(spec) == "unknown"):
         ours, theirs, found = shape[1:], spec.shape[1:], Layout("rows", shape[0])
     elif len(shape) == rank:
         ours, theirs, found = shape, spec.shape, Layout("whole", 1)

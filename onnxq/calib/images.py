@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from onnxq.calib.image_options import CHANNELS, Color, ImageOptions, Size
 from onnxq.calib.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.types import Dim, shape_text
@@ -15,54 +19,183 @@ from onnxq.graph.types import Dim, shape_text
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
 """File name suffixes of the images that are read, lower case."""
 
+PADDING = 114
+"""The gray, of 0 to 255, around a letterboxed image: that of Ultralytics' YOLO models."""
+
 _MODES = {1: "L", 3: "RGB"}
 
 
 @dataclass(frozen=True, slots=True)
-class ImageOptions:
-    """How pixels become input values: `(pixel * scale - mean) / std`.
+class Preparation:
+    """Everything that is done to an image before the model reads it, each choice made.
 
     Attributes:
-        scale: factor of the 8-bit pixel values; None: 1/255 for a float input, 1 for an integer.
-        mean: subtracted from each channel after scaling: a value for all, or one for each.
-        std: each channel is divided by it: a value for all, or one for each.
-    """
-
-    scale: float | None = None
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFormat:
-    """The pixels that an input takes.
-
-    Attributes:
-        channels: 1 (grey) or 3 (RGB).
-        channels_first: whether the layout is CHW, not HWC.
+        input: the input's name.
+        dtype: its dtype.
+        layout: NCHW, NHWC, CHW or HWC.
+        color: the order of the channels.
+        width: columns that the input takes; not an int where dynamic.
         height: rows; not an int where dynamic.
-        width: columns; not an int where dynamic.
+        scale: factor of the values from 0 to 255.
+        options: the rest, as the user chose it.
     """
 
-    channels: int
-    channels_first: bool
-    height: Dim
+    input: str
+    dtype: np.dtype
+    layout: str
+    color: Color
     width: Dim
+    height: Dim
+    scale: float
+    options: ImageOptions
+
+    def decode(self, path: Path, note: Callable[[str], None]) -> np.ndarray:
+        """An image file as values of the input, without the batch axis.
+
+        Args:
+            path: the file.
+            note: is told what the user may not expect.
+
+        Returns:
+            float32 `[C, H, W]` or `[H, W, C]` for a float input, else uint8.
+
+        Raises:
+            UserError: the file is no image, is corrupt, has more than 8 bits a channel, or comes
+                out in another size than the input takes.
+        """
+        where = f"{str(path)!r} (input {self.input!r})"
+        channels = CHANNELS[self.color]
+        image = self._arranged(_open(path, where, _MODES[channels], note), where)
+        pixels = np.asarray(image).reshape(image.height, image.width, channels)
+        if self.color == "bgr":
+            pixels = pixels[..., ::-1]
+        if not _is_integer(self.dtype):
+            mean = np.array(self.options.mean, np.float32)
+            std = np.array(self.options.std, np.float32)
+            pixels = (pixels * np.float32(self.scale) - mean) / std
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1) if self.layout.endswith("CHW") else pixels)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the model is fed, for the report; sizes are width x height."""
+        mean, std = np.broadcast_arrays(self.options.mean, self.options.std)
+        ends = [(value * self.scale - mean) / std for value in (0, 255)]
+        return {
+            "input": self.input,
+            "dtype": str(self.dtype),
+            "layout": self.layout,
+            "color": self.color,
+            "size": self._steps(),
+            "scale": self.scale,
+            "mean": list(self.options.mean),
+            "std": list(self.options.std),
+            "range": [float(np.min(ends)), float(np.max(ends))],
+        }
+
+    def _steps(self) -> str:
+        resize, crop = self.options.resize, self.options.crop
+        if self.options.letterbox:
+            return f"letterboxed to {shape_text(self._frame())} with gray {PADDING}"
+        steps = []
+        if isinstance(resize, int):
+            steps.append(f"shorter side resized to {resize}")
+        elif resize is not None:
+            steps.append(f"stretched to {shape_text(resize)}")
+        elif crop is None and (isinstance(self.width, int) or isinstance(self.height, int)):
+            steps.append(f"stretched to {shape_text((self.width, self.height))}")
+        if crop is not None:
+            steps.append(f"center {shape_text(crop)} cut out")
+        return ", ".join(steps) or "each image in its own size"
+
+    def _frame(self) -> tuple[Dim, Dim]:
+        """Width and height that an image is stretched or letterboxed to."""
+        resize = self.options.resize
+        return resize if isinstance(resize, tuple) else (self.width, self.height)
+
+    def _arranged(self, image: Image.Image, where: str) -> Image.Image:
+        """The image in the size that the input takes."""
+        options, frame = self.options, self._frame()
+        if options.letterbox:
+            return _letterbox(image, frame)
+        if isinstance(options.resize, int):
+            image = _resize(image, _shorter(image.size, options.resize))
+        elif options.resize is not None or options.crop is None:
+            own = zip(frame, image.size, strict=True)
+            width, height = (side if isinstance(side, int) else other for side, other in own)
+            image = _resize(image, (width, height))
+        if options.crop is not None:
+            image = _crop(image, options.crop, where)
+        self._check_size(image.size, where)
+        return image
+
+    def _check_size(self, size: Size, what: str) -> None:
+        takes = (self.width, self.height)
+        if any(isinstance(b, int) and a != b for a, b in zip(size, takes, strict=True)):
+            raise UserError(
+                f"{what} becomes {shape_text(size)} (width x height), input {self.input!r} takes "
+                f"{shape_text(takes)}",
+                hint=f"end with a crop or a resize to {shape_text(takes)}, or with letterbox",
+            )
 
 
-def image_format(spec: InputSpec) -> ImageFormat:
-    """The format of an image input: NCHW, NHWC, CHW or HWC with 1 or 3 channels.
+def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
+    """How images become an input: NCHW, NHWC, CHW or HWC with 1 or 3 channels, float or integer.
 
     Raises:
-        UserError: the input does not take images.
+        UserError: the input takes no images, or not with these options.
     """
+    layout, channels, width, height = _format(spec)
+    given = [name for name in options.given() if name in ("scale", "mean", "std")]
+    if given and _is_integer(spec.dtype):
+        raise UserError(
+            f"input {spec.name!r} is {spec.dtype}: scale, mean and std are for float inputs",
+            hint="leave them out; the model takes pixels from 0 to 255",
+        )
+    color: Color = options.color or ("rgb" if channels == 3 else "gray")
+    if CHANNELS[color] != channels:
+        raise UserError(
+            f"color {color} has {CHANNELS[color]} channel{'s' * (channels == 1)}, "
+            f"input {spec.name!r} takes {shape_text(spec.shape)}",
+            hint="leave color out" + (", or give bgr" if channels == 3 else ""),
+        )
+    for name in ("mean", "std"):
+        count = len(getattr(options, name))
+        if count not in (1, channels):
+            raise UserError(
+                f"{name} has {count} values, input {spec.name!r} has {channels} "
+                f"channel{'s' * (channels > 1)}",
+                hint="give one value, or one for each channel",
+            )
+    scale = options.scale
+    if scale is None:
+        scale = 1.0 if _is_integer(spec.dtype) else 1.0 / 255.0
+    made = Preparation(spec.name, spec.dtype, layout, color, width, height, scale, options)
+    _check_sizes(made)
+    return made
+
+
+def _check_sizes(made: Preparation) -> None:
+    """Refuses what cannot fit whatever the image."""
+    options, frame = made.options, made._frame()
+    if options.letterbox and not all(isinstance(side, int) for side in frame):
+        raise UserError(
+            f"input {made.input!r} has no fixed width and height to letterbox images into",
+            hint="give one: --resize 640x640, or bind the input's with --shape",
+        )
+    last = options.crop if options.crop is not None else options.resize
+    if isinstance(last, tuple):
+        made._check_size(last, f"an image with {'crop' if options.crop else 'resize'} {shape_text(last)}")
+
+
+def _format(spec: InputSpec) -> tuple[str, int, Dim, Dim]:
+    """Layout, channels, width and height of an image input."""
     shape = spec.shape or ()
     if len(shape) in (3, 4):
+        batch = "N" * (len(shape) - 3)
         first, middle, last = shape[-3:]
-        if first in _MODES and isinstance(first, int):
-            return ImageFormat(first, True, middle, last)
-        if last in _MODES and isinstance(last, int):
-            return ImageFormat(last, False, first, middle)
+        if isinstance(first, int) and first in _MODES:
+            return f"{batch}CHW", first, last, middle
+        if isinstance(last, int) and last in _MODES:
+            return f"{batch}HWC", last, middle, first
     raise UserError(
         f"input {spec.name!r} takes {shape_text(spec.shape)}, which is not an image of 1 or 3 "
         "channels (NCHW or NHWC)",
@@ -70,63 +203,63 @@ def image_format(spec: InputSpec) -> ImageFormat:
     )
 
 
-def decode(path: Path, spec: InputSpec, options: ImageOptions) -> np.ndarray:
-    """An image file as the values of an input, without the batch axis.
+def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Image.Image:
+    """The first frame of an image, upright, as RGB or L.
 
-    The image is turned as its EXIF orientation says and resized to the input's static height and
-    width, bilinear with antialiasing, without keeping the aspect ratio.
-
-    Returns:
-        float32 `[C, H, W]` or `[H, W, C]` for a float input, else uint8.
-
-    Raises:
-        UserError: the file is no image, is corrupt, or has more than 8 bits a channel.
+    Transparency is dropped; a palette or CMYK is converted by Pillow, without color management.
     """
-    form = image_format(spec)
-    where = f"{str(path)!r} (input {spec.name!r})"
     try:
-        with Image.open(path) as file:
+        with warnings.catch_warnings(), Image.open(path) as file:
+            warnings.simplefilter("ignore")  # on metadata, which are not needed
             if file.mode.startswith(("I", "F")):
                 raise UserError(
                     f"{where} has more than 8 bits a channel (mode {file.mode})",
                     hint="give such data as .npy arrays, scaled as the model takes it",
                 )
-            image = ImageOps.exif_transpose(file).convert(_MODES[form.channels])
+            if getattr(file, "n_frames", 1) > 1:
+                note("of images with several frames or pages, the first one is taken")
+            return ImageOps.exif_transpose(file).convert(mode)
+    except UserError:
+        raise
     except UnidentifiedImageError as error:
         raise UserError(
             f"{where} is not an image that Pillow reads", hint="remove or replace the file"
         ) from error
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except Exception as error:  # decoders of damaged files raise anything
         raise UserError(f"{where} is a corrupt image: {error}", hint="remove or replace the file") from error
-    width = form.width if isinstance(form.width, int) else image.width
-    height = form.height if isinstance(form.height, int) else image.height
-    if image.size != (width, height):
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image).reshape(height, width, form.channels)
-    if spec.dtype.kind in "iub":
-        if options != ImageOptions():
-            raise UserError(
-                f"input {spec.name!r} is {spec.dtype}: scale, mean and std are for float inputs",
-                hint="leave them out; the model takes pixels from 0 to 255",
-            )
-        values = pixels
-    else:
-        values = _normalize(pixels, options, spec)
-    return np.ascontiguousarray(values.transpose(2, 0, 1)) if form.channels_first else values
 
 
-def _normalize(pixels: np.ndarray, options: ImageOptions, spec: InputSpec) -> np.ndarray:
-    channels = pixels.shape[-1]
-    for name, given in (("mean", options.mean), ("std", options.std)):
-        if len(given) not in (1, channels):
-            raise UserError(
-                f"{name} has {len(given)} values, input {spec.name!r} has {channels} channels",
-                hint="give one value, or one for each channel",
-            )
-    if 0.0 in options.std:
-        raise UserError("std is 0 for a channel", hint="give the std of the training data")
-    scale = 1.0 / 255.0 if options.scale is None else options.scale
-    mean = np.array(options.mean, np.float32)
-    std = np.array(options.std, np.float32)
-    values: np.ndarray = (pixels * np.float32(scale) - mean) / std
-    return values
+def _resize(image: Image.Image, size: Size) -> Image.Image:
+    """Bilinear, antialiased (as Pillow and torchvision do, and OpenCV does not)."""
+    return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
+
+
+def _shorter(size: Size, side: int) -> Size:
+    """The size with a shorter side of `side`, as torchvision's Resize rounds it."""
+    short, long = min(size), max(size)
+    other = int(side * long / short)
+    return (side, other) if size[0] <= size[1] else (other, side)
+
+
+def _crop(image: Image.Image, size: Size, where: str) -> Image.Image:
+    """The center, as torchvision's CenterCrop rounds it."""
+    if size[0] > image.width or size[1] > image.height:
+        raise UserError(
+            f"{where} is {shape_text(image.size)} (width x height), smaller than the crop {shape_text(size)}",
+            hint="resize it first: --resize 256 makes the shorter side 256",
+        )
+    left, top = round((image.width - size[0]) / 2), round((image.height - size[1]) / 2)
+    return image.crop((left, top, left + size[0], top + size[1]))
+
+
+def _letterbox(image: Image.Image, frame: tuple[Any, Any]) -> Image.Image:
+    """The whole image in the middle of a frame, as Ultralytics' LetterBox rounds it."""
+    ratio = min(frame[0] / image.width, frame[1] / image.height)
+    size = max(1, round(image.width * ratio)), max(1, round(image.height * ratio))
+    padded = Image.new(image.mode, frame, (PADDING,) * len(image.getbands()))
+    padded.paste(_resize(image, size), ((frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2))
+    return padded
+
+
+def _is_integer(dtype: np.dtype) -> bool:
+    return dtype.kind in "iub"

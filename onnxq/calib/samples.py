@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,3 +36,10 @@ class Sample:
     index: int
     where: str
     feeds: dict[str, np.ndarray]
+
+
+def watched(samples: Iterable[Sample], tell: Callable[[int], None]) -> Iterator[Sample]:
+    """The samples; `tell` hears how many are done: those after which the next was asked for."""
+    for done, sample in enumerate(samples, 1):
+        yield sample
+        tell(done)

@@ -5,39 +5,20 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnxq.calib import arrays, fit, images
-from onnxq.calib.images import ImageOptions
+from onnxq.calib.find import TAKEN, Found, find, find_by_input
+from onnxq.calib.image_options import ImageOptions
+from onnxq.calib.records import Columns, Reader, Record, RecordTable, Row, Table
 from onnxq.calib.samples import InputSpec, Sample
 from onnxq.errors import UserError, unknown_name
 from onnxq.run import polygraphy_io
 
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]
-
-Row = tuple[str, dict[str, np.ndarray]]
-"""Where a sample comes from, and its arrays."""
-
-_KINDS = {".npy": "npy", ".npz": "npz", ".json": "json"} | dict.fromkeys(images.SUFFIXES, "image")
-_TAKEN = "give a folder of images, of .npy or of .npz files, one such file, or Polygraphy's JSON inputs"
-_CLUTTER = frozenset(("thumbs.db", "desktop.ini", "__macosx"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A file, or an item of an iterable: one sample or several.
-
-    Attributes:
-        where: its path or number, for messages.
-        open: its array for each input.
-    """
-
-    where: str
-    open: Callable[[], Mapping[str, arrays.Array]]
 
 
 class Source:
@@ -46,20 +27,41 @@ class Source:
     Attributes:
         count: how many samples there are; None where only a pass over the data can tell, and
             then there is only one pass.
+        images: how images become inputs.
     """
 
     count: int | None
 
-    def __init__(self, inputs: Sequence[InputSpec], has_batch: frozenset[str], batch: int) -> None:
-        self._inputs = tuple(inputs)
+    def __init__(
+        self, has_batch: frozenset[str], batch: int, prepared: Sequence[images.Preparation] = ()
+    ) -> None:
         self._has_batch = has_batch
         self._batch = batch
-        self._notes: dict[str, None] = {}
+        self._completed = 0
+        self.images = tuple(prepared)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def lines(self) -> list[str]:
+        """How the data were understood, as far as they were read."""
+        raise NotImplementedError
+
+    @property
+    def notes(self) -> list[str]:
         """What was done to the data that the user may not expect, as far as it was read."""
-        return tuple(self._notes)
+        if not self._completed:
+            return []
+        return [
+            f"the model's batch size is {self._batch}: the last batch is completed with "
+            f"{self._completed} of its samples again"
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """How the data were understood, for the report."""
+        return {
+            "lines": self.lines,
+            "images": [image.to_json() for image in self.images],
+            "notes": self.notes,
+        }
 
     def __iter__(self) -> Iterator[Sample]:
         """Every sample, in order.
@@ -77,73 +79,18 @@ class Source:
         """
         raise NotImplementedError
 
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
-
-    def _layouts(self, where: str, members: Mapping[str, arrays.Array]) -> tuple[dict[str, fit.Layout], int]:
-        """How a record's arrays hold samples, and how many."""
-        for spec in self._inputs:
-            if spec.name not in members:
-                error = unknown_name("array named", spec.name, members)
-                raise UserError(
-                    f"{where}: {error}, which the model's input needs",
-                    hint=f"{error.hint} Rename the array to the input's name.".strip(),
-                )
-        layouts = {
-            spec.name: fit.layout(members[spec.name].shape, spec, spec.name in self._has_batch, where)
-            for spec in self._inputs
-        }
-        counts = {name: found.count for name, found in layouts.items() if found.kind != "whole"}
-        if len(set(counts.values())) > 1:
-            text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
-            raise UserError(
-                f"{where}: the inputs differ in their number of samples: {text}",
-                hint="give each input the same number of samples along its first axis",
-            )
-        return layouts, next(iter(counts.values()), 1)
-
-    def _rows(self, record: _Record, wanted: Sequence[int] | None) -> Iterator[Row]:
-        """Samples of a record by ascending indices (None: all), each with its batch axis."""
-        members = record.open()
-        layouts, count = self._layouts(record.where, members)
-        indices = range(count) if wanted is None else wanted
-
-        def stream(spec: InputSpec) -> Iterator[np.ndarray]:
-            array, kind = members[spec.name], layouts[spec.name].kind
-            if kind == "rows":
-                return (row[None] for row in array.rows(indices))
-            if kind == "samples":
-                return array.rows(indices)
-            return itertools.repeat(array.read()[None] if kind == "bare" else array.read())
-
-        streams = [stream(spec) for spec in self._inputs]
-        for index, *values in zip(indices, *streams, strict=False):
-            where = record.where if count == 1 else f"{record.where}[{index}]"
-            yield (
-                where,
-                {
-                    spec.name: fit.fit(value, spec, where, self._note)
-                    for spec, value in zip(self._inputs, values, strict=True)
-                },
-            )
-
     def _feeds(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows in batches of the model's static size; a remainder is dropped."""
+        """The rows in batches of the model's static size; the last is completed with its own rows."""
         if self._batch == 1:
             yield from rows
             return
-        while len(group := list(itertools.islice(rows, self._batch))) == self._batch:
+        while group := list(itertools.islice(rows, self._batch)):
             (first, feeds), (last, _) = group[0], group[-1]
+            if len(group) < self._batch:
+                self._completed = self._batch - len(group)
+            full = list(itertools.islice(itertools.cycle(group), self._batch))
             where = f"{first} to {last}"
-            yield where, {name: self._join(name, where, group) for name in feeds}
-        self._note_remainder(len(group))
-
-    def _note_remainder(self, count: int) -> None:
-        if count:
-            self._note(
-                f"the model's batch size is {self._batch}: "
-                f"the last {count} samples make no batch and are left out"
-            )
+            yield where, {name: self._join(name, where, full) for name in feeds}
 
     def _join(self, name: str, where: str, group: Sequence[Row]) -> np.ndarray:
         if name not in self._has_batch:
@@ -158,48 +105,38 @@ class Source:
 
 
 class _Indexed(Source):
-    """Records that can be opened again, in any order."""
+    """Rows that can be read again, in any order."""
 
     def __init__(
         self,
-        inputs: Sequence[InputSpec],
+        table: Table,
         has_batch: frozenset[str],
         batch: int,
-        records: Sequence[_Record],
-        counts: Sequence[int] | None = None,
+        prepared: Sequence[images.Preparation] = (),
     ) -> None:
-        super().__init__(inputs, has_batch, batch)
-        self._records = records
-        if counts is None:
-            counts = [self._layouts(record.where, record.open())[1] for record in records]
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = int(self._starts[-1])
-        self.count: int = rows // batch
-        if not rows:
-            raise UserError("the data has zero samples", hint=_TAKEN)
-        if not self.count:
-            raise UserError(
-                f"the model's batch size is {batch}, the data has {rows} samples",
-                hint="give more samples, or a model with a dynamic batch",
-            )
-        self._note_remainder(rows % batch)
+        super().__init__(has_batch, batch, prepared)
+        if not table.count:
+            raise UserError("the data has zero samples", hint=TAKEN)
+        self._table = table
+        self.count: int = -(-table.count // batch)
+        self._completed = self.count * batch - table.count
+
+    @property
+    def lines(self) -> list[str]:
+        return self._table.lines
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self._table.notes, *super().notes]
 
     def __iter__(self) -> Iterator[Sample]:
         return self.read(range(self.count))
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen = sorted(indices)
-        rows = (row for i in chosen for row in range(i * self._batch, (i + 1) * self._batch))
-        for index, (where, feeds) in zip(chosen, self._feeds(self._chosen_rows(rows)), strict=True):
+        chosen, batch = sorted(indices), self._batch
+        rows = (row for i in chosen for row in range(i * batch, min((i + 1) * batch, self._table.count)))
+        for index, (where, feeds) in zip(chosen, self._feeds(self._table.rows(rows)), strict=True):
             yield Sample(index, where, feeds)
-
-    def _chosen_rows(self, rows: Iterable[int]) -> Iterator[Row]:
-        def record_of(row: int) -> int:
-            return int(np.searchsorted(self._starts, row, side="right")) - 1
-
-        for number, group in itertools.groupby(rows, record_of):
-            start = int(self._starts[number])
-            yield from self._rows(self._records[number], [row - start for row in group])
 
 
 class _Stream(Source):
@@ -207,15 +144,21 @@ class _Stream(Source):
 
     count = None
 
-    def __init__(
-        self,
-        inputs: Sequence[InputSpec],
-        has_batch: frozenset[str],
-        batch: int,
-        items: Iterable[Any],
-    ) -> None:
-        super().__init__(inputs, has_batch, batch)
+    def __init__(self, items: Iterable[Any], reader: Reader, has_batch: frozenset[str], batch: int) -> None:
+        super().__init__(has_batch, batch)
         self._items: Iterable[Any] | None = items
+        self._reader = reader
+        self._read = 0
+        self._taken = 0
+
+    @property
+    def lines(self) -> list[str]:
+        title = f"an iterator, {_number(self._taken, 'item')} read"
+        return [self._reader.understood(title, self._taken, self._read)]
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self._reader.notes, *super().notes]
 
     def __iter__(self) -> Iterator[Sample]:
         items, self._items = self._items, None
@@ -224,13 +167,17 @@ class _Stream(Source):
                 "the data is an iterator, and it has been read already",
                 hint="give a list, a path, or an iterator for each call",
             )
-        records = (_item(item, number) for number, item in enumerate(items))
-        rows = itertools.chain.from_iterable(self._rows(record, None) for record in records)
-        index = -1
-        for index, (where, feeds) in enumerate(self._feeds(rows)):
+        for index, (where, feeds) in enumerate(self._feeds(self._rows(items))):
             yield Sample(index, where, feeds)
-        if index < 0:
-            raise UserError("the data has zero samples", hint="; ".join(self.notes) or _TAKEN)
+        if not self._read:
+            raise UserError("the data has zero samples", hint=TAKEN)
+
+    def _rows(self, items: Iterable[Any]) -> Iterator[Row]:
+        for number, item in enumerate(items):
+            self._taken += 1
+            for row in self._reader.rows(_item(item, number)):
+                self._read += 1
+                yield row
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
         raise UserError("an iterator is read from its start to its end, once")
@@ -245,11 +192,14 @@ def open_source(
     """Opens data for a model.
 
     Where the model's batch axis is dynamic or 1, an array with several rows is as many samples;
-    a static batch is filled with consecutive samples.
+    a static batch is filled with consecutive samples. A first axis that is a sequence's is never
+    divided, see `fit.leading`; of one that may be either, a lone array is divided, and each of
+    several is one sample. An axis in front of the input's is always that of samples.
 
     Args:
         data: a folder of images, of .npy or of .npz files (subfolders included), one such file,
-            Polygraphy's JSON inputs, or arrays: `{input: array}`, or an iterable of such.
+            Polygraphy's JSON inputs, or arrays: `{input: array}`, or an iterable of such. For
+            several inputs also a folder with a subfolder or a file for each, named after it.
         inputs: the model's inputs.
         options: how pixels become values.
 
@@ -258,28 +208,142 @@ def open_source(
     """
     if not inputs:
         raise UserError("the model has no inputs, so that no data can be fed to it")
-    has_batch, batch = fit.batched(inputs), fit.batch_size(inputs)
-    if isinstance(data, (str, os.PathLike)):
-        path = Path(data)
-        if path.suffix.lower() == ".json" and os.path.isfile(path):
-            items: Sequence[Any] = polygraphy_io.load_inputs(path)
-            records = [_item(item, number, str(path)) for number, item in enumerate(items)]
-            return _Indexed(inputs, has_batch, batch, records)
-        kind, files, notes = _find(path)
-        source = _open_files(kind, files, inputs, options or ImageOptions())
-        for note in notes:
-            source._note(note)
-        return source
+    if isinstance(data, str | os.PathLike):
+        return _open_path(Path(data), inputs, options or ImageOptions())
+    if options is not None:
+        _refuse(options, "arrays")
+    has_batch = fit.batched(inputs)
+    batch = fit.batch_size(inputs, has_batch)
     if isinstance(data, Mapping):
         data = [data]
     if isinstance(data, Sequence):
-        return _Indexed(inputs, has_batch, batch, [_item(x, i) for i, x in enumerate(data)])
+        records = [_item(item, number) for number, item in enumerate(data)]
+        reader = Reader(inputs, has_batch, several=len(records) > 1)
+        return _Indexed(RecordTable(_number(len(records), "item"), reader, records), has_batch, batch)
     if isinstance(data, Iterable):
-        return _Stream(inputs, has_batch, batch, data)
-    raise UserError(f"data of type {type(data).__name__} cannot be read", hint=_TAKEN)
+        return _Stream(data, Reader(inputs, has_batch, several=True), has_batch, batch)
+    raise UserError(f"data of type {type(data).__name__} cannot be read", hint=TAKEN)
 
 
-def _item(item: Any, number: int, file: str = "") -> _Record:
+def _open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions) -> Source:
+    by_input = find_by_input(path, [spec.name for spec in inputs]) if len(inputs) > 1 else None
+    if by_input is not None:
+        return _open_columns(by_input, inputs, options)
+    found = find(path)
+    if found.kind != "image":
+        _refuse(options, found.title)
+    if len(inputs) > 1 and found.kind in ("image", "npy"):
+        names = [spec.name for spec in inputs]
+        raise UserError(
+            f"the model has {len(inputs)} inputs ({', '.join(names)}), {found.title} hold data of only one",
+            hint="make a folder or a file for each input, named after it ("
+            + ", ".join(f"{name}/" for name in names[:-1])
+            + f" and {names[-1]}.npy, say), or .npz files with an array for each; an input that is "
+            f"always the same becomes a constant with --freeze {names[-1]}=VALUE",
+        )
+    prepared = [images.prepare(inputs[0], options)] if found.kind == "image" else []
+    has_batch = _batched(inputs, prepared)
+    table = _table(found, inputs, has_batch, prepared)
+    return _Indexed(table, has_batch, fit.batch_size(inputs, has_batch), prepared)
+
+
+def _open_columns(found: Mapping[str, Found], inputs: Sequence[InputSpec], options: ImageOptions) -> Source:
+    """Data that are kept apart by input."""
+    prepared = [images.prepare(spec, options) for spec in inputs if found[spec.name].kind == "image"]
+    if not prepared:
+        _refuse(options, ", ".join(entry.title for entry in found.values()))
+    has_batch = _batched(inputs, prepared)
+    tables = {
+        spec.name: _table(found[spec.name], [spec], has_batch, [p for p in prepared if p.input == spec.name])
+        for spec in inputs
+    }
+    shared = {name for name, table in tables.items() if table.count == 1 and name not in has_batch}
+    own = {name: found[name] for name in tables if name not in shared}
+    notes = _check_pairs(own, {name: tables[name].count for name in own})
+    table = Columns(tables, frozenset(shared), notes)
+    return _Indexed(table, has_batch, fit.batch_size(inputs, has_batch), prepared)
+
+
+def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[str]:
+    """Refuses inputs that differ in their number of samples; a note where names do not match."""
+    stems = {
+        name: [file.relative_to(entry.path).with_suffix("") for file in entry.files]
+        for name, entry in found.items()
+        if len(entry.files) > 1
+    }
+    lone = ""
+    if len(stems) > 1:
+        (a, ours), *others = stems.items()
+        pairs = [(x, b) for b, theirs in others for x in sorted(set(ours) ^ set(theirs))]
+        if pairs:
+            stem, b = pairs[0]
+            has, lacks = (a, b) if stem in ours else (b, a)
+            lone = f"{str(stem)!r} of {has!r} has no like in {lacks!r}"
+    if len(set(counts.values())) > 1:
+        text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+        raise UserError(
+            f"the inputs differ in their number of samples: {text}" + f" ({lone})" * bool(lone),
+            hint="give each input the same number of samples, in files of the same names",
+        )
+    return [f"files of the inputs are paired in their order, not by name: {lone}"] if lone else []
+
+
+def _batched(inputs: Sequence[InputSpec], prepared: Sequence[images.Preparation]) -> frozenset[str]:
+    """Names of the inputs whose first axis is the batch; of images, the layout tells."""
+    layouts = {image.input: image.layout for image in prepared}
+    alike = fit.batched(inputs)
+    return frozenset(
+        spec.name
+        for spec in inputs
+        if (layouts[spec.name].startswith("N") if spec.name in layouts else spec.name in alike)
+    )
+
+
+def _table(
+    found: Found,
+    inputs: Sequence[InputSpec],
+    has_batch: frozenset[str],
+    prepared: Sequence[images.Preparation],
+) -> RecordTable:
+    """The rows of the files of a path."""
+    names = [spec.name for spec in inputs]
+    reader = Reader(inputs, has_batch, several=len(found.files) > 1)
+    if found.kind == "json":
+        (path,) = found.files
+        items = polygraphy_io.load_inputs(path)
+        reader = Reader(inputs, has_batch, several=len(items) > 1)
+        records = [_item(item, number, str(path)) for number, item in enumerate(items)]
+        return RecordTable(f"{path}, {_number(len(items), 'item')}", reader, records)
+
+    def open_file(path: Path) -> Mapping[str, arrays.Array]:
+        if found.kind == "npz":
+            return _open_npz(path, names)
+        if found.kind == "npy":
+            return {names[0]: arrays.open_npy(path, names[0])}
+        return {names[0]: arrays.MemoryArray(prepared[0].decode(path, reader.note))}
+
+    records = [_file(path, open_file) for path in found.files]
+    counts = [1] * len(records) if found.kind == "image" else None
+    return RecordTable(found.title, reader, records, found.notes, counts)
+
+
+def _file(path: Path, opener: Callable[[Path], Mapping[str, arrays.Array]]) -> Record:
+    return Record(str(path), lambda: opener(path))
+
+
+def _open_npz(path: Path, names: Sequence[str]) -> Mapping[str, arrays.Array]:
+    members, found = arrays.open_npz(path, names)
+    missing = [name for name in names if name not in members]
+    if missing:
+        error = unknown_name("array named", missing[0], found)
+        raise UserError(
+            f"{str(path)!r}: {error}, which the model's input needs",
+            hint=f"{error.hint} Rename the array to the input's name.".strip(),
+        )
+    return members
+
+
+def _item(item: Any, number: int, file: str = "") -> Record:
     where = f"{file}[{number}]" if file else f"item {number} of the data"
     if not isinstance(item, Mapping):
         raise UserError(
@@ -292,90 +356,17 @@ def _item(item: Any, number: int, file: str = "") -> _Record:
         if array.dtype.hasobject:
             raise UserError(f"{where}: input {name!r} is no array of numbers", hint="give numpy arrays")
         members[str(name)] = arrays.MemoryArray(array)
-    return _Record(where, lambda: members)
+    return Record(where, lambda: members)
 
 
-def _find(path: Path) -> tuple[str, list[Path], list[str]]:
-    """The data files of a path: their kind, themselves in order, and notes."""
-    if os.path.isfile(path):  # unlike Path.is_file, False for a name that is too long
-        kind = _KINDS.get(path.suffix.lower())
-        if kind is None:
-            raise UserError(f"{str(path)!r} is not a data file that onnxq reads", hint=_TAKEN)
-        return kind, [path], []
-    if not os.path.isdir(path):
-        near = [str(entry) for entry in sorted(path.parent.glob("*"))]
-        error = unknown_name("data file or folder", str(path), near)
-        raise UserError(str(error), hint=error.hint or "check the path")
-    kinds: dict[str, list[Path]] = {}
-    others: list[str] = []
-
-    def refuse(error: OSError) -> None:
-        raise UserError(f"cannot read the folder {error.filename!r}: {error.strerror}") from error
-
-    for root, folders, names in os.walk(path, onerror=refuse):
-        folders[:] = sorted(n for n in folders if not _is_clutter(n))
-        for name in sorted(n for n in names if not _is_clutter(n)):
-            kind = _KINDS.get(Path(name).suffix.lower())
-            if kind is None or kind == "json":  # a JSON file holds all samples: not part of a folder
-                others.append(name)
-            else:
-                kinds.setdefault(kind, []).append(Path(root, name))
-    if not kinds:
-        what = f"only {', '.join(others[:3])}" if others else "empty"
-        raise UserError(f"the data folder {str(path)!r} has zero samples: {what}", hint=_TAKEN)
-    if len(kinds) > 1:
-        text = ", ".join(f"{len(f)} {k} ({f[0].name!r}, ...)" for k, f in kinds.items())
+def _refuse(options: ImageOptions, what: str) -> None:
+    """Refuses image options for data that are no images."""
+    if given := options.given():
         raise UserError(
-            f"the data folder {str(path)!r} holds files of several kinds: {text}",
-            hint="keep one kind in a folder",
+            f"{', '.join(given)}: for images, but the data are arrays ({what}), which are fed as they are",
+            hint="leave the image options out, and prepare the arrays as the model takes them",
         )
-    note = f"other files in {str(path)!r} are left out ({len(others)}): {', '.join(others[:3])}"
-    ((kind, files),) = kinds.items()
-    return kind, files, [note] if others else []
 
 
-def _is_clutter(name: str) -> bool:
-    return name.startswith(".") or name.lower() in _CLUTTER
-
-
-def _open_files(
-    kind: str, files: Sequence[Path], inputs: Sequence[InputSpec], options: ImageOptions
-) -> Source:
-    has_batch, batch = fit.batched(inputs), fit.batch_size(inputs)
-    names = [spec.name for spec in inputs]
-    if kind == "npz":
-
-        def open_npz(path: Path) -> Mapping[str, arrays.Array]:
-            members, found = arrays.open_npz(path, names)
-            missing = [name for name in names if name not in members]
-            if missing:
-                error = unknown_name("array named", missing[0], found)
-                raise UserError(
-                    f"{str(path)!r}: {error}, which the model's input needs",
-                    hint=f"{error.hint} Rename the array to the input's name.".strip(),
-                )
-            return members
-
-        return _Indexed(inputs, has_batch, batch, [_file(path, open_npz) for path in files])
-    if len(inputs) > 1:
-        raise UserError(
-            f"the model has {len(inputs)} inputs ({', '.join(names)}), {str(files[0])!r} holds one array",
-            hint="give .npz files with an array for each input",
-        )
-    (spec,) = inputs
-    if kind == "npy":
-        records = [_file(path, lambda p: {spec.name: arrays.open_npy(p, spec.name)}) for path in files]
-        return _Indexed(inputs, has_batch, batch, records)
-    images.image_format(spec)  # before the first file is blamed
-    if spec.shape is not None and len(spec.shape) == 3:
-        has_batch, batch = frozenset(), 1  # CHW, not a batch of rows
-
-    def open_image(path: Path) -> Mapping[str, arrays.Array]:
-        return {spec.name: arrays.MemoryArray(images.decode(path, spec, options))}
-
-    records = [_file(path, open_image) for path in files]
-    return _Indexed(inputs, has_batch, batch, records, counts=[1] * len(records))
-
-
-def _file(path: Path, opener: Callable[[Path], Mapping[str, arrays.Array]]) -> _Record:
-    return _Record(str(path), lambda: opener(path))
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -21,10 +21,12 @@ class Split(ABC):
         shared: whether one sample does both, because there is only one; of an iterator, known
             after the calibration pass.
         used: how many samples calibrate; of an iterator, None.
+        held: how many verify; of an iterator, known after the calibration pass.
     """
 
     shared = False
     used: int | None = None
+    held: int | None = None
 
     @abstractmethod
     def calibration(self) -> Iterator[Sample]:
@@ -69,6 +71,7 @@ class _IndexSplit(Split):
         self._used = used
         self.used = len(used)
         self._held = held
+        self.held = len(held)
         self.shared = used == held
 
     def calibration(self) -> Iterator[Sample]:
@@ -102,4 +105,5 @@ class _StreamSplit(Split):
             yield self._kept[0]
 
     def held_out(self) -> Iterator[Sample]:
+        self.held = len(self._kept)
         return iter(self._kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
 
+@flags.takes_images
 def compare(
     screen: Screen,
     reference: Annotated[Path, typer.Argument(metavar="A", help="The reference.", show_default=False)],
@@ -21,9 +22,12 @@ def compare(
     samples: Annotated[
         int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
     ] = None,
+    images: dict[str, Any] | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
-    from onnxq.calib.sources import InputSpec, open_source
+    from onnxq.calib.image_options import image_options
+    from onnxq.calib.samples import InputSpec, watched
+    from onnxq.calib.sources import open_source
     from onnxq.cli.render import accuracy_page
     from onnxq.graph.model import Model
     from onnxq.run import ort
@@ -40,20 +44,22 @@ def compare(
     for name, _, _ in models[1].inputs:
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
-    source = open_source(data, specs)
-    feeds = (sample.feeds for sample in itertools.islice(source, samples))
+    source = open_source(data, specs, options=image_options(images))
+    total = source.count if samples is None or source.count is None else min(samples, source.count)
     with screen.progress() as observe:
         observe("compare", None, None)
+        chosen = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
+        feeds = (sample.feeds for sample in chosen)
         result = compare_models(ort.load(reference), ort.load(candidate), feeds)
     found = [entry.to_json() for entry in result]
-    screen.show(accuracy_page(reference, candidate, found, source.notes))
+    fed = source.to_json()
+    screen.show(accuracy_page(reference, candidate, found, fed))
     screen.document(
         {
             "schema": 1,
             "reference": str(reference),
             "candidate": str(candidate),
-            "data": str(data),
+            "data": {"path": str(data), **fed},
             "accuracy": found,
-            "notes": list(source.notes),
         }
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -63,6 +65,84 @@ Data = Annotated[
     ),
 ]
 
+_IMAGE_FLAGS: Mapping[str, Any] = {
+    "mean": Annotated[
+        str | None,
+        typer.Option(
+            "--mean", metavar="M[,M,M]", help="Images: subtracted from each channel, after --scale."
+        ),
+    ],
+    "std": Annotated[
+        str | None, typer.Option("--std", metavar="S[,S,S]", help="Images: each channel is divided by it.")
+    ],
+    "scale": Annotated[
+        str | None,
+        typer.Option("--scale", metavar="F", help="Images: factor of 0..255; 1/255 for a float input."),
+    ],
+    "color": Annotated[
+        str | None,
+        typer.Option("--color", metavar="ORDER", help="Images: order of the channels: rgb, bgr or gray."),
+    ],
+    "resize": Annotated[
+        str | None,
+        typer.Option("--resize", metavar="WxH|SIDE", help="Images: to this size, or this shorter side."),
+    ],
+    "crop": Annotated[
+        str | None, typer.Option("--crop", metavar="WxH", help="Images: the center, after --resize.")
+    ],
+    "letterbox": Annotated[
+        bool, typer.Option("--letterbox", help="Images: keep the aspect ratio, pad with gray 114 (YOLO).")
+    ],
+}
+
+
+def takes_images(function: Callable[..., T]) -> Callable[..., T]:
+    """Gives a verb the flags on images; its parameter `images` gets what they say.
+
+    That is what `onnxq.calib.image_options.image_options` takes: None where no flag is given.
+    """
+
+    @functools.wraps(function)
+    def verb(*arguments: Any, **named: Any) -> T:
+        given = {name: named.pop(name) for name in _IMAGE_FLAGS}
+        return function(*arguments, **named, images=parse_images(given))
+
+    signature = inspect.signature(function, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "images"]
+    flags = [
+        inspect.Parameter(name, own[-1].kind, default=None if name != "letterbox" else False, annotation=flag)
+        for name, flag in _IMAGE_FLAGS.items()
+    ]
+    verb.__signature__ = signature.replace(parameters=[*own, *flags])  # type: ignore[attr-defined]
+    return verb
+
+
+def parse_images(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The image options that flags give, by name; None where none is given.
+
+    Raises:
+        UserError: one is ill-formed.
+    """
+    readers: dict[str, tuple[Callable[[str], Any], str]] = {
+        "mean": (_numbers, "M or M,M,M: numbers or fractions, as in 0.485,0.456,0.406"),
+        "std": (_numbers, "S or S,S,S: numbers or fractions, as in 0.229,0.224,0.225"),
+        "scale": (_fraction, "F, a number or a fraction, as in 1/255"),
+        "resize": (_side_or_size, "WIDTHxHEIGHT, as in 640x480, or the shorter side, as in 256"),
+        "crop": (_width_height, "WIDTHxHEIGHT, as in 224x224"),
+    }
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        read, form = readers.get(name, (lambda text: text, ""))
+        try:
+            found[name] = read(value)
+        except (ValueError, ZeroDivisionError) as error:
+            raise UserError(
+                f"--{name} {value!r} is not understood: {error}", hint=f"the form is --{name} {form}"
+            ) from error
+    return found or None
+
 
 def edit_arguments(
     target: str,
@@ -89,6 +169,11 @@ def edit_arguments(
         "skip": tuple(skip or ()),
         "prove": prove,
     }
+
+
+def names(*entries: str) -> list[str]:
+    """The tensors of `A,B` entries."""
+    return [name for entry in entries for name in entry.split(",") if name]
 
 
 def parse_shapes(shapes: Sequence[str] | None) -> dict[str, tuple[int | str, ...]]:
@@ -153,6 +238,30 @@ def _profile(text: str) -> Profile:
         raise ValueError(f"{len(parts)} shapes where there must be three")
     smallest, usual, largest = map(_sizes, parts)
     return smallest, usual, largest
+
+
+def _width_height(text: str) -> tuple[int, int]:
+    sizes = _sizes(text)
+    if len(sizes) != 2:
+        raise ValueError(f"{text!r} is no width and height")
+    return sizes[0], sizes[1]
+
+
+def _side_or_size(text: str) -> int | tuple[int, int]:
+    return _width_height(text) if "x" in text else _size(text)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(_fraction(part) for part in text.split(","))
+
+
+def _fraction(text: str) -> float:
+    """A number or the quotient of two, as in 1/255."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(above)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
 
 
 def _values(text: str) -> bool | int | float | list[bool | int | float]:

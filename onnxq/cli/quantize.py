@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
 
 
+@flags.takes_images
 def quantize(
     screen: Screen,
     model: flags.ModelPath,
@@ -42,6 +43,7 @@ def quantize(
     sm: flags.ComputeCapability = 89,
     profile: flags.Profiles = None,
     no_engine: Annotated[bool, typer.Option("--no-engine", help="Do not compile the result.")] = False,
+    images: dict[str, Any] | None = None,
 ) -> None:
     """Repair a model and quantize it to INT8.
 
@@ -60,6 +62,7 @@ def quantize(
             model,
             calib,
             **arguments,
+            images=images,
             method=method,  # type: ignore[arg-type]  # quantize names what it has
             body=body,  # type: ignore[arg-type]
             samples=samples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     text += f" (without {unknown} whose sizes are not known)" if unknown else ""
     extra = len(int8) - sum(layer["int8"] for layer in eligible)
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
+    _data(page, calibration["data"])
     scales = calibration["scales"]
     used = [group for group in plan["groups"] if group["tensors"][0] in scales]
     shared = sum(len(group["tensors"]) > 1 for group in used)
@@ -109,6 +111,39 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
         page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
         page.names(nodes)
+
+
+def _data(page: Page, data: Mapping[str, Any]) -> None:
+    """How the data were understood, and what the model was fed."""
+    for number, line in enumerate(data["lines"]):
+        page.section("Data" if number == 0 else "", line)
+    for image in data["images"]:
+        page.entry(_fed(image))
+    for note in data["notes"]:
+        page.entry(note, style="yellow")
+
+
+def _fed(image: Mapping[str, Any]) -> str:
+    """What is done to an image: `x takes NCHW rgb, stretched to 224x224; float32 -2.1 to 2.6: ...`."""
+    low, high = image["range"]
+    text = f"{image['input']} is fed {image['layout']}, {image['color']}, {image['size']}; "
+    text += f"{image['dtype']} from {low:.4g} to {high:.4g}"
+    scale, mean, std = image["scale"], image["mean"], image["std"]
+    value = "pixel" if scale == 1 else f"pixel {_factor(scale)}"
+    if any(mean):
+        value = f"{value} - {_each(mean)}"
+    if any(entry != 1 for entry in std):
+        value = f"({value}) / {_each(std)}" if any(mean) else f"{value} / {_each(std)}"
+    return f"{text}: {value}"
+
+
+def _factor(scale: float) -> str:
+    divisor = f"{1 / scale:g}"
+    return f"/ {divisor}" if abs(scale) < 1 and abs(float(divisor) * scale - 1) < 1e-9 else f"* {scale:g}"
+
+
+def _each(values: Sequence[float]) -> str:
+    return f"{values[0]:g}" if len(values) == 1 else f"[{', '.join(f'{value:g}' for value in values)}]"
 
 
 def _weight_scales(sites: Sequence[Mapping[str, Any]]) -> str:
@@ -300,14 +335,13 @@ def tensor_page(document: Mapping[str, Any]) -> Page:
 
 
 def accuracy_page(
-    reference: Path, candidate: Path, accuracy: Sequence[Mapping[str, Any]], notes: Sequence[str]
+    reference: Path, candidate: Path, accuracy: Sequence[Mapping[str, Any]], data: Mapping[str, Any]
 ) -> Page:
     """How near the outputs of two models are."""
     page = Page()
     page.head(f"{candidate} against {reference}, {_number(accuracy[0]['samples'], 'sample')}")
     _outputs(page.plain, accuracy, len(accuracy))
-    for note in notes:
-        page.plain(note, style="yellow")
+    _data(page, data)
     return page
 
 
@@ -335,6 +369,75 @@ def engine_page(document: Mapping[str, Any]) -> Page:
 
 
 _QDQ = ("_QuantizeLinear", "_DequantizeLinear")
+
+
+# --- split, run and extract -----------------------------------------------------------------------
+
+
+def split_page(model: Path, manifest: Path, document: Mapping[str, Any]) -> Page:
+    """The pieces of a model."""
+    page = Page()
+    pieces = document["pieces"]
+    symbols = {dim for entry in document["inputs"] for dim in entry["shape"] or ()}
+    page.head(f"{model} -> {_number(len(pieces), 'piece')}")
+    for index, piece in enumerate(pieces):
+        path = manifest.with_name(piece["file"])
+        size = sum(p.stat().st_size for p in (path, path.with_name(f"{path.name}.data")) if p.exists())
+        text = f"{path}  {_number(piece['nodes'], 'node')}, {_size(size)}, for {piece['runs']}"
+        page.section(f"Piece {index}", text)
+        for kind in ("inputs", "outputs"):
+            _tensors(page, kind, piece[kind], symbols)
+    for note in document["notes"]:
+        page.section("Note", note, "yellow")
+    page.section("Manifest", str(manifest))
+    page.section("Next", "")
+    page.code(shlex.join(["onnxq", "run", str(manifest), "--data", "DATA"]))
+    return page
+
+
+def _tensors(page: Page, kind: str, entries: Sequence[Mapping[str, Any]], symbols: set[Any]) -> None:
+    """Inputs or outputs of a piece; `?` is for sizes under a symbol that the model does not have."""
+    for entry in entries[:6]:
+        dims = [d if isinstance(d, int) or d in symbols else None for d in entry["shape"] or ()]
+        known = {**entry, "shape": None if entry["shape"] is None else dims}
+        page.entry(f"{kind[:-1]} {shorten(entry['name'])}  {_type(known)}")
+    if len(entries) > 6:
+        page.entry(f"+{len(entries) - 6} more {kind}", style="dim")
+
+
+def chain_page(document: Mapping[str, Any]) -> Page:
+    """What the pieces gave, against the original."""
+    page = Page()
+    against = f" against {document['original']}" if document["original"] else ""
+    pieces, samples = len(document["pieces"]), document["samples"]
+    page.head(f"{_number(pieces, 'piece')} in a chain{against}, {_number(samples, 'sample')}")
+    bound = document["tolerance_db"]
+    for entry in document["outputs"]:
+        style = "" if entry["verdict"] == "equal" else "yellow"
+        text = _closeness(entry)
+        if entry["verdict"] != "equal":
+            text = f"differs: {text}" + ("" if bound is None else f"; the bound is {bound:g} dB")
+        page.plain(f"{shorten(entry['output'], 40)}: {text}", style=style)
+    for note in document["notes"]:
+        page.plain(note, style="yellow")
+    _data(page, document["data"])
+    if document["saved"]:
+        page.plain(f"each sample's tensors are in {document['saved']}")
+    return page
+
+
+def extract_page(document: Mapping[str, Any]) -> Page:
+    """A part of a model."""
+    page = Page()
+    page.head(f"{document['model']} -> {document['output']}")
+    page.section("Nodes", f"{sum(document['ops'].values())}: {_listed(document['ops'])}")
+    for kind in ("inputs", "outputs"):
+        for number, entry in enumerate(document[kind] or [None]):
+            text = f"{entry['name']}  {_type(entry)}" if entry else "none"
+            page.section(kind.capitalize() if number == 0 else "", text)
+    for number, file in enumerate(document["files"]):
+        page.section("Files" if number == 0 else "", f"{file}  {_size(Path(file).stat().st_size)}")
+    return page
 
 
 # --- rules ----------------------------------------------------------------------------------------

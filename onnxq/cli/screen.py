@@ -203,8 +203,15 @@ class _Counts(ProgressColumn):
         if task.speed:
             parts.append(f"{task.speed:.0f} samples/s")
         if task.time_remaining is not None:
-            parts.append(f"{task.time_remaining:.0f} s left")
+            parts.append(f"{_duration(task.time_remaining)} left")
         return Text(", ".join(parts), style="dim")
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _bar(console: Console) -> Progress:
@@ -215,18 +222,14 @@ def _bar(console: Console) -> Progress:
 
 
 def _on_bar(bar: Progress) -> Observer:
-    task = bar.add_task("start", total=None)
-    counting = False
+    task, counting = bar.add_task("start", total=None), False
 
     def observe(step: str, done: int | None, total: int | None) -> None:
-        nonlocal counting
-        if done is None:
-            counting = False
-            bar.reset(task, description=step, total=None)
-        elif not counting:
-            counting = True
-            bar.reset(task, description=step, total=total, completed=done)
-        else:
+        nonlocal task, counting
+        if done is None or not counting:  # a new task: the total of one that has one does not go away
+            bar.remove_task(task)
+            task, counting = bar.add_task(step, total=total), done is not None
+        if done is not None:
             bar.update(task, completed=done, total=total)
 
     return observe

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from onnxq.calib.arrays import open_npy
+from onnxq.calib.image_options import ImageOptions
 from onnxq.calib.samples import InputSpec, Sample
 from onnxq.calib.sources import open_source
 from onnxq.errors import UserError
@@ -76,7 +78,8 @@ class TestKinds:
         (tmp_path / ".DS_Store").write_bytes(b"x")
         source = open_source(str(tmp_path), [X])
         check_five(list(source))
-        assert source.notes == ()
+        assert source.notes == [f"other files in {str(tmp_path)!r} are left out (1): .DS_Store"]
+        assert source.lines == [f"3 .npy files in {tmp_path} (2 folders), 5 samples, along axis 0 (N)"]
 
     def test_folder_of_npz(self, tmp_path: Path) -> None:
         for index, row in enumerate(DATA):
@@ -132,26 +135,44 @@ class TestAxes:
         spec = InputSpec("x", F4, (2, 2, 3))
         source = open_source({"x": DATA}, [spec])
         samples = list(source)
-        assert source.count == 2
+        assert source.count == 3
         np.testing.assert_array_equal(samples[0].feeds["x"], DATA[:2])
         np.testing.assert_array_equal(samples[1].feeds["x"], DATA[2:4])
-        assert samples[1].index == 1
-        assert "last 1 samples" in source.notes[0]
+        np.testing.assert_array_equal(samples[2].feeds["x"], DATA[[4, 4]])
+        assert [sample.index for sample in samples] == [0, 1, 2]
         np.testing.assert_array_equal(next(source.read([1])).feeds["x"], DATA[2:4])
+        assert source.notes == [
+            "the model's batch size is 2: the last batch is completed with 1 of its samples again"
+        ]
 
     def test_static_batch_of_a_generator(self) -> None:
-        source = open_source(({"x": row} for row in DATA), [InputSpec("x", F4, (2, 2, 3))])
-        assert [s.feeds["x"].shape for s in source] == [(2, 2, 3)] * 2
-        assert "last 1 samples" in source.notes[0]
+        source = open_source(({"x": row} for row in DATA), [InputSpec("x", F4, (3, 2, 3))])
+        first, last = source
+        np.testing.assert_array_equal(first.feeds["x"], DATA[:3])
+        np.testing.assert_array_equal(last.feeds["x"], DATA[[3, 4, 3]])
+        assert "completed with 1 of its samples" in source.notes[0]
+        assert source.lines == ["an iterator, 5 items read, one sample each"]
 
     def test_static_batch_across_files(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", DATA[:3])
         np.save(tmp_path / "b.npy", DATA[3])
-        samples = feeds(tmp_path, InputSpec("x", F4, (4, 2, 3)))
-        np.testing.assert_array_equal(samples[0].feeds["x"], DATA[:4])
+        source = open_source(tmp_path, [InputSpec("x", F4, (4, 2, 3))])
+        (sample,) = source
+        np.testing.assert_array_equal(sample.feeds["x"], DATA[:4])
+        assert source.notes == []
 
-    def test_too_few_for_a_batch(self) -> None:
-        assert "batch size is 8" in refused({"x": DATA}, InputSpec("x", F4, (8, 2, 3)))
+    @pytest.mark.parametrize("kind", ["npz", "memory"])
+    def test_whole_batches_of_a_static_size(self, tmp_path: Path, kind: str) -> None:
+        data: object = {"x": DATA[:4].reshape(2, 2, 2, 3)}
+        if kind == "npz":
+            np.savez(tmp_path / "d.npz", x=DATA[:4].reshape(2, 2, 2, 3))
+            data = tmp_path / "d.npz"
+        samples = feeds(data, InputSpec("x", F4, (2, 2, 3)))
+        np.testing.assert_array_equal([s.feeds["x"] for s in samples], [DATA[:2], DATA[2:4]])
+
+    def test_fewer_than_a_batch(self) -> None:
+        (sample,) = feeds({"x": DATA}, InputSpec("x", F4, (8, 2, 3)))
+        np.testing.assert_array_equal(sample.feeds["x"], DATA[[0, 1, 2, 3, 4, 0, 1, 2]])
 
     def test_values_without_a_batch_are_shared(self) -> None:
         specs = X, InputSpec("k", I8, ()), InputSpec("lengths", I8, ("N",))
@@ -179,19 +200,185 @@ class TestAxes:
         assert "'x' has 5, 'ids' has 4" in message
 
 
+class TestLengths:
+    """A first axis that is a sequence's, not the batch's."""
+
+    RUN = np.arange(48, dtype=np.float32).reshape(8, 2, 3)
+
+    def check_whole(self, data, lead, rest=(2, 3)) -> list[str]:
+        source = open_source(data, [InputSpec("x", F4, (lead, *rest))])
+        shapes = [sample.feeds["x"].shape for sample in source]
+        assert shapes == [(8, 2, 3), (5, 2, 3)][: len(shapes)]
+        return source.lines
+
+    @pytest.mark.parametrize("lead", ["T", "sequence_length", "num_frames", "time_steps"])
+    def test_its_name_tells(self, lead: str, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", self.RUN)
+        lines = [f"{tmp_path / 'a.npy'}, one sample, axis 0 ({lead}) not split"]
+        assert self.check_whole(tmp_path / "a.npy", lead) == lines
+        np.save(tmp_path / "b.npy", DATA)
+        lines = [f"2 .npy files in {tmp_path}, one sample each, axis 0 ({lead}) not split"]
+        assert self.check_whole(tmp_path, lead) == lines
+
+    def test_a_batch_further_on_tells(self) -> None:
+        self.check_whole({"x": self.RUN}, "unk__6", ("batch_size", 3))
+
+    @pytest.mark.parametrize("lead", ["unk__6", None, "s0"])
+    def test_each_of_several_is_one_sample(self, lead, tmp_path: Path) -> None:
+        """The safe way: a batch gives the same ranges in one piece, a sequence does not in pieces."""
+        np.save(tmp_path / "a.npy", self.RUN)
+        np.save(tmp_path / "b.npy", DATA)
+        assert "one sample each" in self.check_whole(tmp_path, lead)[0]
+        self.check_whole([{"x": self.RUN}, {"x": DATA}], lead)
+        self.check_whole(({"x": x} for x in (self.RUN, DATA)), lead)
+
+    def test_a_lone_array_is_divided_and_that_is_said(self, tmp_path: Path) -> None:
+        source = open_source({"x": self.RUN}, [InputSpec("x", F4, ("unk__6", 2, 3))])
+        assert [sample.feeds["x"].shape for sample in source] == [(1, 2, 3)] * 8
+        assert source.lines == ["1 item, 8 samples, along axis 0 (unk__6)"]
+        assert source.notes == [
+            "axis 0 (unk__6) of input 'x' is taken for the batch; if it is not, put an axis in front of "
+            "one sample: 1x8x2x3"
+        ]
+
+    @pytest.mark.parametrize("lead", ["T", "unk__6", "N"])
+    def test_an_axis_in_front_is_always_that_of_samples(self, lead) -> None:
+        source = open_source({"x": np.stack([self.RUN, -self.RUN])}, [InputSpec("x", F4, (lead, 2, 3))])
+        values = [sample.feeds["x"] for sample in source]
+        np.testing.assert_array_equal(values, [self.RUN, -self.RUN])
+        assert source.lines == ["1 item, 2 samples, along an axis in front of the input's"]
+        assert source.notes == []
+
+    def test_a_length_beside_a_batch(self) -> None:
+        specs = InputSpec("memory", F4, ("T", 3)), X
+        samples = feeds({"memory": np.ones((4, 3)), "x": DATA}, *specs)
+        assert [s.feeds["memory"].shape for s in samples] == [(4, 3)] * 5
+
+
+class TestByInput:
+    """A folder with a subfolder or a file for each input."""
+
+    LEFT, RIGHT = InputSpec("left", F4, ("N", 2, 3)), InputSpec("right", F4, ("N", 2, 3))
+
+    def save(self, folder: Path, name: str, count: int = 5) -> None:
+        (folder / name).mkdir()
+        for index, row in enumerate(DATA[:count]):
+            np.save(folder / name / f"{index:02}.npy", row + 100 * (name == "right"))
+
+    def check(self, source) -> None:
+        assert source.count == 5
+        samples = list(source)
+        for sample, row in zip(samples, DATA, strict=True):
+            np.testing.assert_array_equal(sample.feeds["left"], row[None])
+            np.testing.assert_array_equal(sample.feeds["right"], row[None] + 100)
+        (third,) = source.read([3])
+        np.testing.assert_array_equal(third.feeds["right"], DATA[3:4] + 100)
+
+    def test_folders(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        self.save(tmp_path, "right")
+        source = open_source(tmp_path, [self.LEFT, self.RIGHT])
+        self.check(source)
+        first = next(iter(source))
+        assert first.where == f"{tmp_path / 'left/00.npy'}, {tmp_path / 'right/00.npy'}"
+        assert source.lines[0] == f"left: 5 .npy files in {tmp_path / 'left'}, one sample each"
+        assert source.notes == []
+
+    def test_files(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "left.npy", DATA)
+        np.save(tmp_path / "right.npy", DATA + 100)
+        self.check(open_source(tmp_path, [self.LEFT, self.RIGHT]))
+
+    def test_a_folder_and_a_file(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        np.save(tmp_path / "right.npy", DATA + 100)
+        self.check(open_source(tmp_path, [self.LEFT, self.RIGHT]))
+
+    def test_names_with_slashes_and_colons(self, tmp_path: Path) -> None:
+        (tmp_path / "a").mkdir()
+        np.save(tmp_path / "a" / "left:0.npy", DATA)
+        np.save(tmp_path / "b:0.npy", DATA)
+        specs = [InputSpec("a/left:0", F4, ("N", 2, 3)), InputSpec("b:0", F4, ("N", 2, 3))]
+        assert open_source(tmp_path, specs).count == 5
+
+    def test_a_value_that_all_share(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        np.save(tmp_path / "size.npy", np.array([480, 640]))
+        source = open_source(tmp_path, [self.LEFT, InputSpec("size", I8, (2,))])
+        assert source.count == 5
+        assert all(sample.feeds["size"].tolist() == [480, 640] for sample in source)
+
+    def test_images_and_arrays(self, tmp_path: Path) -> None:
+        for name in ("left", "right"):
+            (tmp_path / name).mkdir()
+            for index in range(3):
+                pixels = np.full((4, 4, 3), 50 * index + (name == "right"), np.uint8)
+                Image.fromarray(pixels).save(tmp_path / name / f"{index}.png")
+        np.save(tmp_path / "k.npy", np.arange(3, dtype=np.float32)[:, None, None])
+        specs = [InputSpec(name, F4, ("N", 3, 4, 4)) for name in ("left", "right")]
+        specs.append(InputSpec("k", F4, ("N", 1, 1)))
+        source = open_source(tmp_path, specs, options=ImageOptions(scale=1.0))
+        for index, sample in enumerate(source):
+            assert np.unique(sample.feeds["left"]).tolist() == [50 * index]
+            assert np.unique(sample.feeds["right"]).tolist() == [50 * index + 1]
+            assert sample.feeds["k"].tolist() == [[[index]]]
+        assert [image.input for image in source.images] == ["left", "right"]
+
+    def test_a_batch_of_both(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        self.save(tmp_path, "right")
+        source = open_source(tmp_path, [InputSpec(name, F4, (4, 2, 3)) for name in ("left", "right")])
+        _, last = source
+        np.testing.assert_array_equal(last.feeds["right"], DATA[[4, 4, 4, 4]] + 100)
+
+    def test_a_missing_input_names_the_nearest(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        self.save(tmp_path, "rihgt")
+        with pytest.raises(UserError, match="for input 'right'") as caught:
+            open_source(tmp_path, [self.LEFT, self.RIGHT])
+        assert "'rihgt'" in caught.value.hint
+        assert "right/ or right.npy" in caught.value.hint
+        assert "--freeze right=VALUE" in caught.value.hint
+
+    def test_images_for_a_model_of_two_inputs(self, tmp_path: Path) -> None:
+        Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+        with pytest.raises(UserError, match=r"2 inputs \(left, right\), 1 image in .* only one") as caught:
+            open_source(tmp_path, [InputSpec(n, F4, ("N", 3, 4, 4)) for n in ("left", "right")])
+        for part in ("left/", "right.npy", ".npz", "--freeze right=VALUE"):
+            assert part in caught.value.hint
+
+    def test_different_counts_name_the_file(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        self.save(tmp_path, "right", 4)
+        message = refused(tmp_path, self.LEFT, self.RIGHT)
+        assert "'left' has 5, 'right' has 4 ('04' of 'left' has no like in 'right')" in message
+
+    def test_different_names_are_noted(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        self.save(tmp_path, "right")
+        (tmp_path / "right/02.npy").rename(tmp_path / "right/2.npy")
+        source = open_source(tmp_path, [self.LEFT, self.RIGHT])
+        assert source.notes[0].startswith("files of the inputs are paired in their order, not by name: '0")
+
+    def test_two_places_for_an_input(self, tmp_path: Path) -> None:
+        self.save(tmp_path, "left")
+        np.save(tmp_path / "left.npy", DATA)
+        assert "'left' has data in" in refused(tmp_path, self.LEFT, self.RIGHT)
+
+
 class TestDtypes:
     @pytest.mark.parametrize("dtype", [np.float64, np.float16, ">f4"])
     def test_floats_are_cast_silently(self, dtype) -> None:
         source = open_source({"x": DATA.astype(dtype)}, [X])
         check_five(list(source))
-        assert source.notes == ()
+        assert source.notes == []
 
     def test_integers_for_a_float_are_noted(self) -> None:
         source = open_source({"x": DATA.astype(np.uint8)}, [X])
         check_five(list(source))
-        assert source.notes == (
-            "input 'x' is float32, the data is uint8: converted without scaling its values",
-        )
+        assert source.notes == [
+            "input 'x' is float32, the data is uint8: converted without scaling its values"
+        ]
 
     def test_integer_widths_that_lose_nothing(self) -> None:
         sample = feeds({"ids": np.full((1, 4), 3, np.int32)}, IDS)[0]

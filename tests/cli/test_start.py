@@ -39,7 +39,19 @@ print("imported:", *[name for name in {HEAVY!r} if name in sys.modules])
 def test_no_arguments_show_the_verbs(onnxq) -> None:
     ran = onnxq()
     assert ran.code == 0
-    for verb in ("quantize", "sanitize", "check", "inspect", "compare", "engine", "rules"):
+    verbs = (
+        "quantize",
+        "sanitize",
+        "check",
+        "inspect",
+        "compare",
+        "engine",
+        "split",
+        "run",
+        "extract",
+        "rules",
+    )
+    for verb in verbs:
         assert f"\n  {verb} " in ran.out
 
 

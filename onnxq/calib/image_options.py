@@ -1,0 +1,109 @@
+"""What the user chooses about images."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from onnxq.errors import UserError, unknown_name
+
+Color = Literal["rgb", "bgr", "gray"]
+Size = tuple[int, int]
+"""Width and height, pixels."""
+
+CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How image files become input values.
+
+    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
+    each of its values, 0 to 255, becomes `(value * scale - mean) / std`.
+
+    Attributes:
+        scale: None: 1/255 for a float input, 1 for an integer.
+        mean: for all channels, or one for each in the input's order; subtracted after scaling.
+        std: as `mean`; each channel is divided by it.
+        color: order of the channels; None: RGB for three, gray for one.
+        resize: width and height; or an int: the length of the shorter side, the other follows.
+        crop: width and height of the center that is kept, after resizing.
+        letterbox: keep the aspect ratio inside `resize` (None: the input's size), in the middle of
+            gray 114.
+
+    Without the last three, an image is stretched to the input's size, and keeps its own where the
+    input's is dynamic.
+
+    Raises:
+        UserError: a value makes no sense, or two exclude each other.
+    """
+
+    scale: float | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    color: Color | None = None
+    resize: int | Size | None = None
+    crop: Size | None = None
+    letterbox: bool = False
+
+    def __post_init__(self) -> None:
+        if self.color is not None and self.color not in CHANNELS:
+            raise unknown_name("color order", str(self.color), CHANNELS)
+        _check_numbers("scale", () if self.scale is None else (self.scale,), self.scale)
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            _check_numbers(name, values or None, values)
+        if not (self.resize is None or _is_side(self.resize) or _is_size(self.resize)):
+            raise UserError(f"resize is {self.resize!r}", hint="give (width, height) or the shorter side")
+        if not (self.crop is None or _is_size(self.crop)):
+            raise UserError(f"crop is {self.crop!r}", hint="give (width, height) in pixels")
+        if self.letterbox and (self.crop is not None or _is_side(self.resize)):
+            raise UserError(
+                "letterbox keeps all of an image inside a width and a height: it goes with neither "
+                "crop nor the resize of a shorter side",
+                hint="leave one of them out",
+            )
+
+    def given(self) -> list[str]:
+        """The names of those that are not the defaults."""
+        fields = dataclasses.fields(self)
+        return [field.name for field in fields if getattr(self, field.name) != field.default]
+
+
+def image_options(given: ImageOptions | Mapping[str, Any] | None) -> ImageOptions | None:
+    """Image options from a mapping of their names to values; lists become tuples.
+
+    Raises:
+        UserError: there is no such option, or its value makes no sense.
+    """
+    if given is None or isinstance(given, ImageOptions):
+        return given
+    known = [field.name for field in dataclasses.fields(ImageOptions)]
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise unknown_name("image option", name, known)
+        if name in ("mean", "std") and isinstance(value, int | float):
+            value = (value,)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return ImageOptions(**values)
+
+
+def _check_numbers(name: str, values: Any, given: Any) -> None:
+    finite = isinstance(values, tuple) and all(isinstance(v, int | float) and isfinite(v) for v in values)
+    if not finite:
+        raise UserError(f"{name} is {given!r}", hint="give finite numbers, one for all channels or one each")
+    if 0 in values and name != "mean":
+        raise UserError(f"{name} is 0: {given!r}", hint="give what the model was trained with")
+    if name == "std" and min(values) < 0:
+        raise UserError(f"std is negative: {given!r}", hint="give what the model was trained with")
+
+
+def _is_side(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_side, value))

@@ -1,0 +1,255 @@
+"""Rows of data: what files and items hold, one sample after another, as arrays that fit the inputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from onnxq.calib import arrays, fit
+from onnxq.calib.samples import InputSpec
+from onnxq.errors import UserError, unknown_name
+
+Row = tuple[str, dict[str, np.ndarray]]
+"""Where a sample comes from, and its arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A file, or an item of an iterable: one sample or several.
+
+    Attributes:
+        where: its path or number, for messages.
+        open: its array for each input.
+    """
+
+    where: str
+    open: Callable[[], Mapping[str, arrays.Array]]
+
+
+class Reader:
+    """Takes records apart into rows.
+
+    Attributes:
+        notes: what was done to the data that the user may not expect, each once.
+    """
+
+    def __init__(self, inputs: Sequence[InputSpec], has_batch: frozenset[str], *, several: bool) -> None:
+        self._inputs = tuple(inputs)
+        self._has_batch = has_batch
+        self._several = several
+        self.notes: dict[str, None] = {}
+        self._axes: dict[str, None] = {}
+
+    def note(self, text: str) -> None:
+        """Keeps a note."""
+        self.notes[text] = None
+
+    def count(self, record: Record) -> int:
+        """How many samples a record holds.
+
+        Raises:
+            UserError: it cannot be read, or does not fit the inputs.
+        """
+        return self._layouts(record.where, self._open(record))[1]
+
+    def rows(self, record: Record, wanted: Iterable[int] | None = None) -> Iterator[Row]:
+        """Samples of a record by ascending indices (None: all), each with its batch axis.
+
+        Raises:
+            UserError: it cannot be read, does not fit the inputs, or a value is not finite.
+        """
+        members = self._open(record)
+        layouts, count = self._layouts(record.where, members)
+        indices = range(count) if wanted is None else list(wanted)
+
+        def stream(spec: InputSpec) -> Iterator[np.ndarray]:
+            array, kind = members[spec.name], layouts[spec.name].kind
+            if kind == "rows":
+                return (row[None] for row in array.rows(indices))
+            if kind == "samples":
+                return array.rows(indices)
+            return itertools.repeat(array.read()[None] if kind == "bare" else array.read())
+
+        streams = [stream(spec) for spec in self._inputs]
+        for index, *values in zip(indices, *streams, strict=False):
+            where = record.where if count == 1 else f"{record.where}[{index}]"
+            yield (
+                where,
+                {
+                    spec.name: fit.fit(value, spec, where, self.note)
+                    for spec, value in zip(self._inputs, values, strict=True)
+                },
+            )
+
+    def _open(self, record: Record) -> dict[str, arrays.Array]:
+        """A record's arrays; whole batches of a static size are rows, as everything else."""
+        members = dict(record.open())
+        for spec in self._inputs:
+            array, lead = members.get(spec.name), (spec.shape or (None,))[0]
+            if array is None or spec.shape is None or spec.name not in self._has_batch:
+                continue
+            whole = len(array.shape) == len(spec.shape) + 1 and array.shape[1] == lead
+            if whole and isinstance(lead, int) and lead > 1:
+                members[spec.name] = array.merged()
+        return members
+
+    def _layouts(self, where: str, members: Mapping[str, arrays.Array]) -> tuple[dict[str, fit.Layout], int]:
+        """How a record's arrays hold samples, and how many."""
+        for spec in self._inputs:
+            if spec.name not in members:
+                error = unknown_name("array named", spec.name, members)
+                raise UserError(
+                    f"{where}: {error}, which the model's input needs",
+                    hint=f"{error.hint} Rename the array to the input's name.".strip(),
+                )
+        layouts = {
+            spec.name: fit.layout(
+                members[spec.name].shape, spec, spec.name in self._has_batch, where, several=self._several
+            )
+            for spec in self._inputs
+        }
+        counts = {name: found.count for name, found in layouts.items() if found.kind != "whole"}
+        if len(set(counts.values())) > 1:
+            text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+            raise UserError(
+                f"{where}: the inputs differ in their number of samples: {text}",
+                hint="give each input the same number of samples along its first axis",
+            )
+        for spec in self._inputs:
+            self._explain(spec, layouts[spec.name], members[spec.name].shape)
+        return layouts, next(iter(counts.values()), 1)
+
+    def understood(self, title: str, records: int, samples: int) -> str:
+        """How records were understood: `x.npz, 24 samples, along axis 0 (N)`."""
+        what = f"{samples} samples" if samples != records else "one sample" + " each" * (records > 1)
+        return ", ".join([title, what, *self._axes])
+
+    def _explain(self, spec: InputSpec, found: fit.Layout, shape: tuple[int, ...]) -> None:
+        """Keeps what was understood of an axis that may be the batch's or not."""
+        if not spec.shape:
+            return
+        first = f"axis 0 ({spec.shape[0] or 'dynamic'})"
+        if found.kind == "samples":
+            self._axes["along an axis in front of the input's"] = None
+        elif found.kind == "rows" and found.count > 1:
+            self._axes[f"along {first}"] = None
+            if fit.leading(spec) == "unknown":
+                self.note(
+                    f"{first} of input {spec.name!r} is taken for the batch; if it is not, put an axis in "
+                    f"front of one sample: {'x'.join(map(str, (1, *shape)))}"
+                )
+        elif found.kind == "whole" and not isinstance(spec.shape[0], int) and shape[0] > 1:
+            self._axes[f"{first} not split"] = None
+
+
+class Table(Protocol):
+    """Rows that can be read again, in any order.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    count: int
+
+    @property
+    def lines(self) -> list[str]:
+        """How the data were understood, for a reader."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user may not expect, as far as the data were read."""
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
+        """The rows of these indices, ascending."""
+
+
+class RecordTable:
+    """The rows of records, one record after another.
+
+    Args:
+        title: the records in words.
+        reader: takes them apart.
+        records: themselves.
+        notes: what the user may not expect.
+        counts: how many rows each has, where that is known without opening it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        reader: Reader,
+        records: Sequence[Record],
+        notes: Sequence[str] = (),
+        counts: Sequence[int] | None = None,
+    ) -> None:
+        self._title = title
+        self._reader = reader
+        self._records = records
+        self._notes = notes
+        if counts is None:
+            counts = [reader.count(record) for record in records]
+        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.count = int(self._starts[-1])
+
+    @property
+    def lines(self) -> list[str]:
+        """How many samples there are, and where in a record they are."""
+        return [self._reader.understood(self._title, len(self._records), self.count)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, and how values were converted."""
+        return [*self._notes, *self._reader.notes]
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
+        """The rows of these indices, ascending."""
+        for number, group in itertools.groupby(wanted, self._record_of):
+            start = int(self._starts[number])
+            yield from self._reader.rows(self._records[number], [row - start for row in group])
+
+    def _record_of(self, row: int) -> int:
+        return int(np.searchsorted(self._starts, row, side="right")) - 1
+
+
+class Columns:
+    """The rows of one table for each input, side by side.
+
+    Args:
+        tables: the table of each input.
+        shared: inputs whose only row is every sample's.
+        notes: what the user may not expect.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, RecordTable], shared: frozenset[str], notes: Sequence[str]
+    ) -> None:
+        self._tables = tables
+        self._shared = shared
+        self._notes = notes
+        self.count = max(table.count for table in tables.values())
+
+    @property
+    def lines(self) -> list[str]:
+        """How each input's data were understood."""
+        return [f"{name}: {line}" for name, table in self._tables.items() for line in table.lines]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, and how values were converted."""
+        return [*self._notes, *(note for table in self._tables.values() for note in table.notes)]
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
+        """The rows of these indices, ascending."""
+        indices = list(wanted)
+        parts = [
+            itertools.repeat(next(table.rows([0]))) if name in self._shared else table.rows(indices)
+            for name, table in self._tables.items()
+        ]
+        own = [i for i, name in enumerate(self._tables) if name not in self._shared] or [0]
+        for _, *row in zip(indices, *parts, strict=False):
+            where = ", ".join(row[i][0] for i in own)
+            yield where, {name: array for _, feeds in row for name, array in feeds.items()}
