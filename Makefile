@@ -4,10 +4,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench samples golden clean
+.PHONY: help run test check bench bench-peers samples golden clean
 
 help: ## these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,17 +28,20 @@ check: $(STAMP) ## ruff and mypy --strict
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-bench: $(STAMP) ## calibration cost, memory and rewriting speed, as ratios in one run
+bench: $(STAMP) ## cost of calibration, memory and rewriting; a table over the models of ONNXQ_CORPUS
 	$(PY) -m benchmarks
+
+bench-peers: ## install the tools that `make bench` compares with, in an environment of their own
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
 
 samples: ## make the sample models again (installs PyTorch's CPU build in an environment of its own)
 	$(PYTHON) -m venv .venv-samples
 	.venv-samples/bin/pip install --quiet torch==2.13.0 onnx onnxscript onnxruntime scikit-learn numpy Pillow
-	.venv-samples/bin/python sample_models/digits/train.py
-	.venv-samples/bin/python sample_models/squeeze_if/export.py
+	for script in sample_models/*/train.py sample_models/*/export.py; do .venv-samples/bin/python $$script || exit 1; done
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
 
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-samples out
+	rm -rf $(VENV) .venv-samples .venv-peers out
