@@ -1,10 +1,12 @@
-"""The process's heap: one setting, so that memory use repeats."""
+"""The process's heap: memory use that repeats, and no collector in the way of growing graphs."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import sys
+from collections.abc import Iterator
 
 _M_MMAP_THRESHOLD = -3  # glibc, malloc.h
 
@@ -18,3 +20,19 @@ def steady_heap() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 17)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Holds Python's cyclic garbage collector back.
+
+    While a graph of many objects grows, none of which dies, its passes over them take a sixth of
+    the time.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

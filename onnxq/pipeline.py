@@ -19,18 +19,21 @@ from numpy.typing import ArrayLike
 
 from onnxq import report as reporting
 from onnxq.calib.collect import Stats, collect
-from onnxq.calib.samples import InputSpec, Sample
+from onnxq.calib.image_options import ImageOptions, image_options
+from onnxq.calib.samples import InputSpec, Sample, watched
 from onnxq.calib.sources import Source, open_source
 from onnxq.calib.split import Split, split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
 from onnxq.errors import Fault, UserError, unknown_name
 from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.float32 import as_float32, has_other_floats
 from onnxq.graph.load import tensors
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
+from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET, upgrade
-from onnxq.heap import steady_heap
+from onnxq.heap import steady_heap, uncollected
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, make_plan
 from onnxq.quant.scales import activation_scales
@@ -136,6 +139,7 @@ def quantize(
     model: ModelSource,
     data: DataSource,
     *,
+    images: ImageOptions | Mapping[str, Any] | None = None,
     target: str = "tensorrt-11",
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     assume: Mapping[str, int] | None = None,
@@ -161,6 +165,7 @@ def quantize(
     Args:
         model: a path or a ModelProto, which is not modified.
         data: calibration data: a path, or `{input: array}` for each sample.
+        images: how image files become input values: `ImageOptions`, or a mapping of its fields.
         target: the TensorRT version, see `onnxq.target.NAMES`.
         shapes: as in `sanitize`.
         assume: as in `sanitize`.
@@ -189,7 +194,7 @@ def quantize(
     _check_choices(method, body, plan, stats, samples)
     run = _Run(model, target, rules, enable, skip, prove, observe)
     run.bind(shapes, assume, freeze)
-    source = run.open_data(data)
+    source = run.open_data(data, image_options(images))
     run.sanitize()
     return run.quantize(source, samples, seed, keep_float, sm, profiles, compile)
 
@@ -229,7 +234,7 @@ class _Run:
         self.target: Target = load_target(target)
         self.rules: list[Rule] = select(load_rules(rules), enable, skip)
         self.source = model
-        with self.step("load"):
+        with self.step("load"), uncollected():
             self.model = Model.open(model)
             why = ort.unreadable(self.model.source)
             if why is not None:
@@ -243,6 +248,7 @@ class _Run:
         self.whole = WholeModel(self.model) if prove != "never" else None
         self.rewrites = RewriteReport()
         self.stated: list[Assumption] = []
+        self.in_float32 = False  # whether onnxruntime runs the model as float32
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -284,7 +290,7 @@ class _Run:
 
     def sanitize(self) -> None:
         """Runs the rules; again without those whose close changes add up to another model."""
-        with self.step("sanitize"):
+        with self.step("sanitize"), uncollected():
             try:
                 self._sanitize()
             except Diverged as error:
@@ -322,7 +328,7 @@ class _Run:
         self.rewrites.assumptions += found.assumptions
         self.rewrites.whole += found.whole
 
-    def open_data(self, data: DataSource) -> Source:
+    def open_data(self, data: DataSource, images: ImageOptions | None) -> Source:
         """Opens calibration data for the model's inputs."""
         specs = []
         for name, dtype, shape in self.model.inputs:
@@ -330,7 +336,7 @@ class _Run:
                 raise UserError(f"the type of input {name!r} is not known")
             bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
             specs.append(InputSpec(name, dtype, bound if shape is not None else None))
-        return open_source(data, specs)
+        return open_source(data, specs, options=images)
 
     def quantize(
         self,
@@ -354,6 +360,7 @@ class _Run:
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
             reference, not_run = runnable_part(self.model.to_proto())
+            reference = self._runnable(reference)
             vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in not_run.items()}
             plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
@@ -366,12 +373,13 @@ class _Run:
             insert(self.model, plan, scales)
             proto = self.model.to_proto(handover=True)
         with self.step("verify"):
-            accuracy = self._verify(expected, proto, halves.held_out())
+            accuracy = self._verify(expected, proto, self._watched_held_out(halves))
         part = {
             "plan": plan.to_json(),
-            "calibration": reporting.calibration_part(
-                stats, scales, plan, source, halves.shared, seed, not_run
-            ),
+            "calibration": {
+                **reporting.calibration_part(stats, scales, plan, source, halves.shared, seed, not_run),
+                "in_float32": self.in_float32,
+            },
             "accuracy": [entry.to_json() for entry in accuracy],
         }
         result = self.result(proto, part)
@@ -381,6 +389,26 @@ class _Run:
         result.report["engine"] = engine or reporting.engine_not_run("not asked for", len(plan.planned))
         self._finish(result.report)
         return result
+
+    def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The model in a type that onnxruntime runs: its own, else float32."""
+        if not self.in_float32 and has_other_floats(proto):
+            try:
+                ort.load(proto, data_dir=self.model.data_dir)
+            except ort.RunError:
+                self.in_float32 = True
+        return as_float32(proto, self.model.data_dir) if self.in_float32 else proto
+
+    def _feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Samples in the type that the model runs in."""
+        for sample in samples:
+            if self.in_float32:
+                cast = {
+                    name: array.astype(np.float32) if is_float(array.dtype) else array
+                    for name, array in sample.feeds.items()
+                }
+                sample = dataclasses.replace(sample, feeds=cast)
+            yield sample
 
     def _resolve(
         self, profiles: Mapping[str, Profile] | None, sample: Sample | None
@@ -404,7 +432,7 @@ class _Run:
             return collect(
                 reference,
                 plan.measured,
-                samples,
+                self._feeds(samples),
                 data_dir=self.model.data_dir,
                 progress=lambda done: self.observe("calibrate", done, total),
             )
@@ -421,7 +449,12 @@ class _Run:
         session = ort.load(reference, data_dir=self.model.data_dir)
         if sum(map(tensor_bytes, tensors(reference.graph))) < _LARGE:
             return session
-        return Recording(session, (sample.feeds for sample in halves.held_out()))
+        return Recording(session, (sample.feeds for sample in self._watched_held_out(halves)))
+
+    def _watched_held_out(self, halves: Split) -> Iterator[Sample]:
+        """The samples that verify; the observer is told."""
+        held_out = halves.held_out()
+        return watched(held_out, lambda done: self.observe("verify", done, halves.held))
 
     def _verify(
         self,
@@ -432,11 +465,13 @@ class _Run:
         """The outputs of the quantized model against those of the float one."""
         if expected is None:
             return []
-        return compare_models(expected, self._load_quantized(proto), (s.feeds for s in samples))
+        feeds = (sample.feeds for sample in self._feeds(samples))
+        return compare_models(expected, self._load_quantized(proto), feeds)
 
     def _load_quantized(self, proto: onnx.ModelProto) -> ort.Session:
         try:
-            return ort.load(runnable_part(proto)[0], data_dir=self.model.data_dir)
+            part = self._runnable(runnable_part(proto)[0])
+            return ort.load(part, data_dir=self.model.data_dir)
         except ort.RunError as error:
             raise Fault(f"onnxruntime does not load the quantized model: {error}") from error
 

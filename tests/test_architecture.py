@@ -18,12 +18,23 @@ LAYERS = {
     "graph": 1,
     "run": 2, "rule": 2,
     "rewrite": 3, "calib": 3, "quant": 3,
-    "report": 4, "emit": 4, "pipeline": 4,
+    "report": 4, "emit": 4, "pieces": 4, "pipeline": 4,
     "cli": 5, "__main__": 5, "__init__": 5,
 }  # fmt: skip
 
 # Third-party packages, and the parts of onnxq that may import them.
-EVERYWHERE_FROM_GRAPH = {"graph", "run", "rule", "rewrite", "calib", "quant", "report", "emit", "pipeline"}
+EVERYWHERE_FROM_GRAPH = {
+    "graph",
+    "run",
+    "rule",
+    "rewrite",
+    "calib",
+    "quant",
+    "report",
+    "emit",
+    "pieces",
+    "pipeline",
+}
 FENCES = {
     "onnx_graphsurgeon": {"graph"},
     "onnxruntime": {"run"},

@@ -71,9 +71,9 @@ class Exporter:
         for tensor in graph.outputs:
             self._info(tensor, target.output.add(), infos)
             alive.pop(tensor.name, None)
-        for name in infos:
-            if name in alive:
-                self._info(alive[name], target.value_info.add(), infos)
+        for name, tensor in alive.items():
+            if name in infos or (not self.weights and id(tensor) in self.model.refined):
+                self._info(tensor, target.value_info.add(), infos)
 
     def node(self, node: Any, target: onnx.NodeProto) -> None:
         """Writes a node: its own NodeProto under the present names and with the present bodies."""

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
 
 from onnxq.graph import wiring
-from onnxq.graph.export import Exporter
+from onnxq.graph.snippet import alone
 from onnxq.graph.types import dtype_of, limits
 from onnxq.graph.view import Node, Tensor, Value
 
@@ -37,20 +36,7 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
     run = node.model.runtime
     if run is None or node.has_body or any(t and not t.is_constant for t in node.inputs):
         return None
-    snippet = onnx.ModelProto(ir_version=node.model.envelope.ir_version)
-    snippet.opset_import.extend(node.model.envelope.opset_import)
-    snippet.graph.name = "fold"
-    Exporter(node.model).node(node.node, snippet.graph.node.add())
-    written = set()
-    for tensor in node.node.inputs:
-        if tensor.name and tensor.name not in written:
-            written.add(tensor.name)
-            array = np.asarray(wiring.constant_of(tensor))
-            snippet.graph.initializer.append(onnx.numpy_helper.from_array(array, tensor.name))
-    for tensor in node.node.outputs:
-        if tensor.name:
-            snippet.graph.output.add(name=tensor.name)
-    outputs = run(snippet)
+    outputs = run(alone(node.model, node.node))
     if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
         return None
     return outputs

@@ -7,9 +7,7 @@ source's ModelProto (without its graph) and each weight's TensorProto are kept a
 
 from __future__ import annotations
 
-import logging
 import os
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,19 +16,20 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 from onnx import inliner
-from onnx_graphsurgeon.logger import G_LOGGER
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import load as loading
-from onnxq.graph.constants import SourceValues
 from onnxq.graph.export import Exporter
+from onnxq.graph.importer import Importer
 from onnxq.graph.infer import Symbols, assign_types
 from onnxq.graph.order import in_order, put_in_order
-from onnxq.graph.source import constant_value, copy_model, topology, without_graph, without_nodes
-from onnxq.graph.types import Dim, Shape, bind, dtype_of, set_shape, shape_of
-from onnxq.graph.wiring import bodies, detach, make_constant, sorted_nodes, tensor_shape
+from onnxq.graph.refine import refine_shapes
+from onnxq.graph.source import copy_model, without_graph
+from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
+from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 
-G_LOGGER.severity = logging.CRITICAL
+# Each round of inference starts from what the one before it left open.
+_ROUNDS = 8
 
 
 class Model:
@@ -53,6 +52,7 @@ class Model:
         typical_shapes: shapes of all tensors for a typical input, see `set_typical_input`.
         known: what is known of the elements of a tensor, by its id, with the tensor itself; from
             one inference of shapes to the next.
+        refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
 
@@ -65,6 +65,7 @@ class Model:
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
+        self.refined: set[int] = set()
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
@@ -78,12 +79,10 @@ class Model:
         self.defaulted_inputs = listed if proto.ir_version >= 4 else []
         # Constant nodes and defaults are initializers from now on, which IR version 3 lists as inputs
         self.envelope.ir_version = max(proto.ir_version, 4)
-        self.names: set[str] = set()
-        self._ambiguous: set[str] = set()  # names that sibling bodies give to different tensors
-        self.graph_outputs: dict[int, Any] = {}
-        self._parents: dict[int, Any] = {}
-        self.sources: dict[int, onnx.GraphProto] = {}
-        self.graph = self._import(proto.graph)
+        reader = Importer(self.data_dir)
+        self.graph = reader.graph(proto.graph)
+        self.names, self._ambiguous = reader.names, reader.ambiguous
+        self.graph_outputs, self._parents, self.sources = reader.outputs, reader.parents, reader.sources
         self.dropped = sorted(weights - {tensor.name for tensor in self._constants()})
         self.symbols = self._name_dims()
         self._name_nodes()
@@ -105,52 +104,6 @@ class Model:
             return cls(source, None, None)
         path = Path(source)
         return cls(loading.read(path), path, path.parent)
-
-    def _import(self, graph: onnx.GraphProto) -> Any:
-        """Makes graphsurgeon's graph of a GraphProto, with everything it would lose kept beside it."""
-        bare = onnx.ModelProto(ir_version=self.envelope.ir_version, graph=topology(graph))
-        bare.opset_import.extend(self.envelope.opset_import)
-        imported = gs.import_onnx(bare)
-        self._adopt(imported, graph, ChainMap())
-        return imported
-
-    def _adopt(self, graph: Any, source: onnx.GraphProto, outer: ChainMap[str, onnx.TensorProto]) -> None:
-        """Gives a graph and its bodies their sources: node protos, lazy weights, Constant nodes."""
-        self.sources[id(graph)] = without_nodes(source)
-        self.graph_outputs.update((id(tensor), graph) for tensor in graph.outputs)
-        scope = outer.new_child({tensor.name: tensor for tensor in source.initializer})
-        defined = [info.name for info in (*source.initializer, *source.input)]
-        defined += [name for node in source.node for name in node.output]
-        self._ambiguous.update(self.names.intersection(defined))
-        self.names.update(defined)
-        for tensor in (*graph.tensors().values(), *graph.inputs, *graph.outputs):
-            if isinstance(tensor, gs.Variable):
-                if isinstance(tensor.dtype, int):
-                    tensor.dtype = dtype_of(tensor.dtype)
-            elif not isinstance(tensor._values, SourceValues):
-                tensor._values = SourceValues(scope[tensor.name], self.data_dir)
-        kept = []
-        outputs = {id(tensor) for tensor in graph.outputs}
-        for node, proto in zip(graph.nodes, source.node, strict=True):
-            inner = [(a.name, a.g) for a in proto.attribute if a.HasField("g")]
-            for name, body in inner:
-                self._parents[id(node.attrs[name])] = graph
-                self._adopt(node.attrs[name], body, scope)
-            if inner:
-                node.proto = onnx.NodeProto()
-                node.proto.CopyFrom(proto)
-                for attribute in node.proto.attribute:
-                    attribute.ClearField("g")
-            else:
-                node.proto = proto
-            value = constant_value(proto)
-            if value is not None and id(node.outputs[0]) not in outputs:
-                (out,) = list(node.outputs)
-                detach(node)
-                make_constant(out, SourceValues(value, self.data_dir))
-            else:
-                kept.append(node)
-        graph.nodes = kept
 
     def _name_dims(self) -> set[str]:
         """Names the inputs' dynamic dimensions that have no name, so that one can speak of them."""
@@ -218,7 +171,8 @@ class Model:
             graph = stack.pop()
             yield graph
             for node in graph.nodes:
-                stack.extend(bodies(node))
+                if node.attrs:  # they hold nothing but bodies
+                    stack.extend(bodies(node))
 
     def parent(self, graph: Any) -> Any | None:
         """The graph around a subgraph body; None for the main graph."""
@@ -381,14 +335,20 @@ class Model:
         return cast
 
     def infer_shapes(self) -> None:
-        """Infers dtype and shape of every tensor with ONNX's own inference, data propagation on."""
+        """Infers dtype and shape of every tensor: ONNX's own inference, and shape arithmetic beside it."""
+        for _ in range(_ROUNDS):
+            if not self._infer_once() or not refine_shapes(self):
+                return
+
+    def _infer_once(self) -> bool:
+        """Runs ONNX's inference, data propagation on; returns whether it takes the model."""
         self.known.clear()
         try:
             inferred = onnx.shape_inference.infer_shapes(
                 self.to_proto(weights=False), strict_mode=False, data_prop=True
             )
         except Exception:  # a model that inference does not take keeps what it says of itself
-            return
+            return False
         declared = {
             dim
             for source in self.sources.values()
@@ -400,6 +360,7 @@ class Model:
         symbols = Symbols(declared)
         assign_types(self.graph, inferred.graph, symbols)
         self.symbols |= symbols.given
+        return True
 
     def set_typical_input(self, shapes: Mapping[str, Sequence[Dim]]) -> None:
         """Infers `typical_shapes` for inputs of these shapes."""
@@ -410,14 +371,11 @@ class Model:
         del proto.graph.value_info[:]
         for info in proto.graph.output:
             info.type.tensor_type.ClearField("shape")
-        try:
-            inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=False, data_prop=True)
-        except Exception:  # then the dynamic shapes are all that is known
-            return
+        typical = Model(proto, None, None)
         self.typical_shapes = {
-            info.name: shape_of(info.type.tensor_type.shape)
-            for info in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output)
-            if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape")
+            name: shape
+            for name, tensor in typical.graph.tensors().items()
+            if (shape := tensor_shape(tensor)) is not None
         }
 
     def sort(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from onnxq.graph.view import Tensor
+from collections.abc import Container
 
-# A dequantized tensor that these only move is dequantized still.
-_MOVES = ("Transpose", "Reshape", "Identity")
+from onnxq.graph.view import Node, Tensor
+
+# A dequantized tensor that these move or cast is dequantized still.
+_MOVES = ("Transpose", "Reshape", "Identity", "Cast")
 
 
 def is_dequantized(tensor: Tensor) -> bool:
@@ -24,14 +26,29 @@ def is_quantized_constant(tensor: Tensor) -> bool:
     return maker.inputs[0].is_constant
 
 
-def own_pair(tensor: Tensor) -> Tensor | None:
-    """The dequantized tensor, where a pair of the model quantizes this one for somebody."""
-    for user in tensor.users:
-        if user.op == "QuantizeLinear" and user.inputs[0] == tensor:
-            for reader in user.outputs[0].users:
-                if reader.op == "DequantizeLinear":
-                    return reader.outputs[0]
+def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
+    """The dequantized tensor, where a pair of the model quantizes this one for somebody.
+
+    In a model that is not float32 there may be casts around the pair.
+
+    Args:
+        tensor: a tensor.
+        nodes: the nodes of its graph: a pair in a subgraph body is not for readers outside.
+    """
+    for quantize in _users(tensor, "QuantizeLinear"):
+        for dequantize in _users(quantize.outputs[0], "DequantizeLinear"):
+            out = dequantize.outputs[0]
+            casts = [user.outputs[0] for user in out.users if user.op == "Cast"]
+            for found in (out, *casts):
+                if found.dtype == tensor.dtype and found.producer in nodes:
+                    return found
     return None
+
+
+def _users(tensor: Tensor, op: str) -> list[Node]:
+    """The nodes of an operator that read a tensor first, itself or cast."""
+    cast = [user.outputs[0] for user in tensor.users if user.op == "Cast"]
+    return [user for one in (tensor, *cast) for user in one.users if user.op == op and user.inputs[0] == one]
 
 
 def _codes(tensor: Tensor) -> Tensor | None:

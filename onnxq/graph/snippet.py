@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -15,10 +15,12 @@ from onnxq.graph import wiring
 from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.edit import Replacement
 from onnxq.graph.export import Exporter, export_constant
-from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape, value_info
 from onnxq.graph.value import NewNode, Result, constant_operands
 from onnxq.graph.view import Node, Tensor, Value
+
+if TYPE_CHECKING:
+    from onnxq.graph.model import Model
 
 # A cone of more nodes than this is no snippet any more.
 _MAX_NODES = 400
@@ -197,6 +199,12 @@ def _new_nodes(exporter: Exporter, root: Node, results: Replacement) -> tuple[_A
     return after, list(leaves.values())
 
 
+def alone(model: Model, node: Any) -> onnx.ModelProto:
+    """A model of one node and its constants: what a snippet is of a node without other inputs."""
+    written = [tensor for tensor in node.outputs if tensor.name]
+    return _before(Exporter(model), {id(node): node}, {}, written, [])
+
+
 def _snippet(
     exporter: Exporter,
     cone: dict[int, Any],
@@ -210,29 +218,7 @@ def _snippet(
         if tensor.dtype is None or shape is None:
             raise NoSnippet(f"the {'type' if tensor.dtype is None else 'rank'} of {tensor.name!r} is unknown")
         inputs.append((str(tensor.name), np.dtype(tensor.dtype), shape))
-    before = _model(exporter.model, inputs)
-    inside = {id(t) for t in frontier.values()}
-    nodes = []
-    constants: dict[int, Any] = {}
-    for node in wiring.sorted_nodes(list(cone.values())):
-        exporter.node(node, before.graph.node.add())
-        nodes.append(before.graph.node[-1])
-        for tensor in wiring.reads(node):
-            if isinstance(tensor, gs.Constant):
-                constants[id(tensor)] = tensor
-        # a cone may compute a tensor that the snippet takes as input: that copy has no reader
-        for slot, tensor in enumerate(node.outputs):
-            if id(tensor) in inside:
-                nodes[-1].output[slot] = f"unread:{tensor.name}"
-    shared = {t.name: t for t in constants.values()}
-    held = {name for node in nodes for name in _held(node)}
-    for name, tensor in shared.items():
-        if name not in held:
-            export_constant(_inline(tensor), before.graph.initializer.add())
-            before.graph.initializer[-1].name = name
-    for tensor in roots:
-        before.graph.output.add(name=tensor.name)
-
+    before = _before(exporter, cone, frontier, roots, inputs)
     later = _model(exporter.model, inputs)
     later.graph.node.extend(after.nodes)
     for name, array in after.constants:
@@ -251,6 +237,44 @@ def _snippet(
         later.graph.node.add(op_type="Identity", input=[name], output=[out])
         later.graph.output.add(name=out)
     return Snippet(before, later, tuple(inputs), _digest(before, later, inputs))
+
+
+def _before(
+    exporter: Exporter,
+    cone: dict[int, Any],
+    frontier: dict[int, Any],
+    roots: Sequence[Any],
+    inputs: Sequence[tuple[str, np.dtype, Shape]],
+) -> onnx.ModelProto:
+    before = _model(exporter.model, inputs)
+    inside = {id(t) for t in frontier.values()}
+    nodes = []
+    constants: dict[int, Any] = {}
+    for node in wiring.sorted_nodes(list(cone.values())):
+        exporter.node(node, before.graph.node.add())
+        nodes.append(before.graph.node[-1])
+        for tensor in wiring.reads(node):
+            if isinstance(tensor, gs.Constant):
+                constants[id(tensor)] = tensor
+        # a cone may compute a tensor that the snippet takes as input: that copy has no reader
+        for slot, tensor in enumerate(node.outputs):
+            if id(tensor) in inside:
+                nodes[-1].output[slot] = f"unread:{tensor.name}"
+            elif node.op == "MaxPool" and slot and not _is_read(exporter.model, tensor):
+                del nodes[-1].output[slot]  # onnxruntime's kernel with indices treats NaN otherwise
+    shared = {t.name: t for t in constants.values()}
+    held = {name for node in nodes for name in _held(node)}
+    for name, tensor in shared.items():
+        if name not in held:
+            export_constant(_inline(tensor), before.graph.initializer.add())
+            before.graph.initializer[-1].name = name
+    for tensor in roots:
+        before.graph.output.add(name=tensor.name)
+    return before
+
+
+def _is_read(model: Model, tensor: Any) -> bool:
+    return bool(tensor.outputs) or id(tensor) in model.graph_outputs
 
 
 def _held(node: onnx.NodeProto) -> Iterable[str]:

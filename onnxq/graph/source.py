@@ -9,26 +9,6 @@ from onnx import numpy_helper
 _CONSTANT_FORMS = ("value_float", "value_floats", "value_int", "value_ints")
 
 
-def topology(graph: onnx.GraphProto) -> onnx.GraphProto:
-    """A graph with no more than what graphsurgeon is asked to hold."""
-    target = onnx.GraphProto(name=graph.name)
-    target.input.extend(graph.input)
-    target.output.extend(graph.output)
-    target.value_info.extend(graph.value_info)
-    for tensor in graph.initializer:
-        entry = target.initializer.add(name=tensor.name, data_type=tensor.data_type)
-        entry.dims.extend(tensor.dims)
-    for node in graph.node:
-        entry = target.node.add(name=node.name, op_type=node.op_type, domain=node.domain)
-        entry.input.extend(node.input)
-        entry.output.extend(node.output)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                body = entry.attribute.add(name=attribute.name, type=attribute.type)
-                body.g.CopyFrom(topology(attribute.g))
-    return target
-
-
 def copy_model(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of a model."""
     copy = onnx.ModelProto()

@@ -84,6 +84,14 @@ def shape_text(shape: Shape | None) -> str:
     return "x".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
 
 
+def is_float(dtype: np.dtype | None) -> bool:
+    """Whether a type is float16, bfloat16, float32 or float64."""
+    return dtype is not None and dtype in _FLOATS  # numpy: float64 == None
+
+
+_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
+
+
 def float_info(dtype: np.dtype) -> Any:
     """Numpy's finfo, for the floats of ml_dtypes as well."""
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]

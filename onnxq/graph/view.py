@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph import wiring
-from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape
+
+if TYPE_CHECKING:
+    from onnxq.graph.model import Model
 
 
 class Value:

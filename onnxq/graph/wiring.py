@@ -18,7 +18,7 @@ from onnxq.graph.types import Shape
 
 def bodies(node: Any) -> list[Any]:
     """The subgraph bodies of a node."""
-    return [value for value in node.attrs.values() if isinstance(value, gs.Graph)]
+    return list(node.attrs.values()) if node.attrs else []  # they hold nothing else
 
 
 def reads(node: Any) -> Iterator[Any]:

@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.layers import WEIGHTED, Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized, is_quantized_constant, own_pair
+from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
@@ -214,7 +213,7 @@ def make_plan(
         for wish in wishes
         if wish.node not in refused and (wish.beside is None or wish.beside in weighted)
     ]
-    resolver = _Resolver(follows, reads, refused)
+    resolver = _Resolver(set(nodes), follows, reads, refused)
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
@@ -269,10 +268,12 @@ class _Resolver:
 
     def __init__(
         self,
+        nodes: set[Node],
         follows: dict[Node, list[Follow]],
         reads: Sequence[Read],
         vetoes: dict[Node, str],
     ) -> None:
+        self.nodes = nodes
         self.follows = follows
         self.reads = reads
         self.vetoes = vetoes
@@ -292,14 +293,14 @@ class _Resolver:
         if tensor.is_constant:
             self.weights.setdefault((tensor, wish.axis), []).append(edge)
             self.why.setdefault((tensor, wish.axis), wish.because)
-        elif tensor.dtype in (None, np.dtype(np.float32)):
+        elif tensor.dtype is None or is_float(tensor.dtype):
             self._quantize(tensor, edge, wish.because)
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
         """Lets an edge read a tensor quantized: by the model's own pair where it has one."""
         if is_dequantized(tensor):
             return
-        own = own_pair(tensor)
+        own = own_pair(tensor, self.nodes)
         if own is not None:
             self.own.setdefault(tensor, (own, [], because))[1].append(edge)
             return
@@ -321,7 +322,7 @@ class _Resolver:
             follows = self.follows.get(producer, ())
             sources = [producer.inputs[fact.input] for fact in follows]
             for fact, source in zip(follows, sources, strict=True):
-                if source is None or source.is_constant or not _is_float32(source):
+                if source is None or source.is_constant or not is_float(source.dtype):
                     continue
                 known = source in self.activations
                 self._quantize(source, Edge(producer.name, fact.input), fact.because)
@@ -385,10 +386,6 @@ class _Resolver:
                 for layer in layers
             ),
         )  # fmt: skip
-
-
-def _is_float32(tensor: Tensor) -> bool:
-    return tensor.dtype == np.dtype(np.float32)
 
 
 def _why_float(node: Node) -> str:

@@ -2,7 +2,7 @@
 
 from onnxq.graph.fold import evaluate, known_elements
 from onnxq.graph.layers import Layer, layer_of
-from onnxq.graph.types import is_static, limits
+from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import op, remake
 from onnxq.graph.view import Node, Tensor, Value
 from onnxq.rule.api import (
@@ -37,6 +37,7 @@ __all__ = [
     "Value",
     "constant",
     "evaluate",
+    "is_float",
     "is_static",
     "known_elements",
     "layer_of",

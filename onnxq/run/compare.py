@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import pickle
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -143,6 +143,22 @@ def compare(reference: np.ndarray, candidate: np.ndarray, output: str = "") -> O
     return comparison.result()
 
 
+class Runner(Protocol):
+    """What runs on a sample: a session, or several in a chain.
+
+    Attributes:
+        inputs: names of the inputs.
+        outputs: names of the outputs.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """The outputs wanted, or all; see `Session.run`."""
+        ...
+
+
 class Recording:
     """A session's outputs on samples, in a file: the session need not stay in memory.
 
@@ -168,7 +184,7 @@ class Recording:
 
 
 def compare_models(
-    reference: Session | Recording, candidate: Session, samples: Iterable[Mapping[str, np.ndarray]]
+    reference: Session | Recording, candidate: Runner, samples: Iterable[Mapping[str, np.ndarray]]
 ) -> list[OutputAccuracy]:
     """Runs both models on the samples and compares each output of the reference.
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import onnxruntime
 
 from onnxq.errors import OnnxqError
 from onnxq.graph.external import externalize
-from onnxq.graph.load import opset_of
+from onnxq.graph.load import graphs, opset_of
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
@@ -29,6 +32,10 @@ class RunError(OnnxqError):
     """onnxruntime does not load or does not run a model; the message is onnxruntime's own."""
 
     exit_code = 2
+
+
+class Endless(RunError):
+    """A run was stopped because it took too long."""
 
 
 @functools.cache
@@ -87,23 +94,50 @@ class Session:
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.outputs = tuple(value.name for value in session.get_outputs())
 
-    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+    def run(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> list[Any]:
         """Runs the model once.
 
         Args:
             feeds: an array for each input.
             outputs: the outputs wanted, all by default.
+            seconds: after how long to give up, for a model that may never end.
 
         Returns:
             The outputs, in order: arrays (or lists of arrays where the type is a sequence).
 
         Raises:
+            Endless: it did not end in time.
             RunError: onnxruntime refuses the feeds or fails in a node.
         """
-        try:
-            return list(self._session.run(outputs, dict(feeds)))
-        except Exception as error:  # onnxruntime raises a dozen classes without a common base
-            raise RunError(_first_line(error)) from error
+        with _limit(seconds) as options:
+            try:
+                return list(self._session.run(outputs, dict(feeds), options))
+            except Exception as error:  # onnxruntime raises a dozen classes without a common base
+                if options is not None and options.terminate:
+                    raise Endless(f"it did not end in {seconds:g} s") from error
+                raise RunError(_first_line(error)) from error
+
+
+@contextmanager
+def _limit(seconds: float | None) -> Iterator[Any]:
+    """Options of a run that stops after so many seconds; None where it may take any time."""
+    if seconds is None:
+        yield None
+        return
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+    timer.start()
+    try:
+        yield options
+    finally:
+        timer.cancel()
 
 
 def load(
@@ -126,6 +160,33 @@ def load(
     Raises:
         RunError: onnxruntime does not take the model.
     """
+    try:
+        return _load(model, optimize, threads, data_dir, probes)
+    except RunError as error:
+        if "two nodes with same node name" not in str(error):
+            raise
+    # ONNX allows it, and it changes nothing: such a model is run without names
+    if isinstance(model, Path):
+        data_dir, model = model.parent, onnx.load(model, load_external_data=False)
+    return _load(_nameless(model), optimize, threads, data_dir, probes)
+
+
+def _nameless(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for graph in graphs(copy.graph):
+        for node in graph.node:
+            node.ClearField("name")
+    return copy
+
+
+def _load(
+    model: onnx.ModelProto | Path,
+    optimize: bool,
+    threads: int,
+    data_dir: Path | None,
+    probes: onnx.GraphProto | None,
+) -> Session:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
@@ -161,8 +222,42 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
+def output_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """The types that onnxruntime infers for a model's outputs; of tensors only.
+
+    Its own operators are known to it, not to ONNX. A model that it does not load has none.
+    """
+    try:
+        session = load(model, optimize=False, threads=1)
+    except RunError:
+        return {}
+    found = {}
+    for value in session._session.get_outputs():
+        kind = re.fullmatch(r"tensor\((\w+)\)", value.type)  # as in tensor(float)
+        if kind is not None:
+            elem_type = onnx.TensorProto.DataType.Value(kind[1].upper())
+            # no dimensions: a scalar, or onnxruntime does not know the rank
+            found[value.name] = onnx.helper.make_tensor_type_proto(elem_type, value.shape or None)
+    return found
+
+
 def evaluate(model: onnx.ModelProto) -> list[Any] | None:
     """The outputs of a model without inputs, None where onnxruntime does not run it."""
+    if model.ByteSize() <= _MEMO_BYTES:
+        return _evaluate(model.SerializeToString())
+    return _run_once(model)
+
+
+# What is folded is proved next: the same small model, once more.
+_MEMO_BYTES = 1 << 16
+
+
+@functools.lru_cache(maxsize=1)
+def _evaluate(model: bytes) -> list[Any] | None:
+    return _run_once(onnx.ModelProto.FromString(model))
+
+
+def _run_once(model: onnx.ModelProto) -> list[Any] | None:
     try:
         return load(model, optimize=False, threads=1).run({})
     except RunError:

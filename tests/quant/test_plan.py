@@ -200,14 +200,15 @@ def test_a_layer_is_quantized_whole_or_not_at_all() -> None:
     assert len(sites(plan)) == len(sites(plan, "weight")) == 1
 
 
-def test_half_precision_layers_are_left_alone() -> None:
-    text = "g (float16[32, 16] x, float16[16, 16] z) => (y) { y = MatMul (x, w) }"
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "double"])
+def test_layers_of_every_float_type_are_quantized(kind: str) -> None:
+    text = f"g ({kind}[32, 16] x) => ({kind}[32, 16] y) {{ y = MatMul (x, w) }}"
     proto = onnx.parser.parse_model(H + text)
-    proto.graph.initializer.append(numpy_helper.from_array(np.ones((16, 16), np.float16), "w"))
-    del proto.graph.input[1]
-    plan = plan_of(proto)
-    assert plan.sites == ()
-    assert "float16" in next(iter(reasons(plan).values()))
+    weights = onnx.helper.make_tensor(
+        "w", proto.graph.input[0].type.tensor_type.elem_type, [16, 16], [1] * 256
+    )
+    proto.graph.initializer.append(weights)
+    assert [site.kind for site in plan_of(proto).sites] == ["activation", "weight"]
 
 
 @pytest.mark.parametrize("error", [Skip("not this one"), ValueError("oh"), None])

@@ -1,0 +1,193 @@
+"""Shapes that ONNX's inference leaves open, from what is known of shape arithmetic.
+
+Inference follows `Shape -> Slice -> Concat` only from opset 13 on, and gives a shape that is known in
+part (`[N, 32, 24, 48]` with a dynamic N) up as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnxq.graph.fold import known_elements
+from onnxq.graph.types import Dim, Shape
+from onnxq.graph.view import Node, Tensor
+
+if TYPE_CHECKING:
+    from onnxq.graph.model import Model
+
+
+def refine_shapes(model: Model) -> bool:
+    """Fills in dimensions that inference left open; returns whether there were any.
+
+    What is found is noted in `model.refined`, so that the next inference starts from it.
+    """
+    found = False
+    for graph in model.graphs():
+        for raw in graph.nodes:
+            rule = _RULES.get(raw.op)
+            if rule is None or raw.domain or not _is_open(raw.outputs[0].shape, model.symbols):
+                continue
+            node = Node(model, raw)
+            shape = rule(node)
+            merged = _merge(node.outputs[0].shape, shape, model.symbols)
+            if merged is not None and merged != node.outputs[0].shape:
+                raw.outputs[0].shape = merged
+                model.refined.add(id(raw.outputs[0]))
+                found = True
+    return found
+
+
+def _is_open(shape: Shape | None, symbols: set[str]) -> bool:
+    """Whether a shape has dimensions of which the model's own sizes and symbols say nothing."""
+    return shape is None or any(not isinstance(dim, int) and (not dim or dim in symbols) for dim in shape)
+
+
+def _merge(old: Shape | None, new: Shape | None, symbols: set[str]) -> Shape | None:
+    if new is None or (old is not None and len(old) != len(new)):
+        return old
+    if old is None:
+        return new
+    return tuple(
+        b if b is not None and b != a and (not a or a in symbols) and _is_better(a, b, symbols) else a
+        for a, b in zip(old, new, strict=True)
+    )
+
+
+def _is_better(old: Dim, new: Dim, symbols: set[str]) -> bool:
+    return isinstance(new, int) or not old or new not in symbols
+
+
+def _elements(tensor: Tensor | None) -> list[Any] | None:
+    """What is known of the elements of a vector: sizes, symbols, None; None where nothing is."""
+    elements = known_elements(tensor) if tensor is not None else None
+    return None if elements is None else list(elements.reshape(-1))
+
+
+def _sizes(elements: Sequence[Any]) -> Shape:
+    """Elements as dimensions."""
+    return tuple(
+        int(e) if isinstance(e, int | float) and e >= 0 else e if isinstance(e, str) else None
+        for e in elements
+    )
+
+
+def _reshape(node: Node) -> Shape | None:
+    source, wanted = node.operands(2)
+    elements = _elements(wanted)
+    if source is None or elements is None:
+        return None
+    keeps = not node.attr("allowzero", 0)
+    dims: list[Dim] = []
+    for axis, element in enumerate(elements):
+        if element == 0 and keeps:
+            known = source.shape is not None and axis < len(source.shape)
+            dims.append(source.shape[axis] if known and source.shape is not None else None)
+        else:
+            dims.append(_sizes([element])[0])
+    rest = [axis for axis, element in enumerate(elements) if element == -1]
+    if len(rest) == 1 and source.shape is not None:
+        dims[rest[0]] = _quotient(source.shape, [dim for axis, dim in enumerate(dims) if axis != rest[0]])
+    return tuple(dims)
+
+
+def _quotient(whole: Sequence[Dim], parts: Sequence[Dim]) -> Dim:
+    """The dimension that, with the others, makes up as many elements."""
+    if None in whole or None in parts:
+        return None
+    above, below = (Counter(dim for dim in dims if isinstance(dim, str)) for dims in (whole, parts))
+    left = list((above - below).elements())
+    if below - above or len(left) > 1:
+        return None
+    one, other = (math.prod(dim for dim in dims if isinstance(dim, int)) for dims in (whole, parts))
+    if not left:
+        return one // other if other and one % other == 0 else None
+    return left[0] if one == other else None
+
+
+def _resize(node: Node) -> Shape | None:
+    if node.op == "Upsample" or node.opset < 11:
+        return _scaled(node.inputs[0], _elements(node.operands(2)[1]))
+    source, _, scales, sizes = node.operands(4)
+    if node.attr("axes") or node.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return None
+    elements = _elements(sizes)
+    return _sizes(elements) if elements else _scaled(source, _elements(scales))
+
+
+def _scaled(source: Tensor | None, scales: Sequence[Any] | None) -> Shape | None:
+    if source is None or source.shape is None or not scales or len(scales) != len(source.shape):
+        return None
+    dims: list[Dim] = []
+    for dim, scale in zip(source.shape, scales, strict=True):
+        known = isinstance(scale, int | float)
+        if known and scale == 1:
+            dims.append(dim)
+        else:
+            dims.append(math.floor(dim * scale) if known and isinstance(dim, int) else None)
+    return tuple(dims)
+
+
+def _expand(node: Node) -> Shape | None:
+    source, wanted = node.operands(2)
+    elements = _elements(wanted)
+    if source is None or source.shape is None or elements is None:
+        return None
+    rank = max(len(elements), len(source.shape))
+    padded = [(1,) * (rank - len(dims)) + dims for dims in (source.shape, _sizes(elements))]
+    return tuple(_broadcast(one, other) for one, other in zip(*padded, strict=True))
+
+
+def _broadcast(one: Dim, other: Dim) -> Dim:
+    if one == 1 or one == other:
+        return other
+    if other == 1:
+        return one
+    return one if isinstance(one, int) else other if isinstance(other, int) else None
+
+
+def _constant_of_shape(node: Node) -> Shape | None:
+    elements = _elements(node.inputs[0])
+    return None if elements is None else _sizes(elements)
+
+
+def _tile(node: Node) -> Shape | None:
+    source, repeats = node.operands(2)
+    return _scaled(source, _elements(repeats))
+
+
+def _slice(node: Node) -> Shape | None:
+    """A slice from the start of dimensions that are known, to an end that is."""
+    source, starts, ends, axes, steps = node.operands(5)
+    if source is None or source.shape is None or node.opset < 10:
+        return None
+    begin, end, by = _elements(starts), _elements(ends), _elements(steps)
+    along = _elements(axes) if axes is not None else list(range(len(begin or ())))
+    if begin is None or end is None or along is None or any(not isinstance(a, int) for a in along):
+        return None
+    dims = list(source.shape)
+    for index, axis in enumerate(along):
+        step = by[index] if by is not None else 1 if steps is None else None
+        dims[axis] = _cut(dims[axis], begin[index], end[index], step)
+    return tuple(dims)
+
+
+def _cut(dim: Dim, start: Any, end: Any, step: Any) -> Dim:
+    if start == 0 and step == 1 and dim is not None and end == dim:
+        return dim
+    if not all(isinstance(value, int) for value in (dim, start, end, step)) or step == 0:
+        return None
+    return len(range(int(dim or 0))[slice(start, end, step)])
+
+
+_RULES: dict[str, Callable[[Node], Shape | None]] = {
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Tile": _tile,
+    "Upsample": _resize,
+}
