@@ -108,6 +108,7 @@ def sanitize(
     prove: Prove = "when-possible",
     enable: Sequence[str] = (),
     skip: Sequence[str] = (),
+    ort_ops: Sequence[str | os.PathLike[str]] = (),
     observe: Observer | None = None,
 ) -> Result:
     """Repairs a model so that the target takes it; what it computes does not change.
@@ -123,16 +124,19 @@ def sanitize(
             `never` proves nothing.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
+        ort_ops: libraries of custom operators for onnxruntime, which runs the model for the proofs.
         observe: is told the steps.
 
     Raises:
         UserError: the model or an argument cannot be used.
         Fault: a fault of onnxq.
     """
-    run = _Run(model, target, rules, enable, skip, prove, observe)
-    run.bind(shapes, assume, freeze)
-    run.sanitize()
-    return run.result(run.model.to_proto(), {"engine": reporting.engine_not_run("sanitize does not compile")})
+    with ort.custom_ops(ort_ops):
+        run = _Run(model, target, rules, enable, skip, prove, observe)
+        run.bind(shapes, assume, freeze)
+        run.sanitize()
+        part = {"engine": reporting.engine_not_run("sanitize does not compile")}
+        return run.result(run.model.to_proto(), part)
 
 
 def quantize(
@@ -155,6 +159,7 @@ def quantize(
     stats: None = None,
     enable: Sequence[str] = (),
     skip: Sequence[str] = (),
+    ort_ops: Sequence[str | os.PathLike[str]] = (),
     sm: int = 89,
     profiles: Mapping[str, Profile] | None = None,
     compile: bool = True,
@@ -181,6 +186,7 @@ def quantize(
         stats: reserved for statistics files.
         enable: as in `sanitize`.
         skip: as in `sanitize`.
+        ort_ops: as in `sanitize`; without them the part of the model that runs is calibrated.
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
         compile: whether to compile the result where NVIDIA's compiler is installed.
@@ -192,11 +198,12 @@ def quantize(
     """
     steady_heap()
     _check_choices(method, body, plan, stats, samples)
-    run = _Run(model, target, rules, enable, skip, prove, observe)
-    run.bind(shapes, assume, freeze)
-    source = run.open_data(data, image_options(images))
-    run.sanitize()
-    return run.quantize(source, samples, seed, keep_float, sm, profiles, compile)
+    with ort.custom_ops(ort_ops):
+        run = _Run(model, target, rules, enable, skip, prove, observe)
+        run.bind(shapes, assume, freeze)
+        source = run.open_data(data, image_options(images))
+        run.sanitize()
+        return run.quantize(source, samples, seed, keep_float, sm, profiles, compile)
 
 
 def _check_choices(method: str, body: str, plan: Any, stats: Any, samples: int) -> None:
@@ -359,14 +366,14 @@ class _Run:
                 self._upgrade()
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
-            reference, not_run = runnable_part(self.model.to_proto())
+            reference, not_run = self._part(self.model.to_proto())
             reference = self._runnable(reference)
-            vetoes = {node: f"not calibrated: it is or depends on {op}" for node, op in not_run.items()}
+            unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
+            vetoes = {node: unknown.format(op) for node, op in not_run.items()}
             plan = make_plan(self.model, self.rules, keep_float, vetoes)
         with self.step("calibrate"):
             chosen = itertools.chain([first], calibration)
             stats = self._calibrate(reference, plan, chosen, halves.used)
-        with self.step("verify"):
             expected = self._expected(reference, halves)
         with self.step("insert"):
             scales = activation_scales(plan, {n: t.amax for n, t in stats.tensors.items()})
@@ -390,13 +397,16 @@ class _Run:
         self._finish(result.report)
         return result
 
+    def _part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+        """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
+        if ort.custom_libraries() and ort.loads(proto, data_dir=self.model.data_dir):
+            return proto, {}
+        return runnable_part(proto)
+
     def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """The model in a type that onnxruntime runs: its own, else float32."""
         if not self.in_float32 and has_other_floats(proto):
-            try:
-                ort.load(proto, data_dir=self.model.data_dir)
-            except ort.RunError:
-                self.in_float32 = True
+            self.in_float32 = not ort.loads(proto, data_dir=self.model.data_dir)
         return as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
     def _feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -470,7 +480,7 @@ class _Run:
 
     def _load_quantized(self, proto: onnx.ModelProto) -> ort.Session:
         try:
-            part = self._runnable(runnable_part(proto)[0])
+            part = self._runnable(self._part(proto)[0])
             return ort.load(part, data_dir=self.model.data_dir)
         except ort.RunError as error:
             raise Fault(f"onnxruntime does not load the quantized model: {error}") from error

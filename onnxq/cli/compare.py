@@ -13,6 +13,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
 
+@flags.takes_ort_ops
 @flags.takes_images
 def compare(
     screen: Screen,

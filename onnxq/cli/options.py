@@ -39,6 +39,10 @@ RuleFolders = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="DIR", help="A folder of your own rules; their Python is run."),
 ]
+OrtOps = Annotated[
+    list[Path] | None,
+    typer.Option("--ort-ops", metavar="LIB", help="A library of custom operators for onnxruntime."),
+]
 Enable = Annotated[
     list[str] | None, typer.Option("--enable", metavar="RULE", help="Turn a rule on for this target.")
 ]
@@ -114,6 +118,25 @@ def takes_images(function: Callable[..., T]) -> Callable[..., T]:
         for name, flag in _IMAGE_FLAGS.items()
     ]
     verb.__signature__ = signature.replace(parameters=[*own, *flags])  # type: ignore[attr-defined]
+    return verb
+
+
+def takes_ort_ops(function: Callable[..., T]) -> Callable[..., T]:
+    """Gives a verb the flag --ort-ops; its libraries are registered while the verb runs."""
+
+    @functools.wraps(function)
+    def verb(*arguments: Any, ort_ops: list[Path] | None, **named: Any) -> T:
+        if not ort_ops:
+            return function(*arguments, **named)
+        from onnxq.run import ort
+
+        with ort.custom_ops(ort_ops):
+            return function(*arguments, **named)
+
+    signature = inspect.signature(function, eval_str=True)
+    own = list(signature.parameters.values())
+    flag = inspect.Parameter("ort_ops", own[-1].kind, default=None, annotation=OrtOps)
+    verb.__signature__ = signature.replace(parameters=[*own, flag])  # type: ignore[attr-defined]
     return verb
 
 

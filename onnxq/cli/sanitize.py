@@ -8,6 +8,7 @@ from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
 
 
+@flags.takes_ort_ops
 def sanitize(
     screen: Screen,
     model: flags.ModelPath,

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from onnxq.errors import OnnxqError
+from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.external import externalize
 from onnxq.graph.load import graphs, opset_of
 
@@ -171,6 +172,15 @@ def load(
     return _load(_nameless(model), optimize, threads, data_dir, probes)
 
 
+def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
+    """Whether onnxruntime takes a model."""
+    try:
+        load(model, data_dir=data_dir)
+    except RunError:
+        return False
+    return True
+
+
 def _nameless(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -178,6 +188,39 @@ def _nameless(model: onnx.ModelProto) -> onnx.ModelProto:
         for node in graph.node:
             node.ClearField("name")
     return copy
+
+
+_libraries: ContextVar[tuple[str, ...]] = ContextVar("libraries of custom operators", default=())
+
+
+@contextmanager
+def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
+    """Registers libraries of custom operators for all models that are loaded meanwhile.
+
+    Raises:
+        UserError: there is no such file, or onnxruntime does not take it.
+    """
+    paths = tuple(str(path) for path in libraries)
+    for library in paths:
+        if not os.path.isfile(library):
+            raise UserError(f"there is no operator library {library!r}", hint="check the path of --ort-ops")
+        try:
+            onnxruntime.SessionOptions().register_custom_ops_library(library)
+        except Exception as error:  # as in `Session.run`
+            raise UserError(
+                f"onnxruntime does not load the operator library {library!r}: {_first_line(error)}",
+                hint="it must be built for this platform, with a function RegisterCustomOps",
+            ) from error
+    token = _libraries.set((*_libraries.get(), *paths))
+    try:
+        yield
+    finally:
+        _libraries.reset(token)
+
+
+def custom_libraries() -> tuple[str, ...]:
+    """The libraries that are registered now."""
+    return _libraries.get()
 
 
 def _load(
@@ -190,6 +233,8 @@ def _load(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
+    for library in _libraries.get():
+        options.register_custom_ops_library(library)
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     if not optimize:

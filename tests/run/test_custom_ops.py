@@ -1,0 +1,67 @@
+"""Models with custom operators, with and without their library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxq
+from onnxq.errors import UserError
+from onnxq.run import ort
+
+extensions = pytest.importorskip("onnxruntime_extensions")
+LIBRARY = extensions.get_library_path()
+
+
+def model() -> onnx.ModelProto:
+    """Two products around an operator of the library: NegPos, the negative and the positive part."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["h"], name="first"),
+        helper.make_node("Identity", ["h"], ["i"]),
+        helper.make_node("NegPos", ["i"], ["low", "high"], name="custom", domain="ai.onnx.contrib"),
+        helper.make_node("MatMul", ["high", "b"], ["y"], name="second"),
+    ]
+    weights = [numpy_helper.from_array(rng.standard_normal((32, 32), np.float32), name) for name in "ab"]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [16, 32]) for name in ("x", "high", "y")]
+    graph = helper.make_graph(nodes, "net", infos[:1], infos[2:], weights, value_info=infos[1:2])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.contrib", 1)]
+    return helper.make_model(graph, ir_version=8, opset_imports=opsets)
+
+
+def samples() -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return [{"x": rng.standard_normal((16, 32), np.float32)} for _ in range(8)]
+
+
+def layers(result: onnxq.Result) -> dict[str, bool]:
+    return {layer["node"]: layer["int8"] for layer in result.report["plan"]["layers"]}
+
+
+def test_without_the_library_the_part_before_it_is_calibrated() -> None:
+    result = onnxq.quantize(model(), samples(), compile=False)
+    assert layers(result) == {"first": True, "second": False}
+    assert result.report["calibration"]["not_run"]["second"] == "ai.onnx.contrib.NegPos"
+    assert result.report["whole_model"][0]["verdict"] == "unproven"
+
+
+def test_with_the_library_all_of_it_is() -> None:
+    result = onnxq.quantize(model(), samples(), ort_ops=[LIBRARY], compile=False)
+    assert layers(result) == {"first": True, "second": True}
+    assert result.report["calibration"]["not_run"] == {}
+    (accuracy,) = result.report["accuracy"]
+    assert 25 < accuracy["sqnr_db"] < 60
+    assert result.report["whole_model"][0]["verdict"] == "exact"
+    assert ort.custom_libraries() == ()
+
+
+def test_a_library_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no operator library"):
+        onnxq.sanitize(model(), ort_ops=[tmp_path / "none.so"])
+    (tmp_path / "text.so").write_text("no library")
+    with pytest.raises(UserError, match="does not load the operator library"):
+        onnxq.sanitize(model(), ort_ops=[tmp_path / "text.so"])
