@@ -198,6 +198,12 @@ def quantize(
     """
     steady_heap()
     _check_choices(method, body, plan, stats, samples)
+    known = load_target(target)
+    if not known.explicit:
+        raise UserError(
+            f"{known.title} takes no Q/DQ pairs, so there is no INT8 model to write for it",
+            hint=f"onnxq sanitize --target {target} repairs the float model; TensorRT calibrates it itself",
+        )
     with ort.custom_ops(ort_ops):
         run = _Run(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
@@ -500,6 +506,12 @@ class _Run:
                 ) from error
             self.rewrites.whole.append(found)
             proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        if self.prove == "always" and not proof.holds:
+            raise UserError(
+                f"raising the model's opset from {was} to {OPSET}, which Q/DQ pairs need, is not proved: "
+                f"{proof.why}",
+                hint=f"export the model again with opset {OPSET} or newer, or leave --prove always out",
+            )
         node = f"opset {was} to {self.model.opset}"
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
 

@@ -43,6 +43,7 @@ class Target:
         advice: what to do about an operator that it does not take.
         lacks: features that it lacks, by the names that rules use.
         max_opset: the newest opset that it documents.
+        explicit: whether it takes INT8 as Q/DQ pairs; older ones calibrate by themselves.
         source: where the table is from.
     """
 
@@ -54,6 +55,7 @@ class Target:
     lacks: frozenset[str]
     max_opset: int
     source: str
+    explicit: bool = True
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -84,4 +86,5 @@ def load_target(name: str) -> Target:
         lacks=frozenset(lacks - set(data.get("has", ()))),
         max_opset=data["max_opset"],
         source=data["source"],
+        explicit=data.get("explicit", base.explicit if base else True),
     )

@@ -8,6 +8,7 @@ import onnx.parser
 import pytest
 
 from onnxq import quantize, sanitize
+from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.rewrite import whole
 
@@ -73,3 +74,20 @@ def test_what_the_user_keeps_in_float_is_listed_whatever_it_is() -> None:
     )
     result = quantize(model, [{"x": np.ones((1, 4), np.float32)}], keep_float=["pl*"], compile=False)
     assert [entry["node"] for entry in result.report["plan"]["kept_float"]] == ["plus"]
+
+
+def test_a_target_without_explicit_quantization_is_not_quantized_for() -> None:
+    with pytest.raises(UserError, match="TensorRT 7 takes no Q/DQ pairs"):
+        quantize(onnx.parser.parse_model(BATCH_NORM), [], target="tensorrt-7")
+
+
+def test_prove_always_refuses_an_upgrade_that_is_not_proved() -> None:
+    """Random numbers differ in every run, so that the model is not compared as a whole."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 7, opset_import: ["" : 11]>
+        g (float[16, 16] x) => (float[16, 16] y) { r = RandomNormalLike (x) y = Add (x, r) }"""
+    )
+    data = [{"x": np.zeros((16, 16), np.float32)}]
+    with pytest.raises(UserError, match="is not proved: RandomNormalLike gives other values"):
+        quantize(model, data, prove="always", compile=False)
+    assert quantize(model, data, compile=False).report["changes"][-1]["rule"] == "upgrade_opset"

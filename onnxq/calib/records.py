@@ -136,7 +136,8 @@ class Reader:
         if found.kind == "samples":
             self._axes["along an axis in front of the input's"] = None
         elif found.kind == "rows" and found.count > 1:
-            self._axes[f"along {first}"] = None
+            static = isinstance(spec.shape[0], int) and spec.shape[0] > 1
+            self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
             if fit.leading(spec) == "unknown":
                 self.note(
                     f"{first} of input {spec.name!r} is taken for the batch; if it is not, put an axis in "

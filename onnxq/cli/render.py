@@ -59,6 +59,9 @@ def _changes(page: Page, report: Mapping[str, Any]) -> None:
         page.entry(f"whole model against the original: {_whole(whole)}")
     for change in report["rejected"]:
         why = f"rejected: {change['rule']} on {shorten(change['node'])}: {change['proof']['why']}"
+        if change["proof"]["verdict"] == "unproven":  # under --prove always
+            page.entry(why, style="yellow")
+            continue
         page.entry(f"{why}; a bug of that rule, not of your model", style="red")
         if "reproducer" in change:
             page.entry(f"reproducer: {change['reproducer']}", 2)
@@ -153,7 +156,9 @@ def _weight_scales(sites: Sequence[Mapping[str, Any]]) -> str:
 
 def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
     for number, entry in enumerate(entries[:_FEW]):
-        text = f"{shorten(entry['node'])} ({entry['op']}): {entry['reason']}"
+        text = entry["reason"]
+        if entry["node"]:
+            text = f"{shorten(entry['node'])} ({entry['op']}): {text}"
         page.section("Not taken" if number == 0 else "", text, "yellow")
         page.entry(entry["advice"])
     if len(entries) > _FEW:
