@@ -26,11 +26,10 @@ from onnxq.calib.split import Split, split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
 from onnxq.errors import Fault, UserError, unknown_name
-from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.float32 import as_float32, has_other_floats
-from onnxq.graph.load import tensors
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
+from onnxq.graph.spool import LARGE, Spool, weight_bytes
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET, upgrade
 from onnxq.heap import steady_heap, uncollected
@@ -49,9 +48,6 @@ from onnxq.target import Target, load_target
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
-# Bytes of weights from which the float and the quantized model are run one after the other.
-_LARGE = 1 << 29
-
 Observer = Callable[[str, int | None, int | None], None]
 """Is told each step's name; while samples run, how many are done, and of how many where known."""
 
@@ -61,9 +57,10 @@ class Result:
     """What a run made.
 
     Attributes:
-        model: the new model. Its external data, if any, is still in the source's folder.
+        model: the new model. External data, if any, is where the source has it; of a large model new
+            weights are in a temporary file, as long as this object lives.
         report: the report, the document of `X.report.json`.
-        data_dir: that folder, or None.
+        data_dir: the folder that external data is relative to, or None.
         source: the path of the original model, or None.
         profiles: smallest, usual and largest shape of each dynamic input.
     """
@@ -73,6 +70,7 @@ class Result:
     data_dir: Path | None = None
     source: Path | None = None
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    _spool: Spool | None = field(default=None, repr=False)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
@@ -463,7 +461,7 @@ class _Run:
         if not reference.graph.output:
             return None
         session = ort.load(reference, data_dir=self.model.data_dir)
-        if sum(map(tensor_bytes, tensors(reference.graph))) < _LARGE:
+        if weight_bytes(reference) < LARGE:
             return session
         return Recording(session, (sample.feeds for sample in self._watched_held_out(halves)))
 
@@ -548,7 +546,7 @@ class _Run:
         document["assumptions"] = stated + derived
         self._finish(document)
         document = reporting.to_json(document)
-        return Result(proto, document, self.model.data_dir, self.model.path)
+        return Result(proto, document, self.model.data_dir, self.model.path, _spool=self.model.spool)
 
     def _finish(self, document: dict[str, Any]) -> None:
         document["seconds"] = round(time.perf_counter() - self.started, 3)

@@ -25,6 +25,7 @@ from onnxq.graph.infer import Symbols, assign_types
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.source import copy_model, without_graph
+from onnxq.graph.spool import Spool, is_large, rebased
 from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 
@@ -38,7 +39,8 @@ class Model:
     Attributes:
         graph: the main graph (an onnx_graphsurgeon Graph whose nodes carry `proto`, their NodeProto).
         path: the file that it came from, or None.
-        data_dir: the folder of its external data, or None.
+        data_dir: the folder that its external data is relative to, or None.
+        spool: where the new weights of a large model are; None for others.
         opset: the version of the default operator set.
         envelope: the source's ModelProto without its graph.
         dropped: names of initializers that nothing reads, dropped while reading.
@@ -61,6 +63,10 @@ class Model:
     def __init__(self, proto: onnx.ModelProto, path: Path | None, data_dir: Path | None) -> None:
         self.path = path
         self.data_dir = data_dir if loading.check_external_data(proto, data_dir) else None
+        self.spool: Spool | None = None
+        if self.data_dir is not None and is_large(proto):
+            self.spool = Spool()
+            proto, self.data_dir = rebased(proto, self.data_dir), self.spool.data_dir
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
@@ -225,7 +231,12 @@ class Model:
 
     def new_constant(self, name: str, values: np.ndarray) -> Any:
         """A new constant tensor, under `name` or the next free name."""
-        return gs.Constant(self.unique(name), np.ascontiguousarray(values).reshape(values.shape))
+        return self.constant(self.unique(name), values)
+
+    def constant(self, name: str, values: np.ndarray) -> Any:
+        """A constant tensor that is not part of the graph yet; large ones may be kept in a file."""
+        array = np.ascontiguousarray(values).reshape(values.shape)
+        return gs.Constant(name, array if self.spool is None else self.spool.values(array))
 
     def new_node(
         self,

@@ -59,8 +59,8 @@ def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet
     """
     roots = [root.node.outputs[index] for index in results]
     exporter = Exporter(model)
-    after, leaves = _new_nodes(exporter, root, results)
-    stop = {id(tensor): tensor for tensor in leaves}
+    after = _After(exporter, root, results)
+    stop = after.leaves
     cone: dict[int, Any] = {}
     frontier: dict[int, Any] = {}
     _expand(cone, frontier, [root.node], stop)
@@ -125,78 +125,82 @@ def _defined(body: Any) -> Iterable[Any]:
         yield from node.outputs
 
 
-@dataclass(slots=True)
 class _After:
-    """The replacement as protos: nodes, constants, tensors that they read, and its output names."""
+    """The replacement as protos.
 
-    nodes: list[onnx.NodeProto]
-    constants: list[tuple[str, np.ndarray]]
-    captured: list[Any]
-    outputs: list[str]
+    Attributes:
+        nodes: its nodes, in order.
+        constants: its new constants.
+        captured: tensors of the graph that it reads.
+        outputs: the names of its outputs.
+        leaves: those of the captured tensors that are no constants, by id.
+    """
 
+    def __init__(self, exporter: Exporter, root: Node, results: Replacement) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[tuple[str, np.ndarray]] = []
+        self.captured: list[Any] = []
+        self.leaves: dict[int, Any] = {}
+        self._opset = root.opset
+        self._built: dict[int, list[str]] = {}
+        self._moved: set[int] = set()
+        inner = [node for body in wiring.bodies(root.node) for node in body.nodes]
+        self._inner = {id(tensor): node for node in inner for tensor in node.outputs}
+        self.outputs = [self._named(value) for value in results.values()]
+        moved = [node for node in inner if id(node) in self._moved]
+        self.nodes = [self._taken(exporter, node) for node in moved] + self.nodes
 
-def _new_nodes(exporter: Exporter, root: Node, results: Replacement) -> tuple[_After, list[Any]]:
-    after = _After([], [], [], [])
-    leaves: dict[int, Any] = {}
-    built: dict[int, list[str]] = {}
-    moved: dict[int, Any] = {}
-    inner = {id(t): n for b in wiring.bodies(root.node) for n in b.nodes for t in n.outputs}
+    def _named(self, value: Value | np.ndarray) -> str:
+        if isinstance(value, np.ndarray):
+            self.constants.append((f"new:c{len(self.constants)}", value))
+            return self.constants[-1][0]
+        if isinstance(value, Tensor):
+            return self._existing(value.tensor)
+        assert isinstance(value, Result)
+        return self._build(value.node)[value.index]
 
-    def existing(tensor: Any) -> str:
-        if id(tensor) in inner:
-            stack = [inner[id(tensor)]]
-            while stack:  # a body's own nodes are part of the replacement
-                node = stack.pop()
-                if id(node) in moved:
-                    continue
-                moved[id(node)] = node
-                for read in wiring.reads(node):
-                    if id(read) in inner:
-                        stack.append(inner[id(read)])
+    def _existing(self, tensor: Any) -> str:
+        if id(tensor) in self._inner:
+            self._move(self._inner[id(tensor)])
         elif isinstance(tensor, gs.Variable):
-            leaves[id(tensor)] = tensor
-        after.captured.append(tensor)
+            self.leaves[id(tensor)] = tensor
+        self.captured.append(tensor)
         return str(tensor.name)
 
-    def named(value: Value | np.ndarray) -> str:
-        if isinstance(value, np.ndarray):
-            after.constants.append((f"new:c{len(after.constants)}", value))
-            return after.constants[-1][0]
-        if isinstance(value, Tensor):
-            return existing(value.tensor)
-        assert isinstance(value, Result)
-        return build(value.node)[value.index]
+    def _move(self, node: Any) -> None:
+        """Makes a body's own node part of the replacement, with all that it needs of the body."""
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if id(node) not in self._moved:
+                self._moved.add(id(node))
+                stack += [self._inner[id(read)] for read in wiring.reads(node) if id(read) in self._inner]
 
-    def build(node: NewNode) -> list[str]:
-        if id(node) in built:
-            return built[id(node)]
+    def _build(self, node: NewNode) -> list[str]:
+        if id(node) in self._built:
+            return self._built[id(node)]
         dtypes = [v.dtype if isinstance(v, Value) else None for v in node.inputs]
-        arrays = constant_operands(node, root.opset, dtypes)
+        arrays = constant_operands(node, self._opset, dtypes)
         names = [
-            named(array) if array is not None else named(operand) if isinstance(operand, Value) else ""
-            for array, operand in zip(arrays, node.inputs, strict=True)
+            self._named(array) if array is not None else self._named(v) if isinstance(v, Value) else ""
+            for array, v in zip(arrays, node.inputs, strict=True)
         ]
-        outs = [f"new:n{len(built)}.{index}" for index in range(node.outputs)]
-        after.nodes.append(onnx.helper.make_node(node.op, names, outs, **dict(node.attrs)))
-        built[id(node)] = outs
+        outs = [f"new:n{len(self._built)}.{index}" for index in range(node.outputs)]
+        self.nodes.append(onnx.helper.make_node(node.op, names, outs, **dict(node.attrs)))
+        self._built[id(node)] = outs
         return outs
 
-    after.outputs = [named(value) for value in results.values()]
-    ordered = [n for b in wiring.bodies(root.node) for n in b.nodes if id(n) in moved]
-    protos = []
-    for node in ordered:
+    def _taken(self, exporter: Exporter, node: Any) -> onnx.NodeProto:
+        """The proto of a body's node; what it reads from outside is captured."""
         proto = onnx.NodeProto()
         exporter.node(node, proto)
-        protos.append(proto)
         owned = {id(t) for body in _all_bodies(node) for t in _defined(body)}
         for tensor in wiring.reads(node):
-            if id(tensor) in inner or not tensor.name or id(tensor) in owned:
-                continue
-            after.captured.append(tensor)
-            if isinstance(tensor, gs.Variable):
-                leaves[id(tensor)] = tensor
-    after.nodes = protos + after.nodes
-    return after, list(leaves.values())
+            if id(tensor) not in self._inner and tensor.name and id(tensor) not in owned:
+                self.captured.append(tensor)
+                if isinstance(tensor, gs.Variable):
+                    self.leaves[id(tensor)] = tensor
+        return proto
 
 
 def alone(model: Model, node: Any) -> onnx.ModelProto:

@@ -21,6 +21,7 @@ import onnxruntime
 from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.external import externalize
 from onnxq.graph.load import graphs, opset_of
+from onnxq.graph.spool import LARGE, weight_bytes
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
@@ -237,6 +238,9 @@ def _load(
         options.register_custom_ops_library(library)
     level = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
+        # not those that give convolutions another layout: while it loads, weights are there twice
+        options.graph_optimization_level = level.ORT_ENABLE_EXTENDED
     if not optimize:
         options.enable_mem_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones

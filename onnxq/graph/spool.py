@@ -1,0 +1,79 @@
+"""New weights of a large model: in a file, so that they are not in memory beside the old ones."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxq.graph.constants import SourceValues, external_range, tensor_bytes
+from onnxq.graph.load import tensors
+from onnxq.graph.source import copy_model
+
+LARGE = 1 << 29
+"""Bytes of weights from which a model counts as large."""
+
+# Smaller constants stay in memory.
+_MIN_BYTES = 1 << 20
+_ALIGN = 4096
+
+# External data is found relative to one folder: the only one that holds both the user's files and
+# temporary ones.
+_ROOT = Path("/")
+
+
+def weight_bytes(model: onnx.ModelProto) -> int:
+    """The size of all weights, external ones included."""
+    return sum(map(tensor_bytes, tensors(model.graph)))
+
+
+def is_large(model: onnx.ModelProto) -> bool:
+    """Whether a model has external weights so large that new ones are to be kept in a file."""
+    external = any(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors(model.graph))
+    return external and os.name == "posix" and weight_bytes(model) >= LARGE
+
+
+class Spool:
+    """A temporary file of weights; it is deleted with the last reference to this object."""
+
+    data_dir = _ROOT
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="onnxq-")
+        self._path = Path(os.path.realpath(self._folder.name)) / "weights"
+        self._path.touch()
+
+    def values(self, array: np.ndarray) -> np.ndarray | SourceValues:
+        """An array, or where it is large the same values in the file."""
+        if array.nbytes < _MIN_BYTES:
+            return array
+        inline = numpy_helper.from_array(array)
+        with self._path.open("ab") as file:
+            file.write(b"\0" * (-file.tell() % _ALIGN))
+            offset = file.tell()
+            length = file.write(inline.raw_data)
+        # a new message: protobuf frees what a message held only with the message itself
+        tensor = onnx.TensorProto(data_type=inline.data_type, dims=inline.dims)
+        _refer(tensor, self._path, offset, length)
+        return SourceValues(tensor, _ROOT)
+
+
+def rebased(model: onnx.ModelProto, data_dir: Path) -> onnx.ModelProto:
+    """A copy of a model that refers to its external data from the root folder, as a spool does."""
+    result = copy_model(model)
+    for tensor in tensors(result.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _refer(tensor, *external_range(tensor, data_dir))
+    return result
+
+
+def _refer(tensor: onnx.TensorProto, path: Path, offset: int, length: int) -> None:
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    del tensor.external_data[:]
+    location = path.relative_to(_ROOT).as_posix()
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
