@@ -26,12 +26,12 @@ from onnxq.calib.split import Split, split
 from onnxq.emit import files
 from onnxq.emit.commands import Profile, commands
 from onnxq.errors import Fault, UserError, unknown_name
-from onnxq.graph.float32 import as_float32, has_other_floats
+from onnxq.graph.float32 import as_float32, has_other_floats, speaks_bfloat16
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
 from onnxq.graph.spool import LARGE, Spool, weight_bytes
 from onnxq.graph.types import is_float
-from onnxq.graph.upgrade import OPSET, upgrade
+from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
 from onnxq.heap import steady_heap, uncollected
 from onnxq.quant.insert import insert
 from onnxq.quant.plan import QuantPlan, make_plan
@@ -398,6 +398,9 @@ class _Run:
         with self.step("compile"):
             engine = self._compile(result, plan, sm, profiles) if compile else None
         result.report["engine"] = engine or reporting.engine_not_run("not asked for", len(plan.planned))
+        result.report["unsupported"] += reporting.refused(
+            result.report["engine"], result.report["unsupported"]
+        )
         self._finish(result.report)
         return result
 
@@ -410,7 +413,7 @@ class _Run:
     def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """The model in a type that onnxruntime runs: its own, else float32."""
         if not self.in_float32 and has_other_floats(proto):
-            self.in_float32 = not ort.loads(proto, data_dir=self.model.data_dir)
+            self.in_float32 = speaks_bfloat16(proto) or not ort.loads(proto, data_dir=self.model.data_dir)
         return as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
     def _feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -491,10 +494,12 @@ class _Run:
 
     def _upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
-        was = self.model.opset
+        was, lost = self.model.opset, withdrawn(self.model)
         upgrade(self.model)
         proof = Proof("unproven", why="proofs are off")
-        if self.whole is not None:
+        if lost:
+            proof = Proof("unproven", why=f"opset {OPSET} has no {', '.join(lost)}: it does not run any more")
+        elif self.whole is not None:
             try:
                 found = self.whole.compare(self.model, "upgrade", exact=False)
             except Diverged as error:

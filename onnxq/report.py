@@ -190,6 +190,33 @@ def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
     return part
 
 
+def refused(engine: Mapping[str, Any], known: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """What the compiler says against a model that the target's table does not say already."""
+    if engine["status"] != "failed":
+        return []
+    named = {entry["node"] for entry in known}
+    errors = [error for error in engine["errors"] if error["node"] not in named]
+    if not engine["errors"]:
+        errors = [{"node": "", "op": "", "message": engine["reason"]}]
+    return [
+        {
+            "node": error["node"],
+            "op": error["op"],
+            "reason": f"NVIDIA's compiler: {error['message']}",
+            "advice": _REFUSED if error["node"] else _REFUSED_WHOLE,
+        }
+        for error in errors
+    ]
+
+
+_REFUSED = "replace it before the export, or cut the model there: onnxq split MODEL --at TENSOR"
+_REFUSED_WHOLE = (
+    "the message names no node of the model: cut it in two (onnxq split MODEL --at TENSOR), see which part "
+    "does not compile (onnxq engine PIECE), and go on with that one; inputs of type string or uint64, and "
+    "branches of different rank, are the usual reasons"
+)
+
+
 def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
     """The report's part on the compiler where it was not asked."""
     return {

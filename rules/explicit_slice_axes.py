@@ -6,6 +6,10 @@ as there are dimensions:
     The shape of input starts misaligns with the shape of input axes.
     Slice steps length 4 does not equal starts length 1.
 
+and it takes none that is left out by an empty name:
+
+    Invalid Node
+
     before    y = Slice(x, [1], [4])                     x: [4, 6]
     after     y = Slice(x, [1], [4], [0], [1])
 """
@@ -20,12 +24,13 @@ def explicit_slice_axes(node: Node) -> Value | None:
     data, starts, ends, axes, steps = operands(node, 5)
     if data is None or starts is None or starts.dtype is None:  # attributes, before opset 10
         return None
-    if axes is not None and (steps is not None or starts.dtype != np.int32):
+    left_out = None in node.inputs  # by an empty name
+    if axes is not None and (steps is not None or (starts.dtype != np.int32 and not left_out)):
         return None
     count = starts.shape[0] if starts.shape else None
     if not isinstance(count, int):
         raise Skip("how many dimensions it slices is not known")
-    if data.rank == count:
+    if data.rank == count and not left_out:
         return None
     axes = np.arange(count, dtype=starts.dtype) if axes is None else axes
     steps = np.ones(count, starts.dtype) if steps is None else steps
@@ -43,6 +48,7 @@ EXAMPLES = [
     Fires(_net("Slice (x, s, e, , t)")),
     Fires(_net("Slice (x, s2, e2)")),
     Fires(_net("Slice (x, a, b)")),
+    Fires(_net("Slice (x, s3, e3, , )")),
     Fires(_net("Slice (x, a, b, a)")),
     Skips(_net("Slice (x, s, e, s)")),
     Skips(_net("Slice (x, a, b, a, a)")),

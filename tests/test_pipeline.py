@@ -11,6 +11,7 @@ from onnxq import quantize, sanitize
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.rewrite import whole
+from onnxq.run import trt
 
 BATCH_NORM = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[1, 2, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0.3},
@@ -91,3 +92,18 @@ def test_prove_always_refuses_an_upgrade_that_is_not_proved() -> None:
     with pytest.raises(UserError, match="is not proved: RandomNormalLike gives other values"):
         quantize(model, data, prove="always", compile=False)
     assert quantize(model, data, compile=False).report["changes"][-1]["rule"] == "upgrade_opset"
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_what_the_compiler_refuses_is_listed_with_advice() -> None:
+    """An antialiased Resize is in no table; NVIDIA's parser names its node."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]>
+        g (float[1, 16, 8, 8] x) => (y) <float[4] s = {1, 1, 0.5, 0.5}> {
+            y = Resize <mode = "linear", antialias = 1> (x, , s) }"""
+    )
+    result = quantize(model, [{"x": np.ones((1, 16, 8, 8), np.float32)}])
+    (entry,) = result.report["unsupported"]
+    assert (entry["node"], entry["op"]) == ("y", "Resize")
+    assert "Antialiasing" in entry["reason"]
+    assert "onnxq split" in entry["advice"]

@@ -27,6 +27,12 @@ def has_other_floats(model: onnx.ModelProto) -> bool:
     )
 
 
+def speaks_bfloat16(model: onnx.ModelProto) -> bool:
+    """Whether an input or output is bfloat16, of which onnxruntime takes and gives no arrays."""
+    ends = (*model.graph.input, *model.graph.output)
+    return any(info.type.tensor_type.elem_type == TensorProto.BFLOAT16 for info in ends)
+
+
 def as_float32(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.ModelProto:
     """A copy in which every double and bfloat16 tensor is float32, as TensorRT computes double.
 

@@ -35,6 +35,9 @@ def upgrade(model: Model) -> None:
     """
     if model.opset >= OPSET:
         return
+    if not any(node.domain in (None, "", "ai.onnx") for graph in model.graphs() for node in graph.nodes):
+        _import(model)  # it has no operators of ONNX's own
+        return
     if model.opset < _OLDEST:
         raise UserError(
             f"the model's opset is {model.opset}; opsets older than {_OLDEST} cannot be quantized",
@@ -51,12 +54,30 @@ def upgrade(model: Model) -> None:
             else:
                 upgraded.append(raw)
         graph.nodes = upgraded
-    model.opset = OPSET
-    for entry in model.envelope.opset_import:
-        if entry.domain in ("", "ai.onnx"):
-            entry.version = OPSET
-    model.envelope.ir_version = max(model.envelope.ir_version, _IR)
+    _import(model)
     model.infer_shapes()
+
+
+def withdrawn(model: Model) -> list[str]:
+    """The operators of a model that opset 13 does not have, such as those that ONNX has withdrawn."""
+    return sorted(
+        {
+            node.op
+            for graph in model.graphs()
+            for node in graph.nodes
+            if node.domain in (None, "", "ai.onnx")
+            and node.op not in _CHANGES
+            and not onnx.defs.has(node.op, OPSET, "")
+        }
+    )
+
+
+def _import(model: Model) -> None:
+    model.opset = OPSET
+    entries = [entry for entry in model.envelope.opset_import if entry.domain in ("", "ai.onnx")]
+    for entry in entries or [model.envelope.opset_import.add()]:
+        entry.version = OPSET
+    model.envelope.ir_version = max(model.envelope.ir_version, _IR)
 
 
 class _Old:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from onnxq.errors import Fault
-from onnxq.graph.edit import Editor, Replacement
+from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.model import Model
 from onnxq.graph.value import validate
 from onnxq.graph.view import Node, Value
@@ -161,6 +161,7 @@ class _Run:
         self.misses: dict[tuple[str, str], str] = {}
         self.refused: set[tuple[str, str]] = set()
         self.all_exact = True
+        self._swept_from = 0  # how many changes there were when the sweep began
 
     def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
         """Runs the rules of a stage to a fixpoint; returns whether anything changed."""
@@ -185,6 +186,7 @@ class _Run:
 
     def _sweep(self, stage: Stage, index: dict[str, list[Rule]], budget: int) -> bool:
         editor = Editor(self.model)
+        self._swept_from = len(self.report.changes)
         todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
         queued = {id(node) for node in todo}
         before = len(self.report.changes)
@@ -208,8 +210,10 @@ class _Run:
     def _visit(self, node: Any, stage: Stage, index: dict[str, list[Rule]], editor: Editor) -> Iterable[Any]:
         """Asks the rules about a node; returns the nodes to look at again."""
         view = Node(self.model, node)
-        roots = (view.op, ANY) if not view.domain else (ANY,)
-        for rule in (rule for root in roots for rule in index.get(root, ())):
+        if any(tensor.dtype is None for tensor in node.outputs):
+            infer_outputs(self.model, node)  # what it reads may have been rewritten a moment ago
+        own = f"{view.domain}.{view.op}" if view.domain else view.op
+        for rule in (rule for root in (own, ANY) for rule in index.get(root, ())):
             key = (rule.id, view.name)
             if key in self.refused:
                 continue
@@ -261,6 +265,8 @@ class _Run:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
         proof, snippet = self._proof(view, results, tolerance)
+        if proof.verdict == "unproven" and snippet is None and self._is_stale():
+            return None  # types are not known here: after this sweep they are inferred again
         name = view.name
         if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
             saved = None
@@ -290,6 +296,10 @@ class _Run:
         )
         users = [user for n in added for tensor in n.outputs for user in tensor.outputs]
         return [*added, *touched, *users, view.node]
+
+    def _is_stale(self) -> bool:
+        """Whether this sweep changed something since shapes and types were inferred."""
+        return self.prove != "never" and len(self.report.changes) > self._swept_from
 
     def _proof(self, view: Node, results: Replacement, tolerance: Tolerance | None) -> tuple[Proof, Any]:
         if not results:

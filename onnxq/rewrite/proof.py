@@ -28,13 +28,13 @@ from onnxq.run import ort
 Verdict = Literal["exact", "close", "unproven", "failed"]
 
 # Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
-_SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120)  # multiples of 10 and 12: a Reshape divides
+_SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120, 2)  # multiples of 10 and 12: a Reshape divides
 _ENOUGH_BINDINGS = 3
 # There are at most this many edge values of a type.
 _EDGES = 16
 # Inputs of this many elements are run several times with different edge values.
 _SMALL = 1 << 12
-# A dynamic dimension is not given a size that makes an input larger than this.
+# A dynamic dimension is not given a size that makes an input larger than this, or than two samples.
 _MAX_ELEMENTS = 1 << 22
 # A run of a snippet with a Loop is given up after so many seconds: its condition may never be false.
 _LOOP_SECONDS = 5.0
@@ -350,7 +350,7 @@ def _bindings(inputs: _Inputs, assumed: Mapping[str, int]) -> Iterator[list[tupl
             int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64)) for _, _, shape in inputs
         ]
         if all(
-            int(np.prod(dims, dtype=np.int64)) <= max(_MAX_ELEMENTS, least)
+            int(np.prod(dims, dtype=np.int64)) <= max(_MAX_ELEMENTS, 2 * least)
             for dims, least in zip(chosen, static, strict=True)
         ):
             yield chosen

@@ -101,8 +101,7 @@ class WholeModel:
         if self._expected is None:
             return WholeProof(stage, "unproven", why=self._why)
         try:
-            session = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
-            got = session.run({n: a for n, a in self._feeds.items() if n in session.inputs})
+            got = self._run(model)  # which leaves no session behind: a second one may follow
         except ort.RunError as error:
             raise Fault(
                 f"after stage {stage!r} the model does not run any more: {error}",
@@ -124,6 +123,10 @@ class WholeModel:
                     f"the model's outputs change by up to {found.max_abs:.3g} ({found.sqnr_db:.1f} dB)"
                 )
         return found
+
+    def _run(self, model: Model) -> list[Any]:
+        session = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
+        return session.run({n: a for n, a in self._feeds.items() if n in session.inputs})
 
     def _own_noise(self) -> float | None:
         """How far onnxruntime's own optimizations move the original's outputs, dB."""

@@ -152,7 +152,7 @@ class Rule:
         id: its name, the function's.
         function: `Node -> Value | dict[int, Value] | Close | Assuming | None`, or for placement
             `Node -> list of facts`.
-        roots: the operators it looks at, or ("*",).
+        roots: the operators it looks at, as in `rule`.
         stage: when it runs.
         lacks: the feature or operator that the target must lack for it to fire; None for always.
         default: whether it is on without `--enable`.
@@ -192,7 +192,8 @@ def rule(
     """Makes a function the rule of its file.
 
     Args:
-        roots: the operators (of ONNX's own domain) whose nodes it is asked about; "*" for all.
+        roots: the operators whose nodes it is asked about; one that is not ONNX's own with its domain,
+            as in `com.microsoft.FusedConv`; "*" for all.
         stage: `clean` (what every model wants), `compat` (what a target lacks), `fuse`.
         lacks: fire only for targets that lack this.
         default: False for a rule that only `--enable` turns on.
