@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.common import print_header
 
-BENCHMARKS = ("calibration", "memory", "sanitize")
+BENCHMARKS = ("calibration", "memory", "sanitize", "big", "corpus")
 
 
 def main() -> int:

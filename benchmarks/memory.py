@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def main() -> None:
         root = Path(folder)
         onnx.save(nets.resnet18(size=SIZE), root / "net.onnx")
         for kind, write in (("images", _images), ("one .npy", _npy), ("one .npz", _npz)):
-            few, many = (_peak_mib(root, write(root, count)) for count in (FEW, MANY))
+            few, many = (_quantized(root, write(root, count)) for count in (FEW, MANY))
             detail = f"{many:.0f} / {few:.0f} MiB"
             print_row(f"  {kind}, {MANY} samples / {FEW}", many / few, GOAL, detail)
 
@@ -74,15 +75,16 @@ def _npz(root: Path, count: int) -> Path:
     return path
 
 
-def _peak_mib(root: Path, data: Path) -> float:
-    """The largest resident size of `onnxq quantize`, MiB."""
-    arguments: list[str | Path] = [root / "net.onnx", "--calib", data, "-o", root / "int8.onnx"]
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, "-q", "quantize", *arguments, "--samples", str(MANY), "--no-engine"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+def _quantized(root: Path, data: Path) -> float:
+    """The peak of `onnxq quantize`, MiB."""
+    flags: list[str | Path] = ["-o", root / "int8.onnx", "--samples", str(MANY), "--no-engine"]
+    return peak_mib(["quantize", root / "net.onnx", "--calib", data, *flags])
+
+
+def peak_mib(arguments: Sequence[str | Path]) -> float:
+    """The largest resident size of the command `onnxq` with these arguments, MiB."""
+    command = [sys.executable, "-c", _COMMAND, "-q", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return int(done.stdout) / 1024
 
 

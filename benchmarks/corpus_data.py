@@ -1,0 +1,151 @@
+"""What the models of a corpus calibrate on: its own data where that fits a model, else random numbers.
+
+A corpus is a folder with `manifest.json` (models, their inputs, shapes that run) and `data/`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import wave
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from onnxq.run import ort
+
+CALIBRATION, HELD_OUT = 16, 8
+COUNT = CALIBRATION + HELD_OUT
+
+Sample = dict[str, np.ndarray]
+
+# bfloat16 is given as float32: an .npz file has no type for it
+_TYPES = {
+    "FLOAT": np.float32, "DOUBLE": np.float64, "FLOAT16": np.float16, "BFLOAT16": np.float32,
+    "BOOL": np.bool_, "INT8": np.int8, "INT32": np.int32, "INT64": np.int64,
+    "UINT8": np.uint8, "STRING": np.str_,
+}  # fmt: skip
+_IMAGENET = ("RGB", (123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+
+
+class _Pixels(NamedTuple):
+    """How pixels become an input: (pixel - mean) / scale, channels in this order."""
+
+    order: str
+    mean: float | tuple[float, ...]
+    scale: float | tuple[float, ...]
+
+
+# What each model was trained on, by its authors' own preprocessing.
+_PHOTOGRAPHS = {
+    "CONV_mobilenet*": _Pixels("RGB", 127.5, 127.5),
+    "CONV_squeezenet*": _Pixels("BGR", (103.939, 116.779, 123.68), 1),
+    "agllnet*": _Pixels("RGB", 0, 255),
+    "deeplabv3*": _Pixels("RGB", 127.5, 127.5),
+    "fns_*": _Pixels("RGB", 0, 1),
+    "mobilenetv2*": _Pixels("RGB", 127.5, 127.5),
+    "nanodet*": _Pixels("BGR", (103.53, 116.28, 123.675), (57.375, 57.12, 58.395)),
+    "ortext_fastestdet": _Pixels("BGR", 0, 255),
+    "ortext_superres": _Pixels("L", 0, 255),
+    "osf_*": _Pixels(*_IMAGENET),
+    "person_reid*": _Pixels("BGR", 0, 1),
+    "ppocr_cls*": _Pixels("BGR", 127.5, 127.5),
+    "ppocr_det*": _Pixels(*_IMAGENET),
+    "ultraface*": _Pixels("RGB", 127, 128),
+    "yunet*": _Pixels("BGR", 0, 1),
+}
+
+
+def samples(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, list[Sample], list[Sample]]:
+    """What a model calibrates on, and what its output is compared on.
+
+    Args:
+        corpus: the folder of the corpus.
+        entry: the model's entry in the manifest.
+
+    Returns:
+        What the data is, the calibration samples and the held-out ones; every third is held out.
+    """
+    kind, found = _open(corpus, entry)
+    chosen = list(islice(found, COUNT))
+    held = chosen[::3]
+    return kind, [sample for index, sample in enumerate(chosen) if index % 3], held
+
+
+def _open(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, Iterable[Sample]]:
+    name, data = entry["name"], corpus / "data"
+    first = entry["inputs"][0]["name"]
+    for pattern, pixels in _PHOTOGRAPHS.items():
+        if fnmatch.fnmatchcase(name, pattern):
+            return "photographs", _photographs(data / "faces", first, entry["run_shapes"][first], pixels)
+    if name.startswith("mnist"):
+        digits = np.load(data / "mnist_5000.npz")["images"][:, None, None]
+        return "MNIST", ({first: image.astype(np.float32)} for image in digits)
+    if name.startswith("cifar10"):
+        photos = np.load(data / "cifar10_2500.npz")["images"].transpose(0, 3, 1, 2)[:, None]
+        return "CIFAR-10", ({first: (image / 127.5 - 1).astype(np.float32)} for image in photos)
+    if name.startswith("magika"):
+        files = sorted(path for path in (data / "magika_files").rglob("*") if path.is_file())
+        return "files", ({first: _ends(path.read_bytes())} for path in files[:: len(files) // COUNT])
+    if name.startswith("silero_vad"):
+        return "speech", _speech(corpus, entry)
+    if entry["inputs"][0]["shape"] == ["num_bytes"]:
+        photos = sorted((data / "faces").iterdir())
+        return "JPEG files", ({first: np.frombuffer(path.read_bytes(), np.uint8)} for path in photos)
+    return "random", _random(entry)
+
+
+def _photographs(folder: Path, name: str, shape: list[int], pixels: _Pixels) -> Iterator[Sample]:
+    last = shape[-1] in (1, 3)
+    height, width = shape[1:3] if last else shape[2:4]
+    for path in sorted(folder.iterdir()):
+        image = Image.open(path).convert("L" if pixels.order == "L" else "RGB").resize((width, height))
+        values = np.asarray(image, np.float64).reshape(height, width, -1)
+        values = values[..., ::-1] if pixels.order == "BGR" else values
+        values = (values - pixels.mean) / pixels.scale
+        yield {name: (values if last else values.transpose(2, 0, 1))[None].astype(np.float32)}
+
+
+def _ends(content: bytes) -> np.ndarray:
+    """The first and last 1,024 bytes of a file without blanks, 256 where there are none."""
+    values = np.full((1, 2048), 256, np.int32)
+    head = np.frombuffer(content.lstrip()[:1024], np.uint8)
+    tail = np.frombuffer(content.rstrip()[-1024:], np.uint8)
+    values[0, : len(head)] = head
+    values[0, 2048 - len(tail) :] = tail
+    return values
+
+
+def _speech(corpus: Path, entry: Mapping[str, Any]) -> list[Sample]:
+    """Windows of a recording with the model's own state in front of each of them."""
+    with wave.open(str(corpus / "data" / "speech" / "test.wav")) as recording:
+        sound = np.frombuffer(recording.readframes(-1), np.int16).astype(np.float32) / 32768
+    session = ort.load(corpus / "models" / f"{entry['name']}.onnx")
+    size = entry["run_shapes"]["input"][1]
+    state = np.zeros(entry["run_shapes"]["state"], np.float32)
+    found = []
+    for start in range(0, 512 * 480, 512):
+        feeds = {"input": sound[None, start : start + size], "state": state, "sr": np.array(16000, np.int64)}
+        found.append({name: array for name, array in feeds.items() if name in session.inputs})
+        state = session.run(found[-1])[1]
+    return found[:: len(found) // COUNT]
+
+
+def _random(entry: Mapping[str, Any]) -> Iterator[Sample]:
+    """Normal deviates, 0 or 1 for integers."""
+    random = np.random.default_rng(0)
+    while True:
+        yield {info["name"]: _values(random, info, entry["run_shapes"]) for info in entry["inputs"]}
+
+
+def _values(random: np.random.Generator, info: Mapping[str, Any], shapes: Mapping[str, Any]) -> np.ndarray:
+    dtype = np.dtype(_TYPES[info["dtype"]])
+    shape = shapes.get(info["name"]) or [dim if isinstance(dim, int) else 1 for dim in info["shape"]]
+    if dtype.kind == "U":
+        return np.full(shape, "a sentence of seven words, no more")
+    if dtype.kind == "f":
+        return random.standard_normal(shape).astype(dtype)
+    return random.integers(0, 2, shape).astype(dtype)

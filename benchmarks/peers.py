@@ -1,0 +1,100 @@
+"""Quantizes a model with another tool; run by the Python of an environment that has it.
+
+    python peers.py TOOL MODEL SAMPLES OUTPUT
+
+SAMPLES is a folder of .npz files, one for each sample. Prints the seconds that the tool itself
+took, without imports, and the peak memory of the process in MiB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+
+class _Reader(CalibrationDataReader):
+    def __init__(self, folder: Path) -> None:
+        self._samples = [dict(np.load(path)) for path in sorted(folder.glob("*.npz"))]
+        self.rewind()
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._rest, None)
+
+    def get_first(self) -> dict[str, np.ndarray]:  # asked for by Model-Optimizer
+        return self._samples[0]
+
+    def rewind(self) -> None:
+        self._rest = iter(self._samples)
+
+
+def modelopt(model: Path, samples: Path, output: Path) -> None:
+    """NVIDIA Model-Optimizer with its own choices, but for a body of float32 as the others have."""
+    from modelopt.onnx.quantization import quantize
+
+    quantize(
+        str(model),
+        calibration_data_reader=_Reader(samples),
+        calibration_eps=["cpu"],
+        high_precision_dtype="fp32",
+        output_path=str(output),
+        log_level="ERROR",
+    )
+
+
+def onnxruntime(model: Path, samples: Path, output: Path) -> None:
+    """Onnxruntime's quantizer, with the options that its own examples have for TensorRT.
+
+    A model is brought to opset 13, which a scale for each channel needs, and prepared; where either
+    fails, it goes on without.
+    """
+    loaded = onnx.load(model)
+    with contextlib.suppress(Exception):
+        if _opset(loaded) < 13:
+            loaded = onnx.version_converter.convert_version(loaded, 13)
+    with contextlib.suppress(Exception):
+        quant_pre_process(loaded, output)
+        loaded = onnx.load(output)
+    quantize_static(
+        loaded,
+        output,
+        _Reader(samples),
+        quant_format=QuantFormat.QDQ,
+        per_channel=_opset(loaded) >= 13,
+        activation_type=QuantType.QInt8,
+        weight_type=QuantType.QInt8,
+        extra_options={
+            "ActivationSymmetric": True,
+            "WeightSymmetric": True,
+            "AddQDQPairToWeight": True,
+            "DedicatedQDQPair": True,
+            "QuantizeBias": False,
+        },
+    )
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
+
+
+def main() -> None:
+    tool, model, samples, output = sys.argv[1:]
+    if tool == "modelopt":
+        importlib.import_module("modelopt.onnx.quantization")  # loading is not its work
+    start = time.perf_counter()
+    {"modelopt": modelopt, "onnxruntime": onnxruntime}[tool](Path(model), Path(samples), Path(output))
+    seconds = time.perf_counter() - start
+    peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
+    print(f"\n{seconds:.3f} {int(peak) / 1024:.1f}")
+
+
+if __name__ == "__main__":
+    main()
