@@ -349,3 +349,26 @@ def test_close_is_asked_for_by_the_rule() -> None:
         report = rewrite(model, [rule], lambda feature: True, whole=WholeModel(model))
         assert len(report.changes) == kept
         assert ort.load(model.to_proto())
+
+
+# -- loops -----------------------------------------------------------------------------------------
+
+LOOP = """g (float[N, 4] x, int64 k) => (float[N, 4] y) <bool yes = {1}, float two = {2}> {
+    [n] y = If (yes) <then_branch = t () => (float[N, 4] a) {
+        a = Loop (%s, yes, x) <body = b (int64 i, bool on, float[N, 4] v) => (bool c, float[N, 4] w) {
+            c = Identity (on)  w = Mul (v, two) }> },
+        else_branch = e () => (float[N, 4] b) { b = Neg (x) }> }"""
+
+
+def taken(node: Node) -> Any:
+    return node.body("then_branch")[0]
+
+
+def test_a_loop_does_not_count_to_the_largest_integer() -> None:
+    assert prove(LOOP % "k", taken).verdict == "exact"
+
+
+def test_a_loop_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "_LOOP_SECONDS", 0.2)
+    found = prove(LOOP % "", taken)
+    assert (found.verdict, found.why) == ("unproven", "the original: it did not end in 0.2 s")
