@@ -6,11 +6,12 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 from onnx import numpy_helper
 
-from onnxq.graph.constants import SourceValues
+from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import elem_type_of, set_shape, value_info
 from onnxq.graph.wiring import element_count, tensor_shape
@@ -127,11 +128,11 @@ class Exporter:
         return second
 
 
-def export_constant(tensor: Any, target: onnx.TensorProto) -> None:
-    """Writes a constant: the source's TensorProto where it has one."""
+def export_constant(tensor: Any, target: onnx.TensorProto, *, inline: bool = False) -> None:
+    """Writes a constant: the source's TensorProto where it has one; `inline` reads external data."""
     values = tensor._values
-    if isinstance(values, SourceValues):
+    if isinstance(values, SourceValues) and not (inline and values.is_external):
         target.CopyFrom(values.tensor)
     else:
-        target.CopyFrom(numpy_helper.from_array(values))
+        target.CopyFrom(numpy_helper.from_array(np.asarray(array_of(tensor))))
     target.name = tensor.name

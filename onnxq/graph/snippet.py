@@ -12,7 +12,6 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph import wiring
-from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.edit import Replacement
 from onnxq.graph.export import Exporter, export_constant
 from onnxq.graph.types import Dim, Shape, value_info
@@ -233,7 +232,7 @@ def _snippet(
     for tensor in after.captured:
         if isinstance(tensor, gs.Constant) and tensor.name not in written:
             written.add(tensor.name)
-            export_constant(_inline(tensor), later.graph.initializer.add())
+            export_constant(tensor, later.graph.initializer.add(), inline=True)
             later.graph.initializer[-1].name = tensor.name
     for index, name in enumerate(after.outputs):
         # a value that is there already needs a node of its own to be an output
@@ -270,7 +269,7 @@ def _before(
     held = {name for node in nodes for name in _held(node)}
     for name, tensor in shared.items():
         if name not in held:
-            export_constant(_inline(tensor), before.graph.initializer.add())
+            export_constant(tensor, before.graph.initializer.add(), inline=True)
             before.graph.initializer[-1].name = name
     for tensor in roots:
         before.graph.output.add(name=tensor.name)
@@ -288,13 +287,6 @@ def _held(node: onnx.NodeProto) -> Iterable[str]:
             yield from (tensor.name for tensor in attribute.g.initializer)
             for inner in attribute.g.node:
                 yield from _held(inner)
-
-
-def _inline(tensor: Any) -> Any:
-    """A constant whose external data is read."""
-    if isinstance(tensor._values, SourceValues) and tensor._values.is_external:
-        return gs.Constant(tensor.name, np.asarray(array_of(tensor)))
-    return tensor
 
 
 def _model(model: Model, inputs: Sequence[tuple[str, np.dtype, Shape]]) -> onnx.ModelProto:

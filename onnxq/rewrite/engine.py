@@ -210,7 +210,7 @@ class _Run:
     def _visit(self, node: Any, stage: Stage, index: dict[str, list[Rule]], editor: Editor) -> Iterable[Any]:
         """Asks the rules about a node; returns the nodes to look at again."""
         view = Node(self.model, node)
-        if any(tensor.dtype is None for tensor in node.outputs):
+        if any(tensor.dtype is None or tensor.shape is None for tensor in node.outputs):
             infer_outputs(self.model, node)  # what it reads may have been rewritten a moment ago
         own = f"{view.domain}.{view.op}" if view.domain else view.op
         for rule in (rule for root in (own, ANY) for rule in index.get(root, ())):

@@ -333,7 +333,8 @@ def _bindings(inputs: _Inputs, assumed: Mapping[str, int]) -> Iterator[list[tupl
         yield [tuple(assumed[d] if isinstance(d, str) else d or 0 for d in shape) for _, _, shape in inputs]
         return
     for size in _SIZES:
-        different = itertools.cycle((5, 2, 7, 3, 4))
+        # In attention they are batch, queries, keys and past: the keys are the queries and the past.
+        different = itertools.cycle((4, 2, 7, 5, 3))
         known: dict[str, int] = dict(assumed)
         chosen: list[tuple[int, ...]] = []
         for _, _, shape in inputs:
@@ -342,7 +343,9 @@ def _bindings(inputs: _Inputs, assumed: Mapping[str, int]) -> Iterator[list[tupl
                 if isinstance(dim, int):
                     dims.append(dim)
                 elif isinstance(dim, str):
-                    dims.append(known.setdefault(dim, size or next(different)))
+                    if dim not in known:
+                        known[dim] = size or next(different)
+                    dims.append(known[dim])
                 else:
                     dims.append(size or next(different))
             chosen.append(tuple(dims))

@@ -19,6 +19,9 @@ _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
 # A model of more input elements than this is compared at the smallest size that runs.
 _MAX_ELEMENTS = 1 << 24
 
+_LOOP_SECONDS = 60.0
+"""How long a model with a Loop may run."""
+
 _MIN_SQNR = 60.0
 """dB. Below it the difference is held against what onnxruntime's own optimizations make of the model."""
 
@@ -139,8 +142,9 @@ class WholeModel:
 
     def _run_original(self) -> None:
         self._expected = None
-        operators = (node.op_type for graph in graphs(self._source.graph) for node in graph.node)
-        random = next((op for op in operators if op in _RANDOM), None)
+        operators = {node.op_type for graph in graphs(self._source.graph) for node in graph.node}
+        random = next((op for op in _RANDOM if op in operators), None)
+        seconds = _LOOP_SECONDS if "Loop" in operators else None  # on random input it may never end
         if random is not None:
             self._why = f"{random} gives other values in every run"
             return
@@ -152,7 +156,7 @@ class WholeModel:
         for feeds in self._samples():
             feeds |= self._fixed
             try:
-                self._expected = session.run({n: feeds[n] for n in session.inputs})
+                self._expected = session.run({n: feeds[n] for n in session.inputs}, seconds=seconds)
             except ort.RunError as error:
                 self._why = f"onnxruntime does not run the original: {error}"
             else:
