@@ -129,7 +129,7 @@ def sanitize(
         UserError: the model or an argument cannot be used.
         Fault: a fault of onnxq.
     """
-    with ort.custom_ops(ort_ops):
+    with ort.custom_ops(ort_ops), uncollected():
         run = _Run(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
         run.sanitize()
@@ -203,10 +203,11 @@ def quantize(
             hint=f"onnxq sanitize --target {target} repairs the float model; TensorRT calibrates it itself",
         )
     with ort.custom_ops(ort_ops):
-        run = _Run(model, target, rules, enable, skip, prove, observe)
-        run.bind(shapes, assume, freeze)
-        source = run.open_data(data, image_options(images))
-        run.sanitize()
+        with uncollected():
+            run = _Run(model, target, rules, enable, skip, prove, observe)
+            run.bind(shapes, assume, freeze)
+            source = run.open_data(data, image_options(images))
+            run.sanitize()
         return run.quantize(source, samples, seed, keep_float, sm, profiles, compile)
 
 
@@ -245,7 +246,7 @@ class _Run:
         self.target: Target = load_target(target)
         self.rules: list[Rule] = select(load_rules(rules), enable, skip)
         self.source = model
-        with self.step("load"), uncollected():
+        with self.step("load"):
             self.model = Model.open(model)
             why = ort.unreadable(self.model.source)
             if why is not None:
@@ -301,7 +302,7 @@ class _Run:
 
     def sanitize(self) -> None:
         """Runs the rules; again without those whose close changes add up to another model."""
-        with self.step("sanitize"), uncollected():
+        with self.step("sanitize"):
             try:
                 self._sanitize()
             except Diverged as error:
