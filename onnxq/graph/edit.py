@@ -273,11 +273,12 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def infer_outputs(model: Model, node: Any) -> None:
-    """Gives a new node's outputs the types that ONNX's inference finds for this node alone."""
+    """Gives a node's outputs the types that ONNX's inference finds for this node alone."""
     if not onnx.defs.has(node.op, model.opset, node.domain or ""):
         return
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
+    del proto.input[:], proto.output[:]  # a node of the model's own has them
     types, data = {}, {}
     for index, tensor in enumerate(node.inputs):
         if tensor.name == "" and not tensor.inputs and isinstance(tensor, gs.Variable):

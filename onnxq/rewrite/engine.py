@@ -113,6 +113,7 @@ def rewrite(
     prove: Prove = "when-possible",
     reproducers: Path | None = None,
     whole: WholeModel | None = None,
+    exact: bool = True,
     observe: Callable[[str], None] | None = None,
 ) -> RewriteReport:
     """Applies rules to a model, stage by stage, each to a fixpoint.
@@ -125,6 +126,7 @@ def rewrite(
             proved, and lists it; `never` proves nothing.
         reproducers: the folder for the snippets of changes whose proof fails.
         whole: compares the whole model after each stage.
+        exact: whether the model is still bit-equal to the original that `whole` has.
         observe: is told each stage's name.
 
     Raises:
@@ -132,7 +134,7 @@ def rewrite(
             was exact.
         Diverged: the whole model differs although each change is close; the model is not usable.
     """
-    run = _Run(model, prove, reproducers)
+    run = _Run(model, prove, reproducers, exact)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     for stage in STAGES[:3]:
         chosen = [rule for rule in active if rule.stage == stage]
@@ -152,7 +154,7 @@ def rewrite(
 class _Run:
     """One run of the engine over one model."""
 
-    def __init__(self, model: Model, prove: Prove, reproducers: Path | None) -> None:
+    def __init__(self, model: Model, prove: Prove, reproducers: Path | None, exact: bool) -> None:
         self.model = model
         self.prove = prove
         self.reproducers = reproducers
@@ -160,7 +162,7 @@ class _Run:
         self.report = RewriteReport()
         self.misses: dict[tuple[str, str], str] = {}
         self.refused: set[tuple[str, str]] = set()
-        self.all_exact = True
+        self.all_exact = exact
         self._swept_from = 0  # how many changes there were when the sweep began
 
     def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:

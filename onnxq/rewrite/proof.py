@@ -108,8 +108,8 @@ class Tolerance:
             sizes = np.array(self.sizes).reshape(spread)
         ratio = np.divide(finite, sizes, out=np.zeros_like(finite), where=sizes > 0)
         largest = np.max(ratio, initial=0.0) * sizes
-        # sums of numbers below the smallest normal one are not rounded to so many digits
-        least = self.terms * _LARGEST_INPUT * float(info.tiny)
+        # weights below the smallest normal number are not rounded to so many digits
+        least = np.sqrt(self.terms) * _LARGEST_INPUT * float(info.tiny) * float(info.eps)
         bounds: np.ndarray = 4.0 * np.sqrt(self.terms) * float(info.eps) * largest + least
         return bounds
 
@@ -364,12 +364,16 @@ def _feeds(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Inputs of three kinds: ordinary values, boundary values, and values with NaN and infinities.
 
+    Integers are also tried as 0 and 1: they may select from two things.
+
     Where something is `counted` integers stay small: a Loop may run as often as one of them says.
     """
     if not inputs:  # constants compute the same each time
         yield {}
         return
-    kinds = ("ordinary", "boundary", "special", "large") if full else ("ordinary", "special")
+    kinds = ["ordinary", "boundary", "special", "large"] if full else ["ordinary", "special"]
+    if any(dtype.kind in "iu" for _, dtype, _ in inputs):
+        kinds.append("bits")
     counts = [int(np.prod(shape, dtype=np.int64)) for shape in sizes]
     for position, kind in enumerate(kinds):
         turns: Iterable[tuple[int, int]] = [(0, 1)]
@@ -394,6 +398,8 @@ def _sample(dtype: np.dtype, shape: tuple[int, ...], kind: str, seed: int, close
     count = int(np.prod(shape, dtype=np.int64))
     if dtype == np.dtype(bool):
         return (_pool(count, seed) > 0).reshape(shape)
+    if dtype.kind in "iu" and kind == "bits":
+        return (_pool(count, seed) > 0).astype(dtype).reshape(shape)
     if dtype.kind in "iu":
         low, high = limits(dtype)
         if kind == "boundary":

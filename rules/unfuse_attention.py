@@ -1,0 +1,137 @@
+"""Write onnxruntime's `Attention` as the products that it is made of.
+
+onnxruntime's optimizer joins them; TensorRT has no importer for that:
+
+    Plugin not found, are the plugin name, version, and namespace correct?
+
+    before    y, present = com.microsoft.Attention<num_heads=n>(x, W, b, mask, past)
+    after     q, k, v = heads of x · W + b,  k and v behind those of the past
+              y = Softmax(q · kᵀ / √size + mask) · v
+
+A mask is 0 where a key is not read, 1 where it is: [batch, keys] or [batch, queries, keys]. With
+`unidirectional` a query reads no later key. Both are large negative numbers that are added, in float32:
+float16 cannot hold them.
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, is_static, limits, op, operands, rule
+
+_FLOAT = 1  # onnx.TensorProto.FLOAT
+_FLOAT16 = 10
+
+
+@rule("com.microsoft.Attention", stage="compat", lacks="onnxruntime-fusions")
+def unfuse_attention(node: Node) -> Close | None:
+    x, weights, bias, mask, past, added, _ = operands(node, 7)
+    if x is None or weights is None:
+        return None
+    reason = _reason(node)
+    if reason is not None:
+        raise Skip(reason)
+    inner, width = weights.shape or ()
+    heads = node.attr("num_heads")
+    size = width // 3 // heads
+    short = weights.dtype == np.float16
+    projected = _wide(op.Add(op.MatMul(x, weights), bias), short)
+    apart = op.Transpose(op.Reshape(projected, np.array([0, 0, 3, heads, size])), perm=[2, 0, 3, 1, 4])
+    new = op.Slice(apart, np.array([1]), np.array([3]), np.array([0]))
+    present = new if past is None else op.Concat(_wide(past, short), new, axis=3)
+    query, key, value = (op.Gather(t, i, axis=0) for t, i in ((apart, 0), (present, 0), (present, 1)))
+    scores = op.MatMul(query, op.Transpose(key, perm=[0, 1, 3, 2]))
+    scores = op.Mul(scores, np.float32(node.attr("scale", 0) or 1 / np.sqrt(size)))
+    for penalty in (added if added is None else _wide(added, short), _penalty(node, scores, mask)):
+        scores = scores if penalty is None else op.Add(scores, penalty)
+    read = op.Transpose(op.MatMul(op.Softmax(scores, axis=3), value), perm=[0, 2, 1, 3])
+    results = {0: op.Reshape(read, np.array([0, 0, heads * size]))}
+    if len(node.outputs) > 1:
+        results[1] = present
+    if short:
+        results = {index: op.Cast(result, to=_FLOAT16) for index, result in results.items()}
+    return Close(results, inner + size)
+
+
+def _reason(node: Node) -> str | None:
+    """Why an Attention is left alone; None where it is written as products."""
+    _, weights, bias, mask, _, _, length = operands(node, 7)
+    shape = weights.shape if weights is not None else None
+    if bias is None:
+        return "it has no bias, without which onnxruntime crashes"
+    if length is not None or node.attr("past_present_share_buffer", 0):
+        return "past and present share their memory"
+    if node.attr("do_rotary", 0):
+        return "it rotates queries and keys (do_rotary)"
+    if mask is not None and mask.rank not in (2, 3):
+        return f"the shape of its mask is {mask.shape}, not [batch, keys] or [batch, queries, keys]"
+    if weights is None or weights.dtype not in (np.float32, np.float16):
+        return "the type of its weights is not float32 or float16"
+    if shape is None or not is_static(shape) or len(set(node.attr("qkv_hidden_sizes", []))) > 1:
+        return "queries, keys and values are of different or dynamic sizes"
+    return None
+
+
+def _wide(value: Value, short: bool) -> Value:
+    return op.Cast(value, to=_FLOAT) if short else value
+
+
+def _penalty(node: Node, scores: Value, mask: Tensor | None) -> Value | None:
+    """What is added to scores [batch, heads, queries, keys]: float32; None where all keys are read."""
+    penalty: Value | None = None
+    if mask is not None:
+        is_read = op.Greater(mask, np.array(0, np.int32))
+        if mask.rank == 2:  # a mask of one key for all says nothing
+            is_read = op.Or(is_read, op.Equal(op.Gather(op.Shape(mask), 1), 1))
+        is_read = _unsqueezed(node, is_read, [1, 2] if mask.rank == 2 else [1])
+        closed = np.float32(node.attr("mask_filter_value", -10000.0))
+        penalty = op.Where(is_read, np.float32(0), closed)
+    if node.attr("unidirectional", 0):
+        lowest, _ = limits(np.dtype(np.float32))
+        penalty = op.Where(_later(scores), lowest, np.float32(0) if penalty is None else penalty)
+    return penalty
+
+
+def _later(scores: Value) -> Value:
+    """Whether a key comes after a query, the last ones of the keys: bool [queries, keys]."""
+    shape = op.Shape(scores)
+    queries, keys = op.Gather(shape, 2), op.Gather(shape, 3)
+    places = op.Reshape(op.Range(op.Sub(keys, queries), keys, 1), np.array([-1, 1]))
+    return op.Greater(op.Range(0, keys, 1), places)
+
+
+def _unsqueezed(node: Node, value: Value, axes: list[int]) -> Value:
+    return op.Unsqueeze(value, axes=axes) if node.opset < 13 else op.Unsqueeze(value, np.array(axes))
+
+
+_NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
+    g (float[N, T, 4] x, int32[N, T] m, int32[N, T, T] c, int32[N] n, float[2, N, 2, P, 3] p, int32[N, A] a,
+       float[4, 18] w, float[18] b, float[N, 2, T, T] d) => (%s) {
+        %s = com.microsoft.Attention <num_heads = 2 %s> (%s) }"""
+
+
+def _net(inputs: str, attributes: str = "", outputs: str = "y", opset: int = 17) -> str:
+    return _NET % (opset, outputs, outputs, attributes and f", {attributes}", inputs)
+
+
+EXAMPLES = [
+    Fires(_net("x, w, b"), gone="Attention"),
+    Fires(_net("x, w, b, m"), gone="Attention"),
+    Fires(_net("x, w, b, c", opset=11), gone="Attention"),
+    Fires(_net("x, w, b, , , d", "scale = 0.3"), gone="Attention"),
+    Fires(_net("x, w, b", "unidirectional = 1", opset=11), gone="Attention"),
+    Fires(_net("x, w, b, m", "unidirectional = 1, mask_filter_value = -50.0", "y, z"), gone="Attention"),
+    Fires(_net("x, w, b, , p", "unidirectional = 1", "y, z"), gone="Attention"),
+    Fires(
+        _net("x, w, b, a, p", "unidirectional = 1, mask_filter_value = -100000000.0", "y, z", 13),
+        gone="Attention",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float16[N, T, 4] x, float16[4, 12] w, float16[12] b, float16[2, N, 2, P, 2] p) => (y, z) {
+            y, z = com.microsoft.Attention <num_heads = 2> (x, w, b, , p) }""",
+        gone="Attention",
+    ),
+    Skips(_net("x, w, b, n"), because="the shape of its mask is"),
+    Skips(_net("x, w, b", "qkv_hidden_sizes = [4, 4, 10]"), because="different"),
+    Skips(_net("x, w, b", "do_rotary = 1"), because="do_rotary"),
+    Skips(_net("x, w"), because="no bias"),
+]

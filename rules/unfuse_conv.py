@@ -1,0 +1,81 @@
+"""Write `FusedConv` as a convolution and what follows it.
+
+onnxruntime's optimizer joins a convolution, a sum and an activation; TensorRT has no importer for that:
+
+    Plugin not found, are the plugin name, version, and namespace correct?
+
+    before    y = com.microsoft.FusedConv<activation="Relu">(x, W, b, z)
+    after     y = Relu(Add(Conv(x, W, b), z))
+
+onnxruntime starts the sums with z, and may sum in another order.
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, is_static, op, operands, rule
+
+# What the numbers of `activation_params` are called in the operator.
+PARAMETERS = {
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "LeakyRelu": ("alpha",),
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+}
+
+
+@rule("com.microsoft.FusedConv", stage="compat", lacks="onnxruntime-fusions")
+def unfuse_conv(node: Node) -> Close | None:
+    x, weights, bias, added = operands(node, 4)
+    if x is None or weights is None:
+        return None
+    attributes = {name: value for name, value in node.attrs.items() if not name.startswith("activation")}
+    if weights.shape is None or not is_static(weights.shape[1:]):
+        raise Skip(f"the shape of {weights.name!r} is not known")
+    y = op.Conv(x, weights, *([] if bias is None else [bias]), **attributes)
+    if added is not None:
+        y = op.Add(y, added)
+    return Close(_activated(node, weights, y), int(np.prod(weights.shape[1:])) + 2)
+
+
+def _activated(node: Node, weights: Value, y: Value) -> Value:
+    name, numbers = node.attr("activation"), node.attr("activation_params", [])
+    if not name:
+        return y
+    if name not in PARAMETERS or len(PARAMETERS[name]) != len(numbers):
+        raise Skip(f"its activation is {name} with {len(numbers)} parameters")
+    if name == "Clip" and node.opset >= 11:
+        return op.Clip(y, *(np.array(number, weights.dtype) for number in numbers))
+    return getattr(op, name)(y, **dict(zip(PARAMETERS[name], numbers, strict=True)))
+
+
+_NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
+    g (float[N, 2, 4, 4] x, float[N, 3, 2, 2] z) => (y) <float[3] b = {1, 0.3, -1},
+        float[3, 2, 3, 3] w = {1, 2, 3, -4, 0.5, 0, 0.1, 0.7, -1.3, 1, 2, 3, -4, 0.5, 0, 0.1, 0.7, -1.3,
+            1, 2, 3, -4, 0.5, 0, 0.1, 0.7, -1.3, 3, 1, 2, 3, -4, 0.5, 0, 0.1, 0.7,
+            1, 2.3, 3, -4, 0.5, 0, 0.1, 0.7, -1.3, 3, 1, 2, 3.4, -4, 0.5, 0, 0.1, 0.7}> {
+        y = com.microsoft.FusedConv <%s> (%s) }"""
+
+EXAMPLES = [
+    Fires(_NET % (17, 'activation = "Relu"', "x, w, b"), gone="FusedConv"),
+    Fires(
+        _NET % (17, 'activation = "Relu", pads = [1, 1, 0, 0], strides = [2, 2]', "x, w"), gone="FusedConv"
+    ),
+    Fires(_NET % (17, 'activation = "Tanh"', "x, w, b"), gone="FusedConv"),
+    Fires(_NET % (17, 'activation = "Sigmoid"', "x, w, b"), gone="FusedConv"),
+    Fires(_NET % (17, 'activation = "LeakyRelu", activation_params = [0.3]', "x, w, b"), gone="FusedConv"),
+    Fires(_NET % (17, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"), gone="FusedConv"),
+    Fires(_NET % (10, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"), gone="FusedConv"),
+    Fires(
+        _NET % (17, 'activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w, b"), gone="FusedConv"
+    ),
+    Fires(_NET % (17, 'activation = "Relu"', "x, w, b, z"), gone="FusedConv"),
+    Fires(_NET % (17, "group = 1", "x, w, b, z"), gone="FusedConv"),
+    Skips((_NET % (17, "group = 1", "x, w, b")).replace("com.microsoft.FusedConv", "Conv")),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[N, 2, 4, 4] x, float[3, 2, A, B] w) => (y) { y = com.microsoft.FusedConv (x, w) }""",
+        because="the shape of 'w' is not known",
+    ),
+]

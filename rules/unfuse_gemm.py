@@ -1,0 +1,55 @@
+"""Write `FusedGemm` as Gemm and the activation after it.
+
+onnxruntime's optimizer joins them; TensorRT has no importer for that:
+
+    Plugin not found, are the plugin name, version, and namespace correct?
+
+    before    y = com.microsoft.FusedGemm<activation="LeakyRelu", activation_alpha=0.1>(a, b, c)
+    after     y = LeakyRelu<alpha=0.1>(Gemm(a, b, c))
+
+Where the length of the sums is dynamic it must be bit-equal.
+"""
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, rule
+
+ACTIVATIONS = (
+    "Elu", "HardSigmoid", "LeakyRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh",
+    "ThresholdedRelu",
+)  # fmt: skip
+_PREFIX = "activation_"
+
+
+@rule("com.microsoft.FusedGemm", stage="compat", lacks="onnxruntime-fusions")
+def unfuse_gemm(node: Node) -> Value | Close:
+    attributes = dict(node.attrs)
+    name = attributes.pop("activation", "")
+    parameters = {k.removeprefix(_PREFIX): attributes.pop(k) for k in node.attrs if k.startswith(_PREFIX)}
+    if name and name not in ACTIVATIONS:
+        raise Skip(f"its activation is {name}")
+    y = op.Gemm(*node.inputs, **attributes)
+    y = getattr(op, name)(y, **parameters) if name else y
+    weights = node.operands(2)[1]
+    shape = weights.shape if weights is not None else None
+    terms = shape[1 if node.attr("transB", 0) else 0] if shape else None
+    return Close(y, terms + 1) if isinstance(terms, int) else y
+
+
+_NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    g (float[N, 3] x) => (y) <float[2, 3] w = {1, -2, 3, -0.4, 5, 6.1}, float[2] b = {0.5, -1}> {
+        y = com.microsoft.FusedGemm <transB = 1 %s> (x, w, b) }"""
+
+EXAMPLES = [
+    Fires(_NET % ', activation = "Relu"', gone="FusedGemm"),
+    Fires(_NET % ', alpha = 0.5, beta = 0.3, activation = "Tanh"', gone="FusedGemm"),
+    Fires(_NET % ', activation = "LeakyRelu", activation_alpha = 0.1', gone="FusedGemm"),
+    Fires(
+        _NET % ', activation = "HardSigmoid", activation_alpha = 0.1, activation_beta = 0.4', gone="FusedGemm"
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[N, 3] x, float[3, 2] w) => (y) {
+            y = com.microsoft.FusedGemm <activation = "Sigmoid"> (x, w) }""",
+        gone="FusedGemm",
+    ),
+    Skips((_NET % "").replace("com.microsoft.FusedGemm", "Gemm")),
+]

@@ -1,0 +1,118 @@
+"""Write `SkipLayerNormalization` and `EmbedLayerNormalization` as sums and a LayerNormalization.
+
+onnxruntime's optimizer joins them; TensorRT has no importer for that:
+
+    Plugin not found, are the plugin name, version, and namespace correct?
+
+    before    y = SkipLayerNormalization(x, skip, gamma, beta, bias)
+    after     y = LayerNormalization(x + skip + bias, gamma, beta)
+
+    before    y = EmbedLayerNormalization(ids, segments, word, position, segment, gamma, beta, , positions)
+    after     y = LayerNormalization(word[ids] + position[positions] + segment[segments], gamma, beta)
+
+Before opset 17 there is no LayerNormalization: it is (s - mean(s)) / sqrt(variance(s) + epsilon) * gamma + beta
+then, computed in float32 as the operator does.
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, op, operands, rule
+
+_FLOAT, _INT32 = 1, 6  # onnx.TensorProto.DataType
+_SHORT = {"float16": 10, "bfloat16": 16}
+
+
+@rule(
+    "com.microsoft.SkipLayerNormalization",
+    "com.microsoft.EmbedLayerNormalization",
+    stage="compat",
+    lacks="onnxruntime-fusions",
+)
+def unfuse_layer_normalization(node: Node) -> Close:
+    if node.op == "SkipLayerNormalization":
+        x, skip, gamma, beta, bias = operands(node, 5)
+        total = _sum(x, skip, bias)
+        results = {3: total}
+    else:
+        ids, segments, words, places, kinds, gamma, beta, mask, positions = operands(node, 9)
+        place = _first(places, ids) if positions is None else op.Gather(places, positions)
+        total = _sum(op.Gather(words, ids), place, None if segments is None else op.Gather(kinds, segments))
+        results = {2: total} if mask is None else {1: _ones(node, mask), 2: total}
+    if gamma is None or gamma.dtype is None or gamma.shape is None or not isinstance(gamma.shape[0], int):
+        raise Skip("the type or the shape of gamma is not known")
+    results[0] = _normalized(node, total, gamma, beta)
+    read = {index for index, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
+    if read - set(results):
+        raise Skip(f"its output {min(read - set(results))} is read")
+    return Close({index: results[index] for index in sorted(read)}, gamma.shape[0] + 4)
+
+
+def _sum(*terms: Value | None) -> Value:
+    first, *others = (term for term in terms if term is not None)
+    for term in others:
+        first = op.Add(first, term)
+    return first
+
+
+def _first(places: Tensor | None, ids: Tensor | None) -> Value:
+    """The rows of the table of positions 0, 1, ... for a sequence of ids [batch, length]."""
+    length = op.Slice(op.Shape(ids), np.array([1]), np.array([2]))
+    return op.Slice(places, np.array([0]), length, np.array([0]))
+
+
+def _ones(node: Node, mask: Tensor) -> Value:
+    """How many elements of each row of a mask are one: int32 [batch]."""
+    ones = op.Cast(op.Equal(mask, np.array(1, np.int32)), to=_INT32)
+    if node.opset < 13:
+        return op.ReduceSum(ones, axes=[1], keepdims=0)
+    return op.ReduceSum(ones, np.array([1]), keepdims=0)
+
+
+def _normalized(node: Node, total: Value, gamma: Tensor, beta: Tensor | None) -> Value:
+    epsilon = node.attr("epsilon", 1e-12)
+    parameters = [gamma] if beta is None else [gamma, beta]
+    if node.opset >= 17:
+        return op.LayerNormalization(total, *parameters, epsilon=epsilon)
+    short = _SHORT.get(str(gamma.dtype))
+    total = total if short is None else op.Cast(total, to=_FLOAT)
+    centered = op.Sub(total, op.ReduceMean(total, axes=[-1]))
+    variance = op.ReduceMean(op.Mul(centered, centered), axes=[-1])
+    y = op.Div(centered, op.Sqrt(op.Add(variance, np.array(epsilon, np.float32 if short else gamma.dtype))))
+    y = op.Mul(y if short is None else op.Cast(y, to=short), gamma)
+    return y if beta is None else op.Add(y, beta)
+
+
+_SKIP = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
+    g (%s[N, 3, 4] x, %s[N, 3, 4] s) => (%s) <%s[4] g = {1, -2, 0.5, 3}, %s[4] b = {0.1, 0, -1, 2},
+        %s[4] c = {0.3, -0.4, 1.5, 1}> { %s = com.microsoft.SkipLayerNormalization <epsilon = 0.01> (%s) }"""
+_EMBED = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
+    g (int32[N, T] i, int32[N, T] s, int32[N, T] m, int32[1, T] p) => (%s)
+        <float[9, 2] w = {1, 2, 3, 4.5, 5, 6, 0.7, -8, -9, 1, 2, 3, 4, 5, -6, 7, 0.8, 9},
+         float[9, 2] l = {0.1, 2, -3, 4, 0.5, 6, 7, 8, 9, 1, -2, 3, 4, -5, 6, 7, 8.5, 9},
+         float[4, 2] k = {1, -2, 0.3, 4, -5, 6, 0.7, 0.8}, float[2] g = {1, -2}, float[2] b = {0.1, 0.3}> {
+        %s = com.microsoft.EmbedLayerNormalization <epsilon = 0.01> (%s) }"""
+
+
+def _skip(opset: int, kind: str, outputs: str, inputs: str) -> str:
+    read = outputs.replace(", , ,", ",")
+    return _SKIP % (opset, kind, kind, read, kind, kind, kind, outputs, inputs)
+
+
+EXAMPLES = [
+    Fires(_skip(17, "float", "y", "x, s, g, b"), gone="SkipLayerNormalization"),
+    Fires(_skip(17, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
+    Fires(_skip(17, "float", "y", "x, s, g, , c"), gone="SkipLayerNormalization"),
+    Fires(_skip(11, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
+    Fires(_skip(13, "float", "y", "x, s, g"), gone="SkipLayerNormalization"),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 11, "com.microsoft" : 1]>
+        g (float16[N, 3, 4] x, float16[N, 3, 4] s, float16[4] g, float16[4] b) => (y) {
+            y = com.microsoft.SkipLayerNormalization (x, s, g, b) }""",
+        gone="SkipLayerNormalization",
+    ),
+    Fires(_EMBED % (17, "y, c, e", "y, c, e", "i, s, w, l, k, g, b, m"), gone="EmbedLayerNormalization"),
+    Fires(_EMBED % (11, "y, c", "y, c", "i, s, w, l, k, g, b, m, p"), gone="EmbedLayerNormalization"),
+    Fires(_EMBED % (17, "y", "y, c", "i, , w, l, , g, b"), gone="EmbedLayerNormalization"),
+    Fires(_EMBED % (17, "y", "y, c", "i, , w, l, , g, b, , p"), gone="EmbedLayerNormalization"),
+    Skips(_EMBED % (17, "y, c", "y, c", "i, , w, l, , g, b"), because="output 1"),
+]
