@@ -379,6 +379,7 @@ class _Run:
         with self.step("plan"):
             self.model.set_typical_input({name: a.shape for name, a in first.feeds.items()})
             reference, not_run = self._part(self.model.to_proto())
+            self.in_float32 = self._needs_float32(reference)
             reference = self._runnable(reference)
             unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
             vetoes = {node: unknown.format(op) for node, op in not_run.items()}
@@ -418,10 +419,14 @@ class _Run:
             return proto, {}
         return runnable_part(proto)
 
+    def _needs_float32(self, proto: onnx.ModelProto) -> bool:
+        """Whether onnxruntime runs a model only as float32."""
+        if not has_other_floats(proto):
+            return False
+        return speaks_bfloat16(proto) or not ort.loads(proto, data_dir=self.model.data_dir)
+
     def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
-        """The model in a type that onnxruntime runs: its own, else float32."""
-        if not self.in_float32 and has_other_floats(proto):
-            self.in_float32 = speaks_bfloat16(proto) or not ort.loads(proto, data_dir=self.model.data_dir)
+        """The model in the type that it is run in."""
         return as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
     def _feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -474,7 +479,7 @@ class _Run:
         session = ort.load(reference, data_dir=self.model.data_dir)
         if weight_bytes(reference) < LARGE:
             return session
-        return Recording(session, (sample.feeds for sample in self._watched_held_out(halves)))
+        return Recording(session, (sample.feeds for sample in self._feeds(self._watched_held_out(halves))))
 
     def _watched_held_out(self, halves: Split) -> Iterator[Sample]:
         """The samples that verify; the observer is told."""

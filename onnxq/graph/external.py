@@ -85,5 +85,7 @@ def _move(
 def _copy_bytes(source: Any, target: Any, length: int) -> None:
     while length > 0:
         piece = source.read(min(length, 1 << 24))
+        if not piece:
+            raise OSError("external data ends early: the file has changed meanwhile")
         target.write(piece)
         length -= len(piece)

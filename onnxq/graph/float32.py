@@ -15,8 +15,8 @@ from onnxq.graph.source import copy_model
 
 _OTHERS = (TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
-# Attributes that name an element type: of Cast, EyeLike, Random*, QuantizeLinear, ...
-_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+# Attributes that name an element type: of Cast, EyeLike, Random*, QuantizeLinear, HannWindow, ...
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 
 
 def has_other_floats(model: onnx.ModelProto) -> bool:

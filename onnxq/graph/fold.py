@@ -138,11 +138,15 @@ def _slice(node: Node, inputs: _Inputs) -> np.ndarray | None:
     axes = range(len(starts)) if axes is None else axes
     cut = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(starts), strict=True):
-        size = data.shape[axis]
-        if step < 0:  # ONNX clamps to the first element, Python to before it
-            start, end = max(start, -size), None if end < -size or end in _TO_THE_END else end
-        cut[axis] = slice(start, end, step)
+        cut[axis] = cut_slice(data.shape[axis], start, end, step)
     return data[tuple(cut)]
+
+
+def cut_slice(size: int, start: int, end: int, step: int) -> slice:
+    """What ONNX's Slice takes of an axis of `size`, in Python's terms."""
+    if step < 0:  # ONNX clamps to the first element, Python to before it
+        start, end = max(start, -size), None if end < -size or end in _TO_THE_END else end  # type: ignore[assignment]
+    return slice(start, end, step)
 
 
 def _integers(array: np.ndarray | None) -> list[int] | None:

@@ -23,6 +23,7 @@ class Symbols:
 
     def __init__(self, declared: Iterable[str]) -> None:
         self._names: dict[str, str] = {symbol: symbol for symbol in declared}
+        self._taken = set(self._names)
         self.given: set[str] = set()
 
     def named(self, tensor: str, shape: Shape) -> Shape:
@@ -30,12 +31,21 @@ class Symbols:
         dims: list[Dim] = []
         for axis, dim in enumerate(shape):
             if isinstance(dim, str):
-                name = self._names.setdefault(dim, f"{tensor}.{axis}")
+                name = self._names.get(dim) or self._new(dim, f"{tensor}.{axis}")
                 if name != dim:
                     self.given.add(name)
                 dim = name
             dims.append(dim)
         return tuple(dims)
+
+    def _new(self, dim: str, base: str) -> str:
+        """A name for a symbol that no other one has: sibling bodies may call their tensors alike."""
+        name, count = base, 1
+        while name in self._taken:
+            name, count = f"{base}_{count}", count + 1
+        self._taken.add(name)
+        self._names[dim] = name
+        return name
 
 
 def assign_types(graph: Any, inferred: onnx.GraphProto, symbols: Symbols) -> None:

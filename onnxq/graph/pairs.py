@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+import numpy as np
+
+from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 
 # A dequantized tensor that these move or cast is dequantized still.
@@ -29,7 +32,8 @@ def is_quantized_constant(tensor: Tensor) -> bool:
 def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
     """The dequantized tensor, where a pair of the model quantizes this one for somebody.
 
-    In a model that is not float32 there may be casts around the pair.
+    In a model that is not float32 there may be casts around the pair. A pair whose scales are computed,
+    or differ between the two nodes, serves nobody else.
 
     Args:
         tensor: a tensor.
@@ -37,6 +41,8 @@ def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
     """
     for quantize in _users(tensor, "QuantizeLinear"):
         for dequantize in _users(quantize.outputs[0], "DequantizeLinear"):
+            if not _is_symmetric(quantize, dequantize):
+                continue
             out = dequantize.outputs[0]
             casts = [user.outputs[0] for user in out.users if user.op == "Cast"]
             for found in (out, *casts):
@@ -47,8 +53,22 @@ def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
 
 def _users(tensor: Tensor, op: str) -> list[Node]:
     """The nodes of an operator that read a tensor first, itself or cast."""
-    cast = [user.outputs[0] for user in tensor.users if user.op == "Cast"]
+    cast = [u.outputs[0] for u in tensor.users if u.op == "Cast" and is_float(u.outputs[0].dtype)]
     return [user for one in (tensor, *cast) for user in one.users if user.op == op and user.inputs[0] == one]
+
+
+def _is_symmetric(quantize: Node, dequantize: Node) -> bool:
+    """Whether the one node undoes the other: the same constant scales and zero points, along one axis."""
+    if quantize.attr("axis", 1) != dequantize.attr("axis", 1):
+        return False
+    for one, other in zip(quantize.operands(3)[1:], dequantize.operands(3)[1:], strict=True):
+        if one is None and other is None:
+            continue
+        if one is None or other is None or one.constant is None or other.constant is None:
+            return False
+        if not np.array_equal(one.constant, other.constant):
+            return False
+    return True
 
 
 def _codes(tensor: Tensor) -> Tensor | None:

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from onnxq.graph.fold import known_elements
+import numpy as np
+
+from onnxq.graph.fold import cut_slice, known_elements
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 
@@ -31,7 +33,10 @@ def refine_shapes(model: Model) -> bool:
             if rule is None or raw.domain or not _is_open(raw.outputs[0].shape, model.symbols):
                 continue
             node = Node(model, raw)
-            shape = rule(node)
+            try:
+                shape = rule(node)
+            except (IndexError, OverflowError, TypeError, ValueError):  # an axis that is not there, say
+                continue
             merged = _merge(node.outputs[0].shape, shape, model.symbols)
             if merged is not None and merged != node.outputs[0].shape:
                 raw.outputs[0].shape = merged
@@ -83,8 +88,7 @@ def _reshape(node: Node) -> Shape | None:
     dims: list[Dim] = []
     for axis, element in enumerate(elements):
         if element == 0 and keeps:
-            known = source.shape is not None and axis < len(source.shape)
-            dims.append(source.shape[axis] if known and source.shape is not None else None)
+            dims.append(source.shape[axis] if source.shape and axis < len(source.shape) else None)
         else:
             dims.append(_sizes([element])[0])
     rest = [axis for axis, element in enumerate(elements) if element == -1]
@@ -126,8 +130,14 @@ def _scaled(source: Tensor | None, scales: Sequence[Any] | None) -> Shape | None
         if known and scale == 1:
             dims.append(dim)
         else:
-            dims.append(math.floor(dim * scale) if known and isinstance(dim, int) else None)
+            dims.append(_times(dim, scale) if known and isinstance(dim, int) else None)
     return tuple(dims)
+
+
+def _times(dim: int, scale: float) -> Dim:
+    """A size times a scale, rounded down; None where that depends on the precision of the product."""
+    exact = math.floor(dim * scale)
+    return exact if exact == int(np.float32(dim) * np.float32(scale)) else None
 
 
 def _expand(node: Node) -> Shape | None:
@@ -155,11 +165,17 @@ def _constant_of_shape(node: Node) -> Shape | None:
 
 def _tile(node: Node) -> Shape | None:
     source, repeats = node.operands(2)
-    return _scaled(source, _elements(repeats))
+    counts = _elements(repeats)
+    if source is None or source.shape is None or counts is None or len(counts) != len(source.shape):
+        return None
+    return tuple(
+        dim if count == 1 else dim * count if isinstance(dim, int) and isinstance(count, int) else None
+        for dim, count in zip(source.shape, counts, strict=True)
+    )
 
 
 def _slice(node: Node) -> Shape | None:
-    """A slice from the start of dimensions that are known, to an end that is."""
+    """The sizes of a slice whose bounds are known, or that keeps a dimension whole."""
     source, starts, ends, axes, steps = node.operands(5)
     if source is None or source.shape is None or node.opset < 10:
         return None
@@ -179,7 +195,8 @@ def _cut(dim: Dim, start: Any, end: Any, step: Any) -> Dim:
         return dim
     if not all(isinstance(value, int) for value in (dim, start, end, step)) or step == 0:
         return None
-    return len(range(int(dim or 0))[slice(start, end, step)])
+    size = int(dim or 0)
+    return len(range(size)[cut_slice(size, start, end, step)])
 
 
 _RULES: dict[str, Callable[[Node], Shape | None]] = {

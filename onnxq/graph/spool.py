@@ -49,7 +49,7 @@ class Spool:
 
     def values(self, array: np.ndarray) -> np.ndarray | SourceValues:
         """An array, or where it is large the same values in the file."""
-        if array.nbytes < _MIN_BYTES:
+        if array.nbytes < _MIN_BYTES or array.dtype == object:  # strings have no raw form
             return array
         inline = numpy_helper.from_array(array)
         with self._path.open("ab") as file:

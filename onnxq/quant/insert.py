@@ -69,15 +69,17 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
 
 
 def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
-    weights = constant_of(source)
-    assert weights is not None
+    given = constant_of(source)
+    assert given is not None
+    with np.errstate(over="ignore"):
+        weights = np.asarray(given, np.float32)
     name = source.name
     if not np.isfinite(weights).all():
         raise UserError(
-            f"weights {name!r} of node {site.readers[0].node!r} hold NaN or infinity",
+            f"weights {name!r} of node {site.readers[0].node!r} hold NaN, infinity or more than float32 can",
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
-    values, scales = quantize_weights(np.asarray(weights), site.axis)
+    values, scales = quantize_weights(weights, site.axis)
     codes = model.new_constant(f"{name}_int8", values)
     scale = model.new_constant(f"{name}_scale", scales)
     zero = model.new_constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8))

@@ -43,15 +43,13 @@ def quantize_weights(weights: np.ndarray, axis: int | None) -> tuple[np.ndarray,
     """Symmetric int8 weights with one scale an output channel.
 
     Args:
-        weights: weights of any shape and float type.
+        weights: float32 weights of any shape.
         axis: the output-channel axis, None for one scale.
 
     Returns:
         int8 codes of the weights' shape, and float32 scales, [channels] or a scalar; codes x scale
         is the nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
     """
-    if weights.dtype != np.float32:
-        weights = weights.astype(np.float32)
     others = tuple(i for i in range(weights.ndim) if i != axis)
     amax = np.max(np.abs(weights), axis=others, keepdims=True, initial=0.0)
     scales = (amax / np.float32(INT8_MAX)).astype(np.float32)

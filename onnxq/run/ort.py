@@ -19,8 +19,9 @@ import onnx
 import onnxruntime
 
 from onnxq.errors import OnnxqError, UserError
+from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
-from onnxq.graph.load import graphs, opset_of
+from onnxq.graph.load import graphs, opset_of, tensors
 from onnxq.graph.spool import LARGE, weight_bytes
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
@@ -249,7 +250,7 @@ def _load(
         return _session(os.fspath(model), options)
     # serialized protobufs that are put together are merged (the protocol buffers specification)
     added = onnx.ModelProto(graph=probes).SerializeToString() if probes is not None else b""
-    if model.ByteSize() <= _INLINE:
+    if _inline_bytes(model) <= _INLINE:
         if data_dir is not None:
             options.add_session_config_entry(_DATA_DIR, os.fspath(data_dir))
         return _session(model.SerializeToString() + added, options)
@@ -257,6 +258,12 @@ def _load(
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
         return _session(os.fspath(path), options)
+
+
+def _inline_bytes(model: onnx.ModelProto) -> int:
+    """The size of the weights that a model holds itself (protobuf measures none over 2 GiB)."""
+    held = (t for t in tensors(model.graph) if t.data_location != onnx.TensorProto.EXTERNAL)
+    return sum(map(tensor_bytes, held))
 
 
 def _session(source: bytes | str, options: onnxruntime.SessionOptions) -> Session:
@@ -292,8 +299,8 @@ def output_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
 
 def evaluate(model: onnx.ModelProto) -> list[Any] | None:
     """The outputs of a model without inputs, None where onnxruntime does not run it."""
-    if model.ByteSize() <= _MEMO_BYTES:
-        return _evaluate(model.SerializeToString())
+    if _inline_bytes(model) <= _MEMO_BYTES:
+        return _evaluate(model.SerializeToString(), _libraries.get())
     return _run_once(model)
 
 
@@ -302,7 +309,7 @@ _MEMO_BYTES = 1 << 16
 
 
 @functools.lru_cache(maxsize=1)
-def _evaluate(model: bytes) -> list[Any] | None:
+def _evaluate(model: bytes, libraries: tuple[str, ...]) -> list[Any] | None:
     return _run_once(onnx.ModelProto.FromString(model))
 
 

@@ -133,3 +133,42 @@ def test_no_run_of_a_real_model_contradicts() -> None:
             continue  # a tensor of a type that onnxruntime does not give out, say
         compared += 1
     assert compared > 15
+
+
+ODD = {
+    "backwards": ("int64[1] k = {-10}", "e = Max (k, k)  y = Slice (v, k, e, zero, less)"),
+    "backwards to the end": (
+        "int64[1] k = {-1}, int64[1] m = {9223372036854775807}",
+        "e = Max (m, m)  y = Slice (v, k, e, zero, less)",
+    ),
+    "rounded scale": (
+        "float[1] s = {0.7}, float[1] o = {0.0}, float[0] none = {}",
+        "e = Max (s, o)  y = Resize (v, none, e)",
+    ),
+    "no such axis": ("int64[1] k = {3}", "e = Max (k, k)  y = Slice (v, zero, e, k)"),
+    "infinite scale": ("float[1] s = {inf}, float[0] none = {}", "e = Max (s, s)  y = Resize (v, none, e)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_numbers_are_not_guessed(name: str) -> None:
+    """What ONNX's inference leaves open because a Max computes it, and what is easily got wrong."""
+    constants, body = ODD[name]
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[10] v) => (y) <int64[1] zero = {{0}}, int64[1] less = {{-1}}, {constants}> {{ {body} }}"""
+    infinite = "inf" in text
+    proto = onnx.parser.parse_model(text.replace("{inf}", "{1.0}"))
+    if infinite:
+        tensor = next(t for t in proto.graph.initializer if t.name == "s")
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([np.inf], np.float32), "s"))
+    used = {name for node in proto.graph.node for name in node.input}
+    kept = [tensor for tensor in proto.graph.initializer if tensor.name in used]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
+    model = Model.open(proto)
+    if name in ("no such axis", "infinite scale"):
+        return  # it does not run; it is read all the same
+    (out,) = ort.load(proto, optimize=False).run({"v": np.arange(10, dtype=np.float32)})
+    (_, _, shape) = model.outputs[0]
+    assert shape is not None
+    assert all(not isinstance(d, int) or d == n for d, n in zip(shape, out.shape, strict=True))

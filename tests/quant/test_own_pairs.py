@@ -133,3 +133,18 @@ def test_what_onnxruntime_quantized_is_kept(tmp_path: Path) -> None:
     result = quantize(onnx.load(tmp_path / "int8.onnx"))
     assert all(layers(result).values())
     assert counts(result)["QuantizeLinear"] == before["QuantizeLinear"] > 4
+
+
+@pytest.mark.parametrize("how", ["other scale", "computed scale", "truncated"])
+def test_a_pair_that_is_not_symmetric_serves_nobody_else(how: str) -> None:
+    net = Net(1, 16, 8, 8)
+    zero, one, other = net.const(np.int8(0)), net.const(np.float32(0.03)), net.const(np.float32(5))
+    c = net.conv("x", 16, 16, 1, 1)
+    if how == "computed scale":
+        one = other = net.add("ReduceMax", net.add("Abs", c), keepdims=0)
+    source = net.add("Cast", net.add("Cast", "x", to=6), to=1) if how == "truncated" else "x"
+    codes = net.add("QuantizeLinear", source, one, zero)
+    pair = net.add("DequantizeLinear", codes, one if how == "truncated" else other, zero)
+    result = quantize(net.model(c, pair))
+    assert result.report["plan"]["own_pairs_read"] == []
+    assert layers(result) == {"conv1": True}
