@@ -540,7 +540,10 @@ class _Run:
             with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
                 path = Path(folder) / "model.onnx"
                 files.save_model(result.model, path, self.model.data_dir)
-                engine = trt.compile_engine(path, sm=sm, profiles=profiles)
+                try:
+                    engine = trt.compile_engine(path, sm=sm, profiles=profiles)
+                except UserError as error:  # the profiles do not fit what the parser makes of the inputs
+                    return reporting.engine_not_run(str(error), len(plan.planned))
         return reporting.engine_part(engine, plan.planned)
 
     def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
@@ -550,7 +553,10 @@ class _Run:
             "nodes_before": self.first_nodes,
             **reporting.rewrite_part(self.rewrites),
             "interface_changes": reporting.interface_changes(self.before, reporting.interface(self.model)),
-            "unsupported": reporting.unsupported(self.model, self.target),
+            "unsupported": [
+                *reporting.unsupported(self.model, self.target),
+                *reporting.misread_pairs(self.model),
+            ],
             "dropped_initializers": self.model.dropped,
             "plan": {},
             "calibration": {},

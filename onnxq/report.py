@@ -18,6 +18,7 @@ from onnxq.graph.features import needs
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node
+from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.run import trt
@@ -99,6 +100,11 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
             for reason, advice in _refusals(node, target):
                 found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
     return found
+
+
+def misread_pairs(model: Model) -> list[dict[str, str]]:
+    """The Q/DQ nodes of a model that TensorRT refuses or reads otherwise, and what the user can do."""
+    return [dataclasses.asdict(finding) for finding in lint_pairs(model)]
 
 
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx.parser
@@ -122,3 +124,34 @@ def test_close_changes_stay_close_after_a_size_is_written_into_the_inputs() -> N
     result = sanitize(model, assume={"N": 3})
     assert [proof["verdict"] for proof in result.report["whole_model"]][-1] == "close"
     assert ops(result.model) == ["Conv", "Identity"]  # of a constant: an output needs a node
+
+
+def test_external_data_of_every_size(tmp_path: Path) -> None:
+    """Small external tensors too: of a first convolution, of a bias."""
+    model = onnx.parser.parse_model(BATCH_NORM)
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    data = [{"x": np.full((1, 2, 4, 4), i, np.float32)} for i in range(4)]
+    result = quantize(tmp_path / "net.onnx", data, compile=False)
+    result.save(tmp_path / "out.onnx")
+    assert result.report["accuracy"][0]["sqnr_db"] == "inf"  # too few channels for int8
+
+
+def test_asymmetric_pairs_are_reported() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[16, 16] x) => (float[16, 16] y) <float s = {0.1}, int8 z = {-100}> {
+            q = QuantizeLinear (x, s, z)  d = DequantizeLinear (q, s, z)  y = Relu (d) }"""
+    (first, second) = sanitize(onnx.parser.parse_model(text)).report["unsupported"]
+    assert {first["op"], second["op"]} == {"QuantizeLinear", "DequantizeLinear"}
+    assert "zero point is not 0" in first["reason"]
+    assert "symmetric" in first["advice"]
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_an_input_that_is_an_output_does_not_lose_the_result() -> None:
+    """NVIDIA's parser gives such an input another name, which no profile knows."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 16] x) => (float[N, 16] x, float[N, 16] y) { y = Relu (x) }"""
+    )
+    result = quantize(model, [{"x": np.ones((4, 16), np.float32)}])
+    assert result.report["engine"]["status"] in ("not-run", "compiled")

@@ -51,7 +51,8 @@ def compare(
         observe("compare", None, None)
         chosen = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
         feeds = (sample.feeds for sample in chosen)
-        result = compare_models(ort.load(reference), ort.load(candidate), feeds)
+        types = {name: dtype for name, dtype, _ in models[1].inputs}
+        result = compare_models(ort.load(reference), ort.load(candidate), feeds, types)
     found = [entry.to_json() for entry in result]
     fed = source.to_json()
     screen.show(accuracy_page(reference, candidate, found, fed))

@@ -11,6 +11,7 @@ from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
 
 
+@flags.takes_ort_ops
 def split(
     screen: Screen,
     model: flags.ModelPath,

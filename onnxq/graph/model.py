@@ -382,7 +382,7 @@ class Model:
         del proto.graph.value_info[:]
         for info in proto.graph.output:
             info.type.tensor_type.ClearField("shape")
-        typical = Model(proto, None, None)
+        typical = Model(proto, None, self.data_dir)
         self.typical_shapes = {
             name: shape
             for name, tensor in typical.graph.tensors().items()

@@ -44,6 +44,11 @@ def lint_qdq(model: Model) -> list[Finding]:
     return findings
 
 
+def lint_pairs(model: Model) -> list[Finding]:
+    """Those of them that are about the Q/DQ nodes themselves: TensorRT refuses or misreads them."""
+    return [finding for finding in lint_qdq(model) if finding.op in _QDQ]
+
+
 def _pair(node: Node) -> list[tuple[str, str]]:
     source, scale, zero = node.operands(3)
     found: list[tuple[str, str]] = []

@@ -184,7 +184,10 @@ class Recording:
 
 
 def compare_models(
-    reference: Session | Recording, candidate: Runner, samples: Iterable[Mapping[str, np.ndarray]]
+    reference: Session | Recording,
+    candidate: Runner,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    dtypes: Mapping[str, np.dtype | None] | None = None,
 ) -> list[OutputAccuracy]:
     """Runs both models on the samples and compares each output of the reference.
 
@@ -192,7 +195,8 @@ def compare_models(
         reference: the model to be near to, or what it gave for the same samples.
         candidate: the other; its outputs have the same names, in any order. An input that it lacks
             (frozen to a constant, say) is not fed to it.
-        samples: feeds, `{input: array}`.
+        samples: feeds of the reference, `{input: array}`.
+        dtypes: the types of the candidate's inputs, where they are others.
 
     Returns:
         A comparison for each output, in the reference's order.
@@ -209,7 +213,11 @@ def compare_models(
     for feeds in samples:
         ran = True
         ours = reference.run(feeds)
-        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
+        taken = {
+            name: array.astype((dtypes or {}).get(name) or array.dtype, copy=False)
+            for name, array in feeds.items()
+            if name in candidate.inputs
+        }
         theirs = candidate.run(taken, reference.outputs)
         for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
             comparison.add(_tensor(a), _tensor(b))

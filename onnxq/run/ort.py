@@ -186,8 +186,8 @@ def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
 def _nameless(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for graph in graphs(copy.graph):
-        for node in graph.node:
+    for holder in (*graphs(copy.graph), *copy.functions):
+        for node in holder.node:
             node.ClearField("name")
     return copy
 
@@ -270,7 +270,10 @@ def _session(source: bytes | str, options: onnxruntime.SessionOptions) -> Sessio
     try:
         return Session(onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
     except Exception as error:  # as above
-        raise RunError(_first_line(error)) from error
+        text = _first_line(error)
+        unknown = "is not a registered function/op" in text
+        hint = "give the library of custom operators with --ort-ops LIB" if unknown else ""
+        raise RunError(text, hint=hint) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -144,3 +144,11 @@ def test_a_sequence_is_all_of_its_values() -> None:
     assert (same.sqnr_db, same.equal, same.samples) == (math.inf, 1.0, 1)
     (other,) = compare_models(two, three, [{"x": x}])
     assert (other.max_abs, other.max_ref, other.equal, other.mismatched) == (4.0, 8.0, 5 / 8, 0)
+
+
+def test_inputs_are_given_in_the_type_of_each_model() -> None:
+    text = "g ({k}[2] x) => ({k}[2] y) {{ y = Neg (x) }}"
+    single, half = (session(text.format(k=kind)) for kind in ("float", "float16"))
+    feeds = [{"x": np.array([1, 2], np.float32)}]
+    (found,) = compare_models(single, half, feeds, {"x": np.dtype(np.float16)})
+    assert found.equal == 1
