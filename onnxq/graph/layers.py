@@ -77,7 +77,7 @@ class Layer:
             scaled: np.ndarray = wide.astype(weights.dtype)
         lost = (scaled == 0) & (wide != 0)
         if lost.any():
-            tiny = float(float_info(weights.dtype).tiny)
+            tiny = float(float_info(weights.dtype).smallest_subnormal)
             scaled[lost] = np.copysign(tiny, wide[lost]).astype(weights.dtype)
         return scaled
 

@@ -109,7 +109,7 @@ class Tolerance:
         ratio = np.divide(finite, sizes, out=np.zeros_like(finite), where=sizes > 0)
         largest = np.max(ratio, initial=0.0) * sizes
         # weights below the smallest normal number are not rounded to so many digits
-        least = np.sqrt(self.terms) * _LARGEST_INPUT * float(info.tiny) * float(info.eps)
+        least = np.sqrt(self.terms) * _LARGEST_INPUT * float(info.smallest_subnormal)
         bounds: np.ndarray = 4.0 * np.sqrt(self.terms) * float(info.eps) * largest + least
         return bounds
 

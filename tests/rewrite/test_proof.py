@@ -372,3 +372,9 @@ def test_a_loop_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(proving, "_LOOP_SECONDS", 0.2)
     found = prove(LOOP % "", taken)
     assert (found.verdict, found.why) == ("unproven", "the original: it did not end in 0.2 s")
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(np.float16, 0.12), (np.float32, 1.4e-5)])
+def test_the_bound_of_a_close_change_means_something_in_every_type(dtype: type, most: float) -> None:
+    (bound,) = np.unique(Tolerance(768).bounds(np.linspace(-1, 1, 33).astype(dtype)))
+    assert 0 < bound < most
