@@ -247,10 +247,18 @@ class _Flow:
                     "which cannot be cut",
                     hint=f"--at-op {around} isolates the whole node",
                 )
-        for operator in operators:
-            if operator not in present:
-                raise unknown_name("operator", operator, sorted(present))
-        return {index for index in self.living if operator_name(self.graph.node[index]) in operators}
+        chosen = {_meant(operator, present) for operator in operators}
+        return {index for index in self.living if operator_name(self.graph.node[index]) in chosen}
+
+
+def _meant(operator: str, present: Collection[str]) -> str:
+    """The operator that the user means: its domain may be left out where only one has the name."""
+    found = [name for name in present if name.endswith(f".{operator}")]
+    if operator in present or len(found) != 1:
+        found = [operator]
+    if found[0] not in present:
+        raise unknown_name("operator", operator, sorted(present))
+    return found[0]
 
 
 def operator_name(node: onnx.NodeProto) -> str:

@@ -65,3 +65,11 @@ def test_a_library_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("no library")
     with pytest.raises(UserError, match="does not load the operator library"):
         onnxq.sanitize(model(), ort_ops=[tmp_path / "text.so"])
+
+
+def test_a_model_is_cut_at_the_operator_without_its_domain() -> None:
+    whole = onnxq.split(model(), at_op=["ai.onnx.contrib.NegPos"])
+    short = onnxq.split(model(), at_op=["NegPos"])
+    assert [piece.model for piece in short.pieces] == [piece.model for piece in whole.pieces]
+    with pytest.raises(UserError, match="no operator 'Neg'"):
+        onnxq.split(model(), at_op=["Neg"])
