@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxq.errors import Fault
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
+from onnxq.graph.part import constant_part
+from onnxq.graph.spool import weight_bytes
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort
 
@@ -18,6 +21,9 @@ from onnxq.run import ort
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
 # A model of more input elements than this is compared at the smallest size that runs.
 _MAX_ELEMENTS = 1 << 24
+
+# Bytes of weights up to which a copy of the original costs little.
+_SMALL = 1 << 26
 
 _LOOP_SECONDS = 60.0
 """How long a model with a Loop may run."""
@@ -149,7 +155,7 @@ class WholeModel:
             self._why = f"{random} gives other values in every run"
             return
         try:
-            session = ort.load(self._source, optimize=False, data_dir=self._data_dir)
+            session = self._load_original()
         except ort.RunError as error:
             self._why = f"onnxruntime does not load the original: {error}"
             return
@@ -163,6 +169,19 @@ class WholeModel:
                 self._feeds = feeds
                 self._why = ""
                 return
+
+    def _load_original(self) -> ort.Session:
+        """The original, node by node; what of it is constant is computed first where that is much."""
+        parts = constant_part(self._source) if weight_bytes(self._source) < _SMALL else None
+        if parts is not None:
+            constants, rest = parts
+            session = ort.load(constants, optimize=False, data_dir=self._data_dir)
+            values = session.run({})
+            if all(isinstance(v, np.ndarray) for v in values) and sum(v.nbytes for v in values) < _SMALL:
+                for name, value in zip(session.outputs, values, strict=True):
+                    rest.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+                return ort.load(rest, optimize=False, data_dir=self._data_dir)
+        return ort.load(self._source, optimize=False, data_dir=self._data_dir)
 
     def _samples(self) -> Iterator[dict[str, np.ndarray]]:
         dynamic = any(not isinstance(d, int) for _, _, shape in self._inputs for d in shape or ())
