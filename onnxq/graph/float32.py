@@ -37,7 +37,7 @@ def as_float32(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mod
     """A copy in which every double and bfloat16 tensor is float32, as TensorRT computes double.
 
     Args:
-        model: the model; it is not modified.
+        model: a model without functions of its own; it is not modified.
         data_dir: the folder of its external data, from which weights of those types are read.
     """
     result = copy_model(model)
@@ -45,8 +45,6 @@ def as_float32(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mod
         for info in (*graph.input, *graph.output, *graph.value_info):
             _retype(info.type)
         _convert_nodes(graph.node)
-    for function in result.functions:
-        _convert_nodes(function.node)
     for tensor in tensors(result.graph):
         if tensor.data_type in _OTHERS:
             values = SourceValues(tensor, data_dir).load()

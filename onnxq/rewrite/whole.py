@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 
 from onnxq.errors import Fault
+from onnxq.graph.constant_part import constant_part
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
-from onnxq.graph.part import constant_part
 from onnxq.graph.spool import weight_bytes
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort

@@ -7,8 +7,9 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.graph import part
-from onnxq.graph.part import constant_part
+from onnxq import sanitize
+from onnxq.graph import constant_part as module
+from onnxq.graph.constant_part import constant_part
 from onnxq.run import ort
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]>
@@ -23,7 +24,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]>
 def test_the_parts_compute_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
     model = onnx.parser.parse_model(TEXT)
     assert constant_part(model) is None  # too few to gain anything
-    monkeypatch.setattr(part, "_MANY", 1)
+    monkeypatch.setattr(module, "_MANY", 1)
     parts = constant_part(model)
     assert parts is not None
     constants, rest = parts
@@ -41,6 +42,26 @@ def test_the_parts_compute_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("old", ["float[2, 3] y, float[2, 3] z", "ir_version: 8"])
 def test_models_of_another_kind_stay_whole(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part, "_MANY", 1)
+    monkeypatch.setattr(module, "_MANY", 1)
     new = {"ir_version: 8": "ir_version: 3"}.get(old, old + ", float[3] t")
     assert constant_part(onnx.parser.parse_model(TEXT.replace(old, new))) is None
+
+
+def test_constants_that_nobody_reads_gain_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 1)
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y) <float[2] a = {1, 2}> {
+            dead = Neg (a)  i = Identity (x)  y = Relu (i) }"""
+    model = onnx.parser.parse_model(text)
+    assert constant_part(model) is None
+    assert sanitize(model).report["whole_model"][-1]["verdict"] == "exact"
+
+
+def test_the_whole_model_is_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 1)
+    loaded = []
+    load = ort.load
+    monkeypatch.setattr(ort, "load", lambda model, **given: loaded.append(model) or load(model, **given))
+    model = onnx.parser.parse_model(TEXT)
+    assert sanitize(model).report["whole_model"][-1]["verdict"] == "exact"
+    assert model not in loaded  # but its constant part, and the rest
