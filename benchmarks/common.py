@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 _PACKAGES = ("numpy", "onnx", "onnx-graphsurgeon", "onnxruntime")
@@ -57,3 +58,8 @@ def ratio_of(one: Sequence[float], other: Sequence[float]) -> tuple[float, str]:
     """The median over the rounds of one / other, and its spread in words."""
     ratios = [a / b for a, b in zip(one, other, strict=True)]
     return median(ratios), f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} rounds"
+
+
+def peers_python() -> str:
+    """The Python of the tools that onnxq is compared with; its path may lead nowhere."""
+    return os.environ.get("ONNXQ_PEERS") or str(Path(__file__).parents[1] / ".venv-peers/bin/python")

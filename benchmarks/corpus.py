@@ -27,6 +27,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks import corpus_data, corpus_score
+from benchmarks.common import peers_python
 from onnxq.run import trt
 
 TIMEOUT = 600  # s, for each tool and each model
@@ -83,18 +84,13 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 # --- running --------------------------------------------------------------------------------------
 
 
-def _peers_python() -> str:
-    """The Python of the peers; its path may lead nowhere."""
-    return os.environ.get("ONNXQ_PEERS") or str(Path(__file__).parents[1] / ".venv-peers/bin/python")
-
-
 def _installed_peers() -> dict[str, str]:
     """The version of each peer that is installed."""
     found = {}
     for tool, package in PEERS.items():
         code = f"import importlib.metadata as m; print(m.version({package!r}))"
         try:
-            done = subprocess.run([_peers_python(), "-c", code], capture_output=True, text=True)
+            done = subprocess.run([peers_python(), "-c", code], capture_output=True, text=True)
         except OSError:
             continue
         if done.returncode == 0:
@@ -143,7 +139,7 @@ def _quantize(tool: str, work: Path, calib: Path) -> Row:
     if tool == "onnxq":
         code, out, said = _run([*_ONNXQ, "-q", "quantize", model, "--calib", calib, "-o", output])
         return _of_report(work / "out.report.json") if code == 0 else {"exit": code, "error": said.strip()}
-    code, out, said = _run([_peers_python(), _PEERS_SCRIPT, tool, model, calib, output], work)
+    code, out, said = _run([peers_python(), _PEERS_SCRIPT, tool, model, calib, output], work)
     if code != 0:
         return {"exit": code, "error": (said.strip().splitlines() or [f"it ended with exit code {code}"])[-1]}
     if not output.is_file():

@@ -1,0 +1,25 @@
+"""The nets that the benchmarks run: real layer sizes, seeded random weights."""
+
+from collections.abc import Callable
+
+import onnx
+
+from benchmarks.nets.detector import yolov8n
+from benchmarks.nets.graphs import long_graph
+from benchmarks.nets.mobile import efficientnet_b0, mobilenet_v2
+from benchmarks.nets.residual import resnet18
+from benchmarks.nets.transformer import bert, vit_s16
+
+__all__ = [
+    "NETS", "bert", "efficientnet_b0", "long_graph", "mobilenet_v2", "resnet18", "vit_s16", "yolov8n"
+]  # fmt: skip
+
+NETS: dict[str, Callable[..., onnx.ModelProto]] = {
+    "resnet18": resnet18,
+    "mobilenet_v2": mobilenet_v2,
+    "efficientnet_b0": efficientnet_b0,
+    "yolov8n": yolov8n,
+    "vit_s16": vit_s16,
+    "bert": bert,
+}
+"""What makes each net; `small=True` makes one of the same structure that runs in a millisecond or two."""

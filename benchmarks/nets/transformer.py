@@ -1,0 +1,119 @@
+"""ViT and BERT.
+
+Trained transformers have a few channels that are far larger than the others, made by the factors of
+their normalizations (Bondarenko et al. 2021, Wei et al. 2022).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from benchmarks.nets.builder import Builder
+from benchmarks.nets.feeds import batch
+from benchmarks.nets.sizes import classes, size_of, words
+
+_OUTLIERS = 6
+
+
+def vit_s16(*, size: int | None = None, small: bool = False) -> onnx.ModelProto:
+    """ViT-S/16 (Touvron et al. 2021, table 1): 22 M weights, 4.6 GMAC for 197 tokens at 224 x 224.
+
+    Args:
+        size: height and width of the input `x`, [N, 3, size, size]; 224 by default.
+        small: 96 channels, 4 layers, patches of 8 x 8, at 64 x 64.
+    """
+    size = size or size_of("vit_s16", small=small)
+    dim, heads, layers, patch = (96, 3, 4, 8) if small else (384, 6, 12, 16)
+    net = Builder(seed=16, samples=batch("vit_s16", size, small=small))
+    factors = _with_outliers(net, dim)
+    tokens = (size // patch) ** 2
+    x = net.plain_conv("x", (3, dim), patch, stride=patch)
+    x = net.node("Transpose", net.node("Reshape", x, net.ints(0, dim, tokens)), perm=[0, 2, 1])
+    shape = net.node("Concat", net.node("Shape", x, end=1), net.ints(1, dim), axis=0)
+    x = net.node("Concat", net.node("Expand", net.normal(1, 1, dim), shape), x, axis=1)
+    x = net.node("Add", x, net.normal(1, tokens + 1, dim, spread=0.5))
+    for _ in range(layers):
+        x = net.node("Add", x, _attend(net, _normalize(net, x, factors), dim, heads))
+        x = net.node("Add", x, _perceive(net, _normalize(net, x, factors), dim))
+    first = net.node("Gather", _normalize(net, x, np.ones(dim)), net.weight(np.array(0)), axis=1)
+    count = classes(small=small)
+    return net.image_model("vit_s16", size, net.head(first, dim, count), count)
+
+
+def bert(*, size: int | None = None, small: bool = False) -> onnx.ModelProto:
+    """A BERT of 6 layers (MiniLM, Wang et al. 2020): 22 M weights, 1.4 GMAC for 128 tokens.
+
+    The inputs are `input_ids` and `attention_mask`, int64 [N, S], the output the last hidden state.
+
+    Args:
+        size: the largest number of tokens; 128 by default.
+        small: 1,000 words, 96 channels, 3 layers, 32 tokens.
+    """
+    size = size or size_of("bert", small=small)
+    dim, heads, layers = (96, 3, 3) if small else (384, 12, 6)
+    net = Builder(seed=6, samples=batch("bert", size, small=small))
+    length = net.node("Squeeze", net.node("Shape", "input_ids", start=1))
+    positions = net.node("Range", net.weight(np.array(0)), length, net.weight(np.array(1)))
+    x = net.node("Gather", net.normal(words(small=small), dim), "input_ids")
+    x = net.node("Add", x, net.node("Gather", net.normal(size, dim, spread=0.5), positions))
+    factors = _with_outliers(net, dim)
+    x = _normalize(net, x, factors)
+    hidden = net.node("Cast", net.node("Unsqueeze", "attention_mask", net.ints(1, 2)), to=TensorProto.FLOAT)
+    hidden = net.node("Mul", net.node("Sub", net.scalar(1), hidden), net.scalar(np.finfo(np.float32).min))
+    for _ in range(layers):
+        # what the factors of one normalization enlarge, those of the next one take back
+        x = _normalize(net, net.node("Add", _attend(net, x, dim, heads, hidden), x), 1 / factors)
+        factors = _with_outliers(net, dim)
+        x = _normalize(net, net.node("Add", _perceive(net, x, dim), x), factors)
+    inputs = {name: (TensorProto.INT64, ["N", "S"]) for name in ("input_ids", "attention_mask")}
+    return net.model("bert", inputs, x, ["N", "S", dim])
+
+
+def _with_outliers(net: Builder, dim: int) -> np.ndarray:
+    """Factors of a normalization, most of them near 1 and a few from 5 to 10."""
+    factors = 1 + 0.1 * net.random.standard_normal(dim)
+    factors[net.random.choice(dim, _OUTLIERS, replace=False)] = net.random.uniform(5, 10, _OUTLIERS)
+    return np.asarray(factors)
+
+
+def _normalize(net: Builder, x: str, factors: np.ndarray) -> str:
+    offset = net.normal(factors.size, spread=0.1)
+    return net.node("LayerNormalization", x, net.floats(factors), offset, axis=-1, epsilon=1e-6)
+
+
+def _attend(net: Builder, x: str, dim: int, heads: int, hidden: str | None = None) -> str:
+    """Multi-head attention.
+
+    Args:
+        net: the graph.
+        x: [N, S, dim].
+        dim: the number of channels.
+        heads: of dim / heads channels each.
+        hidden: what is added to the scores, [N, 1, 1, S]: very negative where no attention is due.
+    """
+    shape = net.ints(0, -1, heads, dim // heads)
+
+    def project(scale: float, perm: list[int]) -> str:
+        y = net.node("Reshape", net.dense(x, (dim, dim), scale=scale), shape)
+        return net.node("Transpose", y, perm=perm)
+
+    # scores of standard deviation 2.6: a token looks at a few others, not at all alike
+    query, key = project(1.6, [0, 2, 1, 3]), project(1.6, [0, 2, 3, 1])
+    scores = net.node("Div", net.node("MatMul", query, key), net.scalar(math.sqrt(dim // heads)))
+    if hidden is not None:
+        scores = net.node("Add", scores, hidden)
+    y = net.node("MatMul", net.node("Softmax", scores, axis=-1), project(1.0, [0, 2, 1, 3]))
+    y = net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.ints(0, -1, dim))
+    return net.dense(y, (dim, dim), scale=0.5)
+
+
+def _perceive(net: Builder, x: str, dim: int) -> str:
+    """Two layers with GELU between them, x / 2 * (1 + erf(x / sqrt 2)), as PyTorch exports it."""
+    x = net.dense(x, (dim, 4 * dim), scale=1.5, bias=-1.0)
+    y = net.node("Erf", net.node("Div", x, net.scalar(math.sqrt(2))))
+    y = net.node("Mul", x, net.node("Add", y, net.scalar(1)))
+    return net.dense(net.node("Mul", y, net.scalar(0.5)), (4 * dim, dim), scale=0.5)
