@@ -203,6 +203,7 @@ def run_pieces(
     samples: int | None = None,
     tolerance: float | None = None,
     images: ImageOptions | Mapping[str, Any] | None = None,
+    skip_bad: bool = False,
     save: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
 ) -> dict[str, Any]:
@@ -221,6 +222,7 @@ def run_pieces(
         tolerance: the least SQNR in dB that an output may have. None: all outputs must be equal.
             Outputs that are not floats must be equal in any case.
         images: how image files become input values.
+        skip_bad: leave out samples that are bad; they are counted in the document.
         save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
             passes between the pieces, and the outputs: calibration data for each piece.
         observe: is told the steps.
@@ -240,7 +242,7 @@ def run_pieces(
     chain = _load_chain(document, path.parent, use or {})
     reference, notes = _find_original(document, path.parent, original)
     specs = [_spec(entry) for entry in document["inputs"]]
-    source = open_source(data, specs, options=image_options(images))
+    source = open_source(data, specs, options=image_options(images), skip_bad=skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
     feeds = (sample.feeds for sample in chosen)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
+from onnxq.calib.presets import PRESETS, Preset
 from onnxq.errors import UserError, unknown_name
+from onnxq.graph.types import Dim
 
 Color = Literal["rgb", "bgr", "gray"]
 Size = tuple[int, int]
@@ -33,8 +35,9 @@ class ImageOptions:
         crop: width and height of the center that is kept, after resizing.
         letterbox: keep the aspect ratio inside `resize` (None: the input's size), in the middle of
             gray 114.
+        preset: a name of `onnxq.calib.presets.PRESETS`.
 
-    Without the last three, an image is stretched to the input's size, and keeps its own where the
+    Without size options, an image is stretched to the input's size, and keeps its own where the
     input's is dynamic.
 
     Raises:
@@ -42,19 +45,24 @@ class ImageOptions:
     """
 
     scale: float | None = None
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
     color: Color | None = None
     resize: int | Size | None = None
     crop: Size | None = None
-    letterbox: bool = False
+    letterbox: bool | None = None
+    preset: str | None = None
 
     def __post_init__(self) -> None:
+        if self.preset is not None and self.preset not in PRESETS:
+            raise unknown_name("preset", str(self.preset), PRESETS)
         if self.color is not None and self.color not in CHANNELS:
             raise unknown_name("color order", str(self.color), CHANNELS)
-        _check_numbers("scale", () if self.scale is None else (self.scale,), self.scale)
+        if self.scale is not None:
+            _check_numbers("scale", (self.scale,), self.scale)
         for name, values in (("mean", self.mean), ("std", self.std)):
-            _check_numbers(name, values or None, values)
+            if values is not None:
+                _check_numbers(name, values or None, values)
         if not (self.resize is None or _is_side(self.resize) or _is_size(self.resize)):
             raise UserError(f"resize is {self.resize!r}", hint="give (width, height) or the shorter side")
         if not (self.crop is None or _is_size(self.crop)):
@@ -67,9 +75,37 @@ class ImageOptions:
             )
 
     def given(self) -> list[str]:
-        """The names of those that are not the defaults."""
-        fields = dataclasses.fields(self)
-        return [field.name for field in fields if getattr(self, field.name) != field.default]
+        """The names of those that are not None."""
+        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
+
+    def resolved(self, color: Color, width: Dim, height: Dim) -> ImageOptions:
+        """These options, and the preset's where the user chose none.
+
+        Args:
+            color: order of the input's channels; a preset's mean and std follow it.
+            width: the input's; not an int where dynamic.
+            height: likewise.
+        """
+        if self.preset is None:
+            return self
+        preset = PRESETS[self.preset]
+        order = slice(None, None, -1 if color == "bgr" else 1)
+        values: dict[str, Any] = {"scale": preset.scale, "mean": preset.mean[order], "std": preset.std[order]}
+        values |= self._sizes(preset, width, height)
+        unset = {name: value for name, value in values.items() if getattr(self, name) is None}
+        return dataclasses.replace(self, **unset)
+
+    def _sizes(self, preset: Preset, width: Dim, height: Dim) -> dict[str, Any]:
+        """What the preset says of sizes, where it does not exclude what the user chose."""
+        if preset.letterbox and self.crop is None and not _is_side(self.resize):
+            return {"letterbox": True}
+        if preset.center and not self.letterbox:
+            known = [side for side in (width, height) if isinstance(side, int)]
+            other = max(known, default=224)
+            own = tuple(side if isinstance(side, int) else other for side in (width, height))
+            crop = self.crop or own
+            return {"crop": crop, "resize": round(max(crop) * 256 / 224)}
+        return {}
 
 
 def image_options(given: ImageOptions | Mapping[str, Any] | None) -> ImageOptions | None:

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from onnxq.calib.image_options import CHANNELS, Color, ImageOptions, Size
+from onnxq.calib.presets import PRESETS
 from onnxq.calib.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.types import Dim, shape_text
@@ -37,7 +38,12 @@ class Preparation:
         width: columns that the input takes; not an int where dynamic.
         height: rows; not an int where dynamic.
         scale: factor of the values from 0 to 255.
-        options: the rest, as the user chose it.
+        mean: subtracted after scaling, for all channels or for each in the input's order.
+        std: as `mean`; each channel is divided by it.
+        resize: width and height, or the length of the shorter side; None: the input's size.
+        crop: width and height of the center that is kept.
+        letterbox: whether the aspect ratio is kept, in the middle of gray.
+        preset: name of the preset that some of these are from.
     """
 
     input: str
@@ -47,7 +53,12 @@ class Preparation:
     width: Dim
     height: Dim
     scale: float
-    options: ImageOptions
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    resize: int | Size | None
+    crop: Size | None
+    letterbox: bool
+    preset: str | None
 
     def decode(self, path: Path, note: Callable[[str], None]) -> np.ndarray:
         """An image file as values of the input, without the batch axis.
@@ -70,14 +81,29 @@ class Preparation:
         if self.color == "bgr":
             pixels = pixels[..., ::-1]
         if not _is_integer(self.dtype):
-            mean = np.array(self.options.mean, np.float32)
-            std = np.array(self.options.std, np.float32)
+            mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
             pixels = (pixels * np.float32(self.scale) - mean) / std
         return np.ascontiguousarray(pixels.transpose(2, 0, 1) if self.layout.endswith("CHW") else pixels)
 
+    def pixels(self, values: np.ndarray) -> np.ndarray:
+        """What `decode` made, as colors again: its inverse, except for the size of the image.
+
+        Args:
+            values: `[C, H, W]` or `[H, W, C]`, as `decode` gives them.
+
+        Returns:
+            float32 `[H, W, C]`, RGB or gray from 0 to 255.
+        """
+        pixels = values.transpose(1, 2, 0) if self.layout.endswith("CHW") else values
+        pixels = pixels.astype(np.float32)
+        if not _is_integer(self.dtype):
+            mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
+            pixels = (pixels * std + mean) / np.float32(self.scale)
+        return pixels[..., ::-1] if self.color == "bgr" else pixels
+
     def to_json(self) -> dict[str, Any]:
         """What the model is fed, for the report; sizes are width x height."""
-        mean, std = np.broadcast_arrays(self.options.mean, self.options.std)
+        mean, std = np.broadcast_arrays(self.mean, self.std)
         ends = [(value * self.scale - mean) / std for value in (0, 255)]
         return {
             "input": self.input,
@@ -86,14 +112,15 @@ class Preparation:
             "color": self.color,
             "size": self._steps(),
             "scale": self.scale,
-            "mean": list(self.options.mean),
-            "std": list(self.options.std),
+            "mean": list(self.mean),
+            "std": list(self.std),
             "range": [float(np.min(ends)), float(np.max(ends))],
+            "preset": self.preset,
         }
 
     def _steps(self) -> str:
-        resize, crop = self.options.resize, self.options.crop
-        if self.options.letterbox:
+        resize, crop = self.resize, self.crop
+        if self.letterbox:
             return f"letterboxed to {shape_text(self._frame())} with gray {PADDING}"
         steps = []
         if isinstance(resize, int):
@@ -108,22 +135,21 @@ class Preparation:
 
     def _frame(self) -> tuple[Dim, Dim]:
         """Width and height that an image is stretched or letterboxed to."""
-        resize = self.options.resize
-        return resize if isinstance(resize, tuple) else (self.width, self.height)
+        return self.resize if isinstance(self.resize, tuple) else (self.width, self.height)
 
     def _arranged(self, image: Image.Image, where: str) -> Image.Image:
         """The image in the size that the input takes."""
-        options, frame = self.options, self._frame()
-        if options.letterbox:
+        frame = self._frame()
+        if self.letterbox:
             return _letterbox(image, frame)
-        if isinstance(options.resize, int):
-            image = _resize(image, _shorter(image.size, options.resize))
-        elif options.resize is not None or options.crop is None:
+        if isinstance(self.resize, int):
+            image = _resize(image, _shorter(image.size, self.resize))
+        elif self.resize is not None or self.crop is None:
             own = zip(frame, image.size, strict=True)
             width, height = (side if isinstance(side, int) else other for side, other in own)
             image = _resize(image, (width, height))
-        if options.crop is not None:
-            image = _crop(image, options.crop, where)
+        if self.crop is not None:
+            image = _crop(image, self.crop, where)
         self._check_size(image.size, where)
         return image
 
@@ -144,12 +170,8 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
         UserError: the input takes no images, or not with these options.
     """
     layout, channels, width, height = _format(spec)
-    given = [name for name in options.given() if name in ("scale", "mean", "std")]
-    if given and _is_integer(spec.dtype):
-        raise UserError(
-            f"input {spec.name!r} is {spec.dtype}: scale, mean and std are for float inputs",
-            hint="leave them out; the model takes pixels from 0 to 255",
-        )
+    if _is_integer(spec.dtype):
+        _check_integer(spec, options)
     color: Color = options.color or ("rgb" if channels == 3 else "gray")
     if CHANNELS[color] != channels:
         raise UserError(
@@ -157,50 +179,82 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
             f"input {spec.name!r} takes {shape_text(spec.shape)}",
             hint="leave color out" + (", or give bgr" if channels == 3 else ""),
         )
-    for name in ("mean", "std"):
-        count = len(getattr(options, name))
-        if count not in (1, channels):
-            raise UserError(
-                f"{name} has {count} values, input {spec.name!r} has {channels} "
-                f"channel{'s' * (channels > 1)}",
-                hint="give one value, or one for each channel",
-            )
-    scale = options.scale
-    if scale is None:
-        scale = 1.0 if _is_integer(spec.dtype) else 1.0 / 255.0
-    made = Preparation(spec.name, spec.dtype, layout, color, width, height, scale, options)
+    chosen = options.resolved(color, width, height)
+    made = Preparation(
+        input=spec.name, dtype=spec.dtype, layout=layout, color=color, width=width, height=height,
+        scale=chosen.scale or (1.0 if _is_integer(spec.dtype) else 1.0 / 255.0),
+        mean=chosen.mean or (0.0,), std=chosen.std or (1.0,),
+        resize=chosen.resize, crop=chosen.crop, letterbox=bool(chosen.letterbox), preset=options.preset,
+    )  # fmt: skip
+    _check_counts(made, channels, options)
     _check_sizes(made)
     return made
 
 
+def _check_integer(spec: InputSpec, options: ImageOptions) -> None:
+    """Refuses what would make fractions of pixels."""
+    given = [name for name in options.given() if name in ("scale", "mean", "std")]
+    if given:
+        raise UserError(
+            f"input {spec.name!r} is {spec.dtype}: scale, mean and std are for float inputs",
+            hint="leave them out; the model takes pixels from 0 to 255",
+        )
+    if options.preset is not None and not PRESETS[options.preset].for_integers:
+        raise UserError(
+            f"input {spec.name!r} is {spec.dtype}: preset {options.preset} is for float inputs, since it "
+            "scales pixels",
+            hint="the model takes pixels from 0 to 255: preset raw, with resize, crop or letterbox",
+        )
+
+
+def _check_counts(made: Preparation, channels: int, options: ImageOptions) -> None:
+    """Refuses a mean or std for another number of channels."""
+    for name, values in (("mean", made.mean), ("std", made.std)):
+        if len(values) not in (1, channels):
+            of = "" if getattr(options, name) else f" of preset {made.preset}"
+            raise UserError(
+                f"{name}{of} has {len(values)} values, input {made.input!r} has {channels} "
+                f"channel{'s' * (channels > 1)}",
+                hint="give one value, or one for each channel",
+            )
+
+
 def _check_sizes(made: Preparation) -> None:
     """Refuses what cannot fit whatever the image."""
-    options, frame = made.options, made._frame()
-    if options.letterbox and not all(isinstance(side, int) for side in frame):
+    frame = made._frame()
+    if made.letterbox and not all(isinstance(side, int) for side in frame):
         raise UserError(
             f"input {made.input!r} has no fixed width and height to letterbox images into",
             hint="give one: --resize 640x640, or bind the input's with --shape",
         )
-    last = options.crop if options.crop is not None else options.resize
+    last = made.crop if made.crop is not None else made.resize
     if isinstance(last, tuple):
-        made._check_size(last, f"an image with {'crop' if options.crop else 'resize'} {shape_text(last)}")
+        made._check_size(last, f"an image with {'crop' if made.crop else 'resize'} {shape_text(last)}")
 
 
 def _format(spec: InputSpec) -> tuple[str, int, Dim, Dim]:
     """Layout, channels, width and height of an image input."""
+    layout, shape = layout_of(spec), spec.shape
+    if layout is None or shape is None:
+        raise UserError(
+            f"input {spec.name!r} takes {shape_text(shape)}, which is not an image of 1 or 3 "
+            "channels (NCHW or NHWC)",
+            hint="give the data as .npy or .npz arrays; bind a dynamic channel axis with --shape",
+        )
+    channels = shape[layout.index("C")]
+    assert isinstance(channels, int)
+    return layout, channels, shape[layout.index("W")], shape[layout.index("H")]
+
+
+def layout_of(spec: InputSpec) -> str | None:
+    """NCHW, NHWC, CHW or HWC where an input's shape is that of an image of 1 or 3 channels."""
     shape = spec.shape or ()
-    if len(shape) in (3, 4):
-        batch = "N" * (len(shape) - 3)
-        first, middle, last = shape[-3:]
-        if isinstance(first, int) and first in _MODES:
-            return f"{batch}CHW", first, last, middle
-        if isinstance(last, int) and last in _MODES:
-            return f"{batch}HWC", last, middle, first
-    raise UserError(
-        f"input {spec.name!r} takes {shape_text(spec.shape)}, which is not an image of 1 or 3 "
-        "channels (NCHW or NHWC)",
-        hint="give the data as .npy or .npz arrays; bind a dynamic channel axis with --shape",
-    )
+    if len(shape) not in (3, 4):
+        return None
+    batch = "N" * (len(shape) - 3)
+    if shape[-3] in _MODES:
+        return f"{batch}CHW"
+    return f"{batch}HWC" if shape[-1] in _MODES else None
 
 
 def _open(path: Path, where: str, mode: str, note: Callable[[str], None]) -> Image.Image:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
 from onnxq.calib import arrays, fit
 from onnxq.calib.samples import InputSpec
+from onnxq.calib.skipped import Skipped
 from onnxq.errors import UserError, unknown_name
 
-Row = tuple[str, dict[str, np.ndarray]]
-"""Where a sample comes from, and its arrays."""
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sample, or why there is none.
+
+    Attributes:
+        where: where it comes from.
+        feeds: its arrays.
+        error: why it is bad; it has no arrays then.
+    """
+
+    where: str
+    feeds: dict[str, np.ndarray] = field(default_factory=dict)
+    error: UserError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +41,38 @@ class Record:
 
     where: str
     open: Callable[[], Mapping[str, arrays.Array]]
+
+
+def item_record(item: Any, where: str) -> Record:
+    """An item of an iterable: a dictionary from input names to arrays."""
+    try:
+        members = _members(item, where)
+    except UserError as error:
+        bad = error
+
+        def fail() -> Mapping[str, arrays.Array]:
+            raise bad
+
+        return Record(where, fail)
+    return Record(where, lambda: members)
+
+
+def _members(item: Any, where: str) -> dict[str, arrays.Array]:
+    if not isinstance(item, Mapping):
+        raise UserError(
+            f"{where} is of type {type(item).__name__}",
+            hint="each item is a dictionary from input names to arrays: {'x': array}",
+        )
+    members: dict[str, arrays.Array] = {}
+    for name, value in item.items():
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):  # a tensor on a GPU, lists of different lengths
+            array = np.empty((), object)
+        if array.dtype.hasobject:
+            raise UserError(f"{where}: input {name!r} is no array of numbers", hint="give numpy arrays")
+        members[str(name)] = arrays.MemoryArray(array)
+    return members
 
 
 class Reader:
@@ -59,31 +104,35 @@ class Reader:
     def rows(self, record: Record, wanted: Iterable[int] | None = None) -> Iterator[Row]:
         """Samples of a record by ascending indices (None: all), each with its batch axis.
 
-        Raises:
-            UserError: it cannot be read, does not fit the inputs, or a value is not finite.
+        One is bad if it cannot be read, does not fit the inputs, or a value is not finite. A record
+        that cannot be opened is one bad sample, or as many as are wanted of it.
         """
-        members = self._open(record)
-        layouts, count = self._layouts(record.where, members)
+        try:
+            members = self._open(record)
+            layouts, count = self._layouts(record.where, members)
+        except UserError as error:
+            yield from (Row(record.where, error=error) for _ in ([0] if wanted is None else wanted))
+            return
         indices = range(count) if wanted is None else list(wanted)
 
-        def stream(spec: InputSpec) -> Iterator[np.ndarray]:
-            array, kind = members[spec.name], layouts[spec.name].kind
-            if kind == "rows":
-                return (row[None] for row in array.rows(indices))
-            if kind == "samples":
-                return array.rows(indices)
-            return itertools.repeat(array.read()[None] if kind == "bare" else array.read())
-
-        streams = [stream(spec) for spec in self._inputs]
-        for index, *values in zip(indices, *streams, strict=False):
+        streams = [_stream(members[s.name], layouts[s.name].kind, indices) for s in self._inputs]
+        broken: UserError | None = None
+        for index in indices:
             where = record.where if count == 1 else f"{record.where}[{index}]"
-            yield (
-                where,
-                {
-                    spec.name: fit.fit(value, spec, where, self.note)
-                    for spec, value in zip(self._inputs, values, strict=True)
-                },
-            )
+            try:
+                if broken is None:
+                    values = [next(stream) for stream in streams]
+            except UserError as error:  # a file that ends early: what follows is lost, too
+                broken = error
+            yield self._fitted(where, values) if broken is None else Row(where, error=broken)
+
+    def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
+        """A sample in the dtypes of the inputs."""
+        try:
+            pairs = zip(self._inputs, values, strict=True)
+            return Row(where, {s.name: fit.fit(value, s, where, self.note) for s, value in pairs})
+        except UserError as error:
+            return Row(where, error=error)
 
     def _open(self, record: Record) -> dict[str, arrays.Array]:
         """A record's arrays; whole batches of a static size are rows, as everything else."""
@@ -147,6 +196,17 @@ class Reader:
             self._axes[f"{first} not split"] = None
 
 
+def _stream(array: arrays.Array, kind: str, indices: Sequence[int]) -> Iterator[np.ndarray]:
+    """What an array gives to each of the samples of these indices."""
+    if kind == "samples":
+        yield from array.rows(indices)
+    elif kind == "rows":
+        yield from (row[None] for row in array.rows(indices))
+    else:
+        whole = array.read()
+        yield from itertools.repeat(whole[None] if kind == "bare" else whole)
+
+
 class Table(Protocol):
     """Rows that can be read again, in any order.
 
@@ -165,7 +225,7 @@ class Table(Protocol):
         """What the user may not expect, as far as the data were read."""
 
     def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
-        """The rows of these indices, ascending."""
+        """The rows of these indices, ascending; each is there, if only to say that it is bad."""
 
 
 class RecordTable:
@@ -175,6 +235,7 @@ class RecordTable:
         title: the records in words.
         reader: takes them apart.
         records: themselves.
+        bad: is told of records that cannot be opened; they count as one row.
         notes: what the user may not expect.
         counts: how many rows each has, where that is known without opening it.
     """
@@ -184,6 +245,7 @@ class RecordTable:
         title: str,
         reader: Reader,
         records: Sequence[Record],
+        bad: Skipped,
         notes: Sequence[str] = (),
         counts: Sequence[int] | None = None,
     ) -> None:
@@ -192,7 +254,7 @@ class RecordTable:
         self._records = records
         self._notes = notes
         if counts is None:
-            counts = [reader.count(record) for record in records]
+            counts = [self._count(record, bad) for record in records]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.count = int(self._starts[-1])
 
@@ -211,6 +273,15 @@ class RecordTable:
         for number, group in itertools.groupby(wanted, self._record_of):
             start = int(self._starts[number])
             yield from self._reader.rows(self._records[number], [row - start for row in group])
+
+    def _count(self, record: Record, bad: Skipped) -> int:
+        try:
+            return self._reader.count(record)
+        except UserError as error:
+            if len(self._records) == 1:
+                raise
+            bad.meet(record.where, error)
+            return 1
 
     def _record_of(self, row: int) -> int:
         return int(np.searchsorted(self._starts, row, side="right")) - 1
@@ -252,5 +323,6 @@ class Columns:
         ]
         own = [i for i, name in enumerate(self._tables) if name not in self._shared] or [0]
         for _, *row in zip(indices, *parts, strict=False):
-            where = ", ".join(row[i][0] for i in own)
-            yield where, {name: array for _, feeds in row for name, array in feeds.items()}
+            bad = next((part for part in row if part.error is not None), None)
+            where = ", ".join(row[i].where for i in own)
+            yield bad or Row(where, {name: array for part in row for name, array in part.feeds.items()})

@@ -9,21 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from onnxq.cli import options as flags
+from onnxq.cli.data_flags import Data, data_source, takes_data
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
 
 @flags.takes_ort_ops
-@flags.takes_images
+@takes_data
 def compare(
     screen: Screen,
     reference: Annotated[Path, typer.Argument(metavar="A", help="The reference.", show_default=False)],
     candidate: Annotated[Path, typer.Argument(metavar="B", help="The model to compare.", show_default=False)],
-    data: flags.Data,
+    data: Data = None,
     samples: Annotated[
         int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
     ] = None,
     images: dict[str, Any] | None = None,
+    skip_bad: bool = False,
+    script: str | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
     from onnxq.calib.image_options import image_options
@@ -45,7 +48,9 @@ def compare(
     for name, _, _ in models[1].inputs:
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
-    source = open_source(data, specs, options=image_options(images))
+    source = open_source(
+        data_source(data, script, "compare"), specs, options=image_options(images), skip_bad=skip_bad
+    )
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     with screen.progress() as observe:
         observe("compare", None, None)
@@ -61,7 +66,7 @@ def compare(
             "schema": 1,
             "reference": str(reference),
             "candidate": str(candidate),
-            "data": {"path": str(data), **fed},
+            "data": {"path": script or str(data), **fed},
             "accuracy": found,
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -62,63 +62,6 @@ Profiles = Annotated[
 ComputeCapability = Annotated[
     int, typer.Option("--sm", metavar="N", help="Compute capability to compile for, 89 for 8.9.")
 ]
-Data = Annotated[
-    Path,
-    typer.Option(
-        "--data", metavar="PATH", help="A folder or file of images, .npy or .npz.", show_default=False
-    ),
-]
-
-_IMAGE_FLAGS: Mapping[str, Any] = {
-    "mean": Annotated[
-        str | None,
-        typer.Option(
-            "--mean", metavar="M[,M,M]", help="Images: subtracted from each channel, after --scale."
-        ),
-    ],
-    "std": Annotated[
-        str | None, typer.Option("--std", metavar="S[,S,S]", help="Images: each channel is divided by it.")
-    ],
-    "scale": Annotated[
-        str | None,
-        typer.Option("--scale", metavar="F", help="Images: factor of 0..255; 1/255 for a float input."),
-    ],
-    "color": Annotated[
-        str | None,
-        typer.Option("--color", metavar="ORDER", help="Images: order of the channels: rgb, bgr or gray."),
-    ],
-    "resize": Annotated[
-        str | None,
-        typer.Option("--resize", metavar="WxH|SIDE", help="Images: to this size, or this shorter side."),
-    ],
-    "crop": Annotated[
-        str | None, typer.Option("--crop", metavar="WxH", help="Images: the center, after --resize.")
-    ],
-    "letterbox": Annotated[
-        bool, typer.Option("--letterbox", help="Images: keep the aspect ratio, pad with gray 114 (YOLO).")
-    ],
-}
-
-
-def takes_images(function: Callable[..., T]) -> Callable[..., T]:
-    """Gives a verb the flags on images; its parameter `images` gets what they say.
-
-    That is what `onnxq.calib.image_options.image_options` takes: None where no flag is given.
-    """
-
-    @functools.wraps(function)
-    def verb(*arguments: Any, **named: Any) -> T:
-        given = {name: named.pop(name) for name in _IMAGE_FLAGS}
-        return function(*arguments, **named, images=parse_images(given))
-
-    signature = inspect.signature(function, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "images"]
-    flags = [
-        inspect.Parameter(name, own[-1].kind, default=None if name != "letterbox" else False, annotation=flag)
-        for name, flag in _IMAGE_FLAGS.items()
-    ]
-    verb.__signature__ = signature.replace(parameters=[*own, *flags])  # type: ignore[attr-defined]
-    return verb
 
 
 def takes_ort_ops(function: Callable[..., T]) -> Callable[..., T]:
@@ -140,33 +83,6 @@ def takes_ort_ops(function: Callable[..., T]) -> Callable[..., T]:
     return verb
 
 
-def parse_images(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The image options that flags give, by name; None where none is given.
-
-    Raises:
-        UserError: one is ill-formed.
-    """
-    readers: dict[str, tuple[Callable[[str], Any], str]] = {
-        "mean": (_numbers, "M or M,M,M: numbers or fractions, as in 0.485,0.456,0.406"),
-        "std": (_numbers, "S or S,S,S: numbers or fractions, as in 0.229,0.224,0.225"),
-        "scale": (_fraction, "F, a number or a fraction, as in 1/255"),
-        "resize": (_side_or_size, "WIDTHxHEIGHT, as in 640x480, or the shorter side, as in 256"),
-        "crop": (_width_height, "WIDTHxHEIGHT, as in 224x224"),
-    }
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None or value is False:
-            continue
-        read, form = readers.get(name, (lambda text: text, ""))
-        try:
-            found[name] = read(value)
-        except (ValueError, ZeroDivisionError) as error:
-            raise UserError(
-                f"--{name} {value!r} is not understood: {error}", hint=f"the form is --{name} {form}"
-            ) from error
-    return found or None
-
-
 def edit_arguments(
     target: str,
     shapes: Sequence[str] | None,
@@ -184,13 +100,26 @@ def edit_arguments(
     """
     return {
         "target": target,
-        "shapes": parse_shapes(shapes),
-        "assume": _named("--assume", assume, "DIM=SIZE, as in N=1", _size),
-        "freeze": _named("--freeze", freeze, "INPUT=VALUE[,VALUE...], numbers or true/false", _values),
+        **bind_arguments(shapes, assume, freeze),
         "rules": tuple(rules or ()),
         "enable": tuple(enable or ()),
         "skip": tuple(skip or ()),
         "prove": prove,
+    }
+
+
+def bind_arguments(
+    shapes: Sequence[str] | None, assume: Sequence[str] | None, freeze: Sequence[str] | None
+) -> dict[str, Any]:
+    """Those of them that state something about inputs.
+
+    Raises:
+        UserError: a flag's value is ill-formed.
+    """
+    return {
+        "shapes": parse_shapes(shapes),
+        "assume": _named("--assume", assume, "DIM=SIZE, as in N=1", size),
+        "freeze": _named("--freeze", freeze, "INPUT=VALUE[,VALUE...], numbers or true/false", _values),
     }
 
 
@@ -234,7 +163,12 @@ def _named(flag: str, entries: Sequence[str] | None, form: str, read: Callable[[
     return found
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
+    """A size.
+
+    Raises:
+        ValueError: the text is none.
+    """
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError(f"{text!r} is no size")
     return int(text)
@@ -248,43 +182,24 @@ def _shape(text: str) -> tuple[int | str, ...]:
 def _dim(text: str) -> int | str:
     if re.fullmatch(r"[^\W\d].*", text.strip()):
         return text.strip()
-    return _size(text)
+    return size(text)
 
 
-def _sizes(text: str) -> Sizes:
-    return tuple(_size(part) for part in text.split("x"))
+def sizes(text: str) -> Sizes:
+    """Sizes with an "x" between them, as in 3x224x224.
+
+    Raises:
+        ValueError: the text is no such list.
+    """
+    return tuple(size(part) for part in text.split("x"))
 
 
 def _profile(text: str) -> Profile:
     parts = text.split(":")
     if len(parts) != 3:
         raise ValueError(f"{len(parts)} shapes where there must be three")
-    smallest, usual, largest = map(_sizes, parts)
+    smallest, usual, largest = map(sizes, parts)
     return smallest, usual, largest
-
-
-def _width_height(text: str) -> tuple[int, int]:
-    sizes = _sizes(text)
-    if len(sizes) != 2:
-        raise ValueError(f"{text!r} is no width and height")
-    return sizes[0], sizes[1]
-
-
-def _side_or_size(text: str) -> int | tuple[int, int]:
-    return _width_height(text) if "x" in text else _size(text)
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(_fraction(part) for part in text.split(","))
-
-
-def _fraction(text: str) -> float:
-    """A number or the quotient of two, as in 1/255."""
-    above, slash, below = text.partition("/")
-    try:
-        return float(above) / float(below) if slash else float(above)
-    except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
 
 
 def _values(text: str) -> bool | int | float | list[bool | int | float]:

@@ -9,18 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from onnxq.cli import options as flags
+from onnxq.cli.data_flags import Data, data_source, takes_data
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
 @flags.takes_ort_ops
-@flags.takes_images
+@takes_data
 def run(
     screen: Screen,
     manifest: Annotated[
         Path, typer.Argument(metavar="X.split.json", help="What onnxq split wrote.", show_default=False)
     ],
-    data: flags.Data,
+    data: Data = None,
     original: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="The original; by default the one that the manifest names."),
@@ -41,6 +42,8 @@ def run(
         typer.Option(metavar="DIR", help="Write each sample's tensors, calibration data for the pieces."),
     ] = None,
     images: dict[str, Any] | None = None,
+    skip_bad: bool = False,
+    script: str | None = None,
 ) -> int:
     """Run pieces in a chain and compare with the original.
 
@@ -55,8 +58,8 @@ def run(
     replaced = _numbered(use or [])
     with screen.progress() as observe:
         document = onnxq.run_pieces(
-            manifest, data, original=original, use=replaced, samples=samples, tolerance=tolerance,
-            images=images, save=save, observe=observe,
+            manifest, data_source(data, script, "run"), original=original, use=replaced, samples=samples,
+            tolerance=tolerance, images=images, skip_bad=skip_bad, save=save, observe=observe,
         )  # fmt: skip
     screen.show(chain_page(document))
     screen.document(document)

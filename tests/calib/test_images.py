@@ -293,7 +293,7 @@ def test_what_the_model_is_fed_is_told() -> None:
     assert prepare(InputSpec("x", F4, ("N", 3, 200, 224)), options).to_json() == {
         "input": "x", "dtype": "float32", "layout": "NCHW", "color": "bgr",
         "size": "shorter side resized to 256, center 224x200 cut out",
-        "scale": 1 / 255, "mean": [0.5, 0.25, 0.5], "std": [0.5], "range": [-1.0, 1.5],
+        "scale": 1 / 255, "mean": [0.5, 0.25, 0.5], "std": [0.5], "range": [-1.0, 1.5], "preset": None,
     }  # fmt: skip
 
 

@@ -1,0 +1,79 @@
+"""Whether the channels of images, or the mean taken from them, look reversed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from onnxq.calib.images import Preparation
+from onnxq.calib.presets import IMAGENET_MEAN, IMAGENET_STD
+from onnxq.calib.survey import InputSurvey
+
+_SAMPLES = 8  # at least
+_CERTAIN = 3.0  # standard errors
+
+
+def is_mean_reversed(made: Preparation) -> bool:
+    """Whether ImageNet's mean is subtracted in the other order than that of the channels."""
+    mean = np.array(made.mean) / (made.scale * 255)
+    other = np.array(IMAGENET_MEAN if made.color == "bgr" else IMAGENET_MEAN[::-1])
+    return len(mean) == 3 and bool(np.abs(mean - other).max() < 0.01)
+
+
+def reversed_in(entry: InputSurvey) -> Literal["values", "mean"] | None:
+    """What is in reverse order in arrays, as far as the means of their channels tell.
+
+    Photographs have more red than blue, by about what ImageNet has. Those of another data set may
+    not: the answer is None unless the means differ from a reversed order by less than it has itself,
+    and by less than half of what they differ from a right one, and the samples agree.
+
+    Returns:
+        `values`: the channels are in the order BGR; `mean`: ImageNet's mean was subtracted in
+        reverse; None: neither, or nothing can be told.
+    """
+    if entry.channels is None or not _samples_agree(entry):
+        return None
+    mean, photographs = entry.channels.mean, _tint(IMAGENET_MEAN)
+    scale = _pixel_scale(entry)
+    if scale is not None:
+        return "values" if _nearer(_tint(mean * scale), photographs[::-1], photographs) else None
+    if not _is_normalized(entry):
+        return None
+    left, rest = photographs - photographs[::-1], _tint(mean * IMAGENET_STD)
+    return "mean" if any(_nearer(rest, sign * left, np.zeros(3)) for sign in (1, -1)) else None
+
+
+def _samples_agree(entry: InputSurvey) -> bool:
+    """Whether the first and the third channel differ by more than chance."""
+    if entry.tint is None or entry.tint.count < _SAMPLES:
+        return False
+    error = float(entry.tint.std[0]) / float(np.sqrt(entry.tint.count))
+    return bool(abs(entry.tint.mean[0]) > _CERTAIN * error)
+
+
+def _tint(means: Sequence[float] | np.ndarray) -> np.ndarray:
+    """How the channels differ from their average, which is the brightness."""
+    array: np.ndarray = np.asarray(means, np.float64)
+    tint: np.ndarray = array - array.mean()
+    return tint
+
+
+def _nearer(seen: np.ndarray, this: np.ndarray, other: np.ndarray) -> bool:
+    bound = min(0.5 * np.linalg.norm(seen - other), np.linalg.norm(this))
+    return bool(np.linalg.norm(seen - this) < bound)
+
+
+def _pixel_scale(entry: InputSurvey) -> float | None:
+    """The factor that makes differences of values those of pixels from 0 to 1."""
+    low, high = entry.min or 0.0, entry.max or 0.0
+    if low >= 0:
+        return 1.0 if high <= 1.001 else 1 / 255 if 50 < high <= 255.5 else None
+    return 0.5 if low >= -1.001 and high <= 1.001 else None
+
+
+def _is_normalized(entry: InputSurvey) -> bool:
+    """Whether the values lie as ImageNet's mean and std leave them: from -2.12 to 2.64."""
+    low, high = entry.min or 0.0, entry.max or 0.0
+    return -2.3 <= low < -1.001 and 1.001 < high <= 2.8

@@ -1,0 +1,189 @@
+"""Data for several inputs in a CSV file: a column for each input, a line for each sample."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from onnxq.calib.find import kind_of
+from onnxq.calib.lists import read_text, resolve
+from onnxq.calib.samples import InputSpec
+from onnxq.errors import UserError, unknown_name
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a CSV file.
+
+    Attributes:
+        file: the CSV file.
+        where: the file's path and the line's number, for messages: `pairs.csv:12`.
+        cells: the text of each column.
+    """
+
+    file: Path
+    where: str
+    cells: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A CSV file: a line holds values, or the path of an image, an .npy or a .pb file, for each input.
+
+    Attributes:
+        columns: the column of each input.
+        kinds: what a column holds, by its first cell: `numbers` or the kind of its files.
+        width: how many columns there are.
+        lines: those after the header, blank ones left out.
+        notes: what the user may not expect.
+    """
+
+    columns: Mapping[str, int]
+    kinds: Mapping[str, str]
+    width: int
+    lines: Sequence[Line]
+    notes: Sequence[str]
+
+    def check(self, line: Line, inputs: Sequence[InputSpec]) -> None:
+        """Refuses a line that has a bad cell.
+
+        Raises:
+            UserError: as in `cell`.
+        """
+        for spec in inputs:
+            self.cell(line, spec)
+
+    def cell(self, line: Line, spec: InputSpec) -> Path | np.ndarray:
+        """What a line has for an input: a file, or values.
+
+        Returns:
+            float64 or int64 values as a vector, or text for an input of strings.
+
+        Raises:
+            UserError: the line has too few or too many cells, this one holds something else than its
+                column, or there is no such file.
+        """
+        if len(line.cells) != self.width:
+            raise UserError(
+                f"{line.where}: {len(line.cells)} cells, where the first line has {self.width}",
+                hint="give each input a cell; put one that holds the separator in quotes",
+            )
+        text = line.cells[self.columns[spec.name]].strip()
+        value = _value(line.file, text, spec)
+        kind, column = _kind(value), self.kinds[spec.name]
+        cell = f"{line.where}, column {spec.name!r}"
+        if kind is None:
+            raise UserError(
+                f"{cell}: {text!r} is neither numbers nor a file that onnxq reads"
+                if text
+                else f"{cell} is empty",
+                hint="give the path of an image, an .npy or a .pb file, or numbers with spaces between them",
+            )
+        if kind != column:
+            raise UserError(
+                f"{cell}: {text!r} is of kind {kind}, where the column begins with {column}",
+                hint="keep one kind in a column",
+            )
+        if isinstance(value, Path) and not os.path.isfile(value):
+            raise UserError(
+                f"{cell}: there is no file {text!r}",
+                hint="paths are relative to the folder of the CSV file, or to the working directory",
+            )
+        return value
+
+
+def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
+    """Reads a CSV file (`.tsv`: with tabs) whose first line has the names of the inputs.
+
+    Raises:
+        UserError: the file cannot be read, or an input has no column.
+    """
+    lines = list(_lines(path))
+    if not lines:
+        raise UserError(f"{str(path)!r} is empty", hint="the first line has the names of the inputs")
+    header = [name.strip() for name in lines[0].cells]
+    names = [spec.name for spec in inputs]
+    for name in names:
+        if header.count(name) > 1:
+            raise UserError(f"{lines[0].where}: column {name!r} is there twice", hint="keep one of them")
+        if name not in header:
+            error = unknown_name("column for input", name, [have for have in header if have not in names])
+            raise UserError(
+                f"{lines[0].where}: {error}",
+                hint=f"{error.hint} The first line has the names of the inputs: {', '.join(names)}".strip(),
+            )
+    if not lines[1:]:
+        raise UserError(f"{str(path)!r} has zero samples: only a first line", hint="give a line for each")
+    others = [name for name in header if name not in names]
+    notes = (
+        [f"columns of {str(path)!r} that are no inputs are left out: {', '.join(others)}"] if others else []
+    )
+    columns = {name: header.index(name) for name in names}
+    kinds = {spec.name: _first_kind(lines[1:], columns[spec.name], spec) for spec in inputs}
+    return CsvFile(columns, kinds, len(header), lines[1:], notes)
+
+
+def shaped(values: np.ndarray, spec: InputSpec, has_batch: bool) -> np.ndarray:
+    """The values of a cell in the shape of the input (of one sample, where it has a batch axis).
+
+    Values that do not fill the shape stay a vector.
+    """
+    own = (spec.shape or ())[int(has_batch) :]
+    sizes = [dim if isinstance(dim, int) else -1 for dim in own]
+    try:
+        return values.reshape(sizes if spec.shape is not None else [-1])
+    except ValueError:
+        return values
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield Line(path, f"{path}:{reader.line_num}", cells)
+    except csv.Error as error:
+        raise UserError(
+            f"{path}:{reader.line_num}: {error}", hint="save it again as comma-separated values"
+        ) from error
+
+
+def _first_kind(lines: Sequence[Line], column: int, spec: InputSpec) -> str:
+    """What the first cell of a column holds that holds something."""
+    texts = (line.cells[column].strip() for line in lines if column < len(line.cells))
+    kinds = (_kind(_value(lines[0].file, text, spec)) for text in texts)
+    return next((kind for kind in kinds if kind is not None), "nothing")
+
+
+def _value(file: Path, text: str, spec: InputSpec) -> Path | np.ndarray:
+    """A cell as values, or else as a path."""
+    if spec.dtype.kind == "O":
+        return np.array([text])
+    values = _numbers(text, whole=spec.dtype.kind in "iub") if text else None
+    return resolve(file, text) if values is None else values
+
+
+def _kind(value: Path | np.ndarray) -> str | None:
+    """What a cell holds; None for nothing that is read from a cell."""
+    if isinstance(value, np.ndarray):
+        return "numbers"
+    kind = kind_of(value)
+    return kind if kind in ("image", "npy", "pb") else None
+
+
+def _numbers(text: str, *, whole: bool) -> np.ndarray | None:
+    """The numbers of a cell, int64 where they are `whole` and can be; None where it has others."""
+    parts = text.split()
+    for kind in (int, float) if whole else (float,):
+        try:
+            return np.array([kind(part) for part in parts])
+        except ValueError:
+            pass
+    return None

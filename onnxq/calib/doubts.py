@@ -1,0 +1,249 @@
+"""What is doubtful about data: that they do not look as the model expects, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.calib import channel_order
+from onnxq.calib.images import Preparation
+from onnxq.calib.own_scaling import OwnScaling
+from onnxq.calib.presets import IMAGENET_MEAN, IMAGENET_STD
+from onnxq.calib.survey import InputSurvey, Survey
+from onnxq.graph.types import is_float
+
+ENOUGH = 32
+"""Fewer samples than this do not show the ranges of a model."""
+
+_SMALL = 64  # values: smaller samples are equal, whole or constant by chance
+_ALIKE = 1e-3  # of the variance
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Something that is likely a mistake, and may be right.
+
+    Attributes:
+        kind: a word for programs.
+        input: the input; None where it is about whole samples.
+        text: what was seen.
+        hint: what to do.
+    """
+
+    kind: str
+    input: str | None
+    text: str
+    hint: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, for JSON."""
+        return asdict(self)
+
+
+def doubts(
+    survey: Survey, own: Mapping[str, OwnScaling], *, count: int | None, batch: int, bad: int
+) -> list[Doubt]:
+    """What is doubtful about samples.
+
+    Args:
+        survey: what they look like.
+        own: what the model does itself to its inputs.
+        count: how many samples the data have; None where that is not known.
+        batch: how many rows each of them has, a static batch size.
+        bad: how many of those that were read cannot be used.
+    """
+    found = [*_bad(bad), *_few(count, batch), *_repeats(survey)]
+    for entry in survey.numeric:
+        found += _constant(entry, survey)
+        if is_float(entry.spec.dtype):
+            found += _scaling(entry, own.get(entry.spec.name))
+            found += _order(entry)
+    return found
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def _bad(bad: int) -> Iterator[Doubt]:
+    if bad:
+        yield Doubt(
+            "bad-samples", None,
+            f"{_number(bad, 'bad sample')}: to calibrate or to compare ends at the first one",
+            "repair or remove them, or leave them out with --skip-bad",
+        )  # fmt: skip
+
+
+def _few(count: int | None, batch: int) -> Iterator[Doubt]:
+    if count is not None and count * batch < ENOUGH:
+        yield Doubt(
+            "few-samples", None,
+            f"{_number(count, 'sample')}{f' of {batch} rows' * (batch > 1)}: {ENOUGH} or more are wanted to "
+            "calibrate",
+            "give some hundreds that are typical of what the model is used on",
+        )  # fmt: skip
+
+
+def _repeats(survey: Survey) -> Iterator[Doubt]:
+    compared = [entry for entry in survey.numeric if entry.size > 1]
+    if survey.samples > 1 and compared and max(entry.spread for entry in compared) <= _ALIKE:
+        same = "equal" if survey.repeated == survey.samples - 1 else "equal but for 0.1 % of their variance"
+        yield Doubt(
+            "alike", None,
+            f"all {survey.samples} samples are {same}: they calibrate as one does",
+            "give samples as varied as those that the model is used on",
+        )  # fmt: skip
+    elif survey.repeated and survey.size >= _SMALL:
+        pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
+        more = ", ..." if survey.repeated > len(survey.repeats) else ""
+        yield Doubt(
+            "duplicates", None,
+            f"{survey.repeated} of {survey.samples} samples equal an earlier one: {pairs}{more}",
+            "remove the copies; one among the samples that verify makes the accuracy look better than it is",
+        )  # fmt: skip
+
+
+def _constant(entry: InputSurvey, survey: Survey) -> Iterator[Doubt]:
+    """Floats that never vary; a constant integer (a type of tokens, a mask, a rate) is usual."""
+    name, picture = entry.spec.name, entry.layout is not None
+    if entry.size < 2 or not (picture or is_float(entry.spec.dtype)):
+        return
+    if entry.min == entry.max:
+        yield Doubt(
+            "constant-input", name,
+            f"input {name!r} is {entry.min:g} everywhere, in every sample",
+            "check what wrote the data; if it is never anything else in use, all is well",
+        )  # fmt: skip
+    elif entry.constant and (picture or (len(survey.inputs) == 1 and entry.size >= _SMALL)):
+        names = ", ".join(entry.constant_in) + ", ..." * (entry.constant > len(entry.constant_in))
+        yield Doubt(
+            "constant-sample", name,
+            f"in {entry.constant} of {survey.samples} samples all of input {name!r} is one value: {names}",
+            "look at them, and remove those that are blank by mistake",
+        )  # fmt: skip
+
+
+# --- scaling --------------------------------------------------------------------------------------
+
+
+def _scaling(entry: InputSurvey, own: OwnScaling | None) -> Iterator[Doubt]:
+    if entry.min is None or entry.max is None or entry.min == entry.max:
+        return
+    takes = own.takes if own is not None else None
+    if own is not None and takes is not None:
+        yield from _own_scaling(entry, own.node, takes, entry.min, entry.max)
+    elif entry.preparation is not None:
+        yield from _units(entry.preparation)
+    else:
+        yield from _unnormalized(entry, entry.min, entry.max)
+        yield from _twice(entry, entry.min, entry.max)
+
+
+def _own_scaling(entry: InputSurvey, node: str, takes: str, low: float, high: float) -> Iterator[Doubt]:
+    """Data that do not suit what the model does to them itself."""
+    name, images = entry.spec.name, entry.preparation is not None
+    fed = f"the model itself scales input {name!r} (node {node!r}), as for values of {takes}; it is fed "
+    fed += f"{low:.4g} to {high:.4g}"
+    arrays = f"give the arrays from {takes.replace('..', ' to ')}"
+    if takes == "0..255" and high - low <= 8:
+        do = "--preset raw feeds pixels from 0 to 255" if images else arrays
+        yield Doubt("normalized-twice", name, f"{fed}: normalized twice?", do)
+    elif takes == "0..1" and low < -0.2:
+        do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
+        yield Doubt("normalized-twice", name, f"{fed}: normalized twice?", do)
+    elif takes == "0..1" and high > 8:
+        do = "give --scale 1/255" if images else arrays
+        yield Doubt("unnormalized", name, f"{fed}: unnormalized?", do)
+
+
+def _units(made: Preparation) -> Iterator[Doubt]:
+    """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
+    low, high = made.to_json()["range"]
+    if low > 0 or high < 0:
+        yield Doubt(
+            "units", made.input,
+            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: the mean is of "
+            f"values of another size than scale {made.scale:.4g} makes",
+            "a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 to 1 with --scale 1/255",
+        )  # fmt: skip
+    elif max(-low, high) > 256 and made.scale >= 1:
+        yield Doubt(
+            "units", made.input,
+            f"input {made.input!r} is fed {low:.4g} to {high:.4g}, more than pixels are: the std is of "
+            f"values of another size than scale {made.scale:.4g} makes",
+            "leave --scale out, or give --scale 1/255",
+        )  # fmt: skip
+
+
+def _unnormalized(entry: InputSurvey, low: float, high: float) -> Iterator[Doubt]:
+    wide = entry.layout is not None or entry.size >= _SMALL
+    if wide and entry.whole and low >= 0 and 50 < high <= 255:
+        yield Doubt(
+            "unnormalized", entry.spec.name,
+            f"input {entry.spec.name!r} is fed whole numbers from {low:g} to {high:g}: unnormalized?",
+            "prepare the arrays as in training (x / 255, say); if the model takes 0 to 255, all is well",
+        )  # fmt: skip
+
+
+def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[Doubt]:
+    """Images that were prepared twice."""
+    if entry.layout is None:
+        return
+    if low >= 0 and high <= 1.1 / 255:
+        how = "divided by 255 twice?"
+    elif _is_imagenet_twice(entry, low, high):
+        how = "(x - mean) / std of ImageNet applied twice?"
+    else:
+        return
+    name = entry.spec.name
+    text = f"input {name!r} is fed {low:.3g} to {high:.3g}: {how}"
+    yield Doubt("normalized-twice", name, text, "prepare the arrays as in training, once")
+
+
+def _is_imagenet_twice(entry: InputSurvey, low: float, high: float) -> bool:
+    """Whether values lie where pixels come to that ImageNet's mean and std were applied to twice."""
+    if entry.channels is None or len(entry.channels.mean) != 3:
+        return False
+    mean, std = np.array(IMAGENET_MEAN), np.array(IMAGENET_STD)
+    lowest, highest = (1.01 * ((end - mean) / std - mean) / std for end in (0.0, 1.0))
+    spans = entry.channels.std  # of photographs about 1 / std = 4.4
+    fits = lowest.min() <= low < -5 and 3 < high <= highest.max()
+    return bool(fits and spans.min() > 2.5 and spans.max() < 8)
+
+
+# --- order of the channels ------------------------------------------------------------------------
+
+
+def _order(entry: InputSurvey) -> Iterator[Doubt]:
+    name, made = entry.spec.name, entry.preparation
+    if made is not None:
+        if channel_order.is_mean_reversed(made):
+            other = "bgr" if made.color == "rgb" else "rgb"
+            yield Doubt(
+                "channel-order", name,
+                f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
+                f"mean and std are in the order that is fed: reverse them, or give --color {other}",
+            )  # fmt: skip
+        return
+    found = channel_order.reversed_in(entry)
+    if found == "values":
+        yield Doubt(
+            "channel-order", name,
+            f"input {name!r}: the means of its channels are those of photographs in the order BGR",
+            "if the model takes RGB, reverse the arrays' channels: x[:, ::-1] (NCHW) or x[..., ::-1] (NHWC)",
+        )  # fmt: skip
+    elif found == "mean":
+        yield Doubt(
+            "channel-order", name,
+            f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
+            "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue",
+        )  # fmt: skip
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,236 @@
+"""The samples of a path: how its files become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from onnxq.calib import arrays, fit, images
+from onnxq.calib.csv_file import Line, read_csv, shaped
+from onnxq.calib.find import Found, find, find_by_input, find_sets, kind_of
+from onnxq.calib.image_options import ImageOptions
+from onnxq.calib.lists import Entry
+from onnxq.calib.records import Columns, Reader, Record, RecordTable, Table, item_record
+from onnxq.calib.samples import InputSpec
+from onnxq.calib.skipped import Skipped
+from onnxq.calib.tensor_file import read_set, read_tensor
+from onnxq.errors import UserError, unknown_name
+from onnxq.run import polygraphy_io
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Data that were found at a path.
+
+    Attributes:
+        table: their rows.
+        has_batch: names of the inputs whose first axis is the batch.
+        prepared: how images become inputs.
+    """
+
+    table: Table
+    has_batch: frozenset[str]
+    prepared: Sequence[images.Preparation]
+
+
+def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped) -> Opened:
+    """Opens a file or folder for a model's inputs.
+
+    Raises:
+        UserError: there is no data, it cannot be read, or it does not fit the model.
+    """
+    by_input = find_by_input(path, [spec.name for spec in inputs]) if len(inputs) > 1 else None
+    if by_input is not None:
+        return _open_columns(by_input, inputs, options, bad)
+    found = find_sets(path, len(inputs)) or find(path)
+    if found.kind == "csv":
+        return _open_csv(found, inputs, options, bad)
+    if found.kind != "image":
+        refuse(options, found.title)
+    if len(inputs) > 1 and found.holds_one_input:
+        names = [spec.name for spec in inputs]
+        raise UserError(
+            f"the model has {len(inputs)} inputs ({', '.join(names)}), {found.title} hold data of only one",
+            hint="make a folder or a file for each input, named after it ("
+            + ", ".join(f"{name}/" for name in names[:-1])
+            + f" and {names[-1]}.npy, say), a .csv with a column for each, or .npz files with an array for "
+            f"each; an input that is always the same becomes a constant with --freeze {names[-1]}=VALUE",
+        )
+    prepared = [images.prepare(inputs[0], options)] if found.kind == "image" else []
+    has_batch = _batched(inputs, prepared)
+    return Opened(_table(found, inputs, has_batch, prepared, bad), has_batch, prepared)
+
+
+def refuse(options: ImageOptions, what: str) -> None:
+    """Refuses image options for data that are no images.
+
+    Raises:
+        UserError: there are some.
+    """
+    if given := options.given():
+        raise UserError(
+            f"{', '.join(given)}: for images, but the data are arrays ({what}), which are fed as they are",
+            hint="leave the image options out, and prepare the arrays as the model takes them",
+        )
+
+
+def _open_columns(
+    found: Mapping[str, Found], inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped
+) -> Opened:
+    """Data that are kept apart by input."""
+    prepared = [images.prepare(spec, options) for spec in inputs if found[spec.name].kind == "image"]
+    if not prepared:
+        refuse(options, ", ".join(entry.title for entry in found.values()))
+    has_batch = _batched(inputs, prepared)
+    tables = {
+        spec.name: _table(
+            found[spec.name], [spec], has_batch, [p for p in prepared if p.input == spec.name], bad
+        )
+        for spec in inputs
+    }
+    shared = {name for name, table in tables.items() if table.count == 1 and name not in has_batch}
+    own = {name: found[name] for name in tables if name not in shared}
+    notes = _check_pairs(own, {name: tables[name].count for name in own})
+    return Opened(Columns(tables, frozenset(shared), notes), has_batch, prepared)
+
+
+def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[str]:
+    """Refuses inputs that differ in their number of samples; a note where names do not match."""
+    stems = {
+        name: [file.relative_to(entry.path).with_suffix("") for file in entry.files]
+        for name, entry in found.items()
+        if len(entry.files) > 1 and not entry.entries
+    }
+    lone = ""
+    if len(stems) > 1:
+        (a, ours), *others = stems.items()
+        pairs = [(x, b) for b, theirs in others for x in sorted(set(ours) ^ set(theirs))]
+        if pairs:
+            stem, b = pairs[0]
+            has, lacks = (a, b) if stem in ours else (b, a)
+            lone = f"{str(stem)!r} of {has!r} has no like in {lacks!r}"
+    if len(set(counts.values())) > 1:
+        text = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+        raise UserError(
+            f"the inputs differ in their number of samples: {text}" + f" ({lone})" * bool(lone),
+            hint="give each input the same number of samples, in files of the same names",
+        )
+    return [f"files of the inputs are paired in their order, not by name: {lone}"] if lone else []
+
+
+def _batched(inputs: Sequence[InputSpec], prepared: Sequence[images.Preparation]) -> frozenset[str]:
+    """Names of the inputs whose first axis is the batch; of images, the layout tells."""
+    layouts = {image.input: image.layout for image in prepared}
+    alike = fit.batched(inputs)
+    return frozenset(
+        spec.name
+        for spec in inputs
+        if (layouts[spec.name].startswith("N") if spec.name in layouts else spec.name in alike)
+    )
+
+
+def _table(
+    found: Found,
+    inputs: Sequence[InputSpec],
+    has_batch: frozenset[str],
+    prepared: Sequence[images.Preparation],
+    bad: Skipped,
+) -> RecordTable:
+    """The rows of the files of a path."""
+    names = [spec.name for spec in inputs]
+    reader = Reader(inputs, has_batch, several=len(found.files) > 1)
+    if found.kind == "json":
+        (path,) = found.files
+        items = polygraphy_io.load_inputs(path)
+        reader = Reader(inputs, has_batch, several=len(items) > 1)
+        records = [item_record(item, f"{path}[{number}]") for number, item in enumerate(items)]
+        return RecordTable(f"{path}, {len(items)} item{'s' * (len(items) != 1)}", reader, records, bad)
+
+    def open_file(path: Path) -> Mapping[str, arrays.Array]:
+        if found.kind == "npz":
+            return _open_npz(path, names)
+        if found.kind == "set":
+            return {name: arrays.MemoryArray(values) for name, values in read_set(path, names).items()}
+        return {names[0]: _open_file(path, inputs[0], prepared, reader)}
+
+    records = [Record(str(path), partial(open_file, path)) for path in found.files]
+    if found.entries:
+        _check(((entry.where, entry.check) for entry in found.entries), bad)
+        records = [Record(entry.where, partial(_open_entry, entry, open_file)) for entry in found.entries]
+    counts = [1] * len(records) if found.kind == "image" else None
+    return RecordTable(found.title, reader, records, bad, found.notes, counts)
+
+
+def _open_entry(
+    entry: Entry, open_file: Callable[[Path], Mapping[str, arrays.Array]]
+) -> Mapping[str, arrays.Array]:
+    entry.check()
+    return open_file(entry.path)
+
+
+def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped) -> Opened:
+    """The lines of a CSV file."""
+    file = read_csv(found.path, inputs)
+    prepared = [images.prepare(spec, options) for spec in inputs if file.kinds[spec.name] == "image"]
+    if not prepared:
+        refuse(options, found.title)
+    has_batch = _batched(inputs, prepared)
+    reader = Reader(inputs, has_batch, several=len(file.lines) > 1)
+
+    def open_cell(line: Line, spec: InputSpec) -> arrays.Array:
+        value = file.cell(line, spec)
+        if isinstance(value, np.ndarray):
+            return arrays.MemoryArray(shaped(value, spec, spec.name in has_batch))
+        try:
+            return _open_file(value, spec, prepared, reader)
+        except UserError as error:
+            raise UserError(f"{line.where}, column {spec.name!r}: {error}", hint=error.hint) from error
+
+    def open_line(line: Line) -> Mapping[str, arrays.Array]:
+        return {spec.name: open_cell(line, spec) for spec in inputs}
+
+    records = [Record(line.where, partial(open_line, line)) for line in file.lines]
+    counts = None
+    if prepared:  # to count, the images would be decoded; but one is always one sample
+        _check(((line.where, partial(file.check, line, inputs)) for line in file.lines), bad)
+        counts = [1] * len(records)
+    table = RecordTable(found.title, reader, records, bad, file.notes, counts)
+    return Opened(table, has_batch, prepared)
+
+
+def _check(checks: Iterable[tuple[str, Callable[[], None]]], bad: Skipped) -> None:
+    """Finds missing files before the first sample is read."""
+    for where, check in checks:
+        try:
+            check()
+        except UserError as error:
+            bad.meet(where, error)
+
+
+def _open_file(
+    path: Path, spec: InputSpec, prepared: Sequence[images.Preparation], reader: Reader
+) -> arrays.Array:
+    """A file that holds data of one input, by its kind."""
+    kind = kind_of(path)
+    if kind == "npy":
+        return arrays.open_npy(path, spec.name)
+    if kind == "pb":
+        return arrays.MemoryArray(read_tensor(path)[1])
+    (image,) = (image for image in prepared if image.input == spec.name)
+    return arrays.MemoryArray(image.decode(path, reader.note))
+
+
+def _open_npz(path: Path, names: Sequence[str]) -> Mapping[str, arrays.Array]:
+    members, found = arrays.open_npz(path, names)
+    missing = [name for name in names if name not in members]
+    if missing:
+        error = unknown_name("array named", missing[0], found)
+        raise UserError(
+            f"{str(path)!r}: {error}, which the model's input needs",
+            hint=f"{error.hint} Rename the array to the input's name.".strip(),
+        )
+    return members

@@ -1,0 +1,73 @@
+"""Bad samples: refused, or left out, counted and reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnxq.errors import UserError
+
+_KEPT = 20
+
+
+class Skipped:
+    """The bad samples of a source, each once, however often it is read.
+
+    Args:
+        allowed: whether bad samples are left out; else the first one is an error.
+
+    Attributes:
+        allowed: as above.
+        first: where the first 20 are, and why they are bad.
+    """
+
+    def __init__(self, allowed: bool) -> None:
+        self.allowed = allowed
+        self.first: list[tuple[str, str]] = []
+        self._hint = ""
+        self._places: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return len(self._places)
+
+    def meet(self, where: str, error: UserError) -> None:
+        """Leaves a sample out.
+
+        Raises:
+            UserError: bad samples are not left out.
+        """
+        if not self.allowed:
+            hint = f"{error.hint.rstrip('.')}, or leave bad samples out with --skip-bad".removeprefix(", or ")
+            raise UserError(str(error), hint=hint) from error
+        self._hint = self._hint or error.hint
+        self.add(where, str(error))
+
+    def add(self, where: str, why: str) -> None:
+        """Counts a sample that is left out."""
+        if where not in self._places and len(self.first) < _KEPT:
+            self.first.append((where, why))
+        self._places.add(where)
+
+    def all_bad(self) -> UserError:
+        """The error where no sample is left."""
+        return UserError(f"there is no good sample: {self._text()}", hint=self._hint)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, in a line."""
+        return [self._text()] if self.first else []
+
+    def to_json(self) -> dict[str, Any]:
+        """What was left out, for the report."""
+        return {
+            "count": self.count,
+            "first": [{"where": where, "why": why} for where, why in self.first],
+        }
+
+    def _text(self) -> str:
+        (where, why), *_ = self.first
+        reason = why if where in why else f"{where}: {why}"
+        if self.count == 1:
+            return f"a bad sample is left out: {reason}"
+        return f"{self.count} bad samples are left out, the first one: {reason}"

@@ -1,0 +1,223 @@
+"""What data look like: shapes, ranges and repetitions, one sample in memory at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnxq.calib.images import Preparation, layout_of
+from onnxq.calib.samples import InputSpec, Sample
+
+NAMED = 3
+"""How many samples of a kind are remembered by name."""
+
+
+@dataclass(slots=True)
+class Moments:
+    """Mean and variance of values in rows, merged as Chan, Golub and LeVeque (1979) do.
+
+    Attributes:
+        count: how many values a row had.
+        mean: float64 `[rows]`.
+        squares: float64 `[rows]`, the sum of the squared distances to the mean.
+    """
+
+    count: int
+    mean: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Moments:
+        """Those of float64 `[rows, values]`."""
+        mean = rows.mean(1)
+        return cls(rows.shape[1], mean, ((rows - mean[:, None]) ** 2).sum(1))
+
+    @property
+    def std(self) -> np.ndarray:
+        """The standard deviation of each row."""
+        return np.sqrt(self.squares / max(self.count, 1))
+
+    def merged(self, other: Moments) -> Moments:
+        """Those of both."""
+        count = self.count + other.count
+        shift, weight = other.mean - self.mean, other.count / count
+        between = shift**2 * self.count * weight
+        return Moments(count, self.mean + shift * weight, self.squares + other.squares + between)
+
+    def whole(self) -> tuple[float, float]:
+        """Mean and standard deviation of all rows together."""
+        mean = self.mean.mean()
+        squares = self.squares.sum() + self.count * ((self.mean - mean) ** 2).sum()
+        return float(mean), float(np.sqrt(squares / max(self.count * len(self.mean), 1)))
+
+
+@dataclass(slots=True)
+class InputSurvey:
+    """What an input was fed.
+
+    Attributes:
+        spec: the input.
+        layout: NCHW, NHWC, CHW or HWC of images; None where there are no channels to tell apart.
+        preparation: how its images were prepared; None: it was fed arrays.
+        shapes: how many samples had each shape.
+        min: the least value; None where there was none, or no number.
+        max: the greatest.
+        zeros: how many values were zero.
+        whole: whether all values were whole numbers.
+        channels: moments of each channel, of all values where there are none.
+        tint: mean of the first channel less that of the third, a value a sample, of images of three.
+        constant: samples in which all values are the same: how many, and the first of them.
+        spread: the greatest distance of a sample to the first one, mean((x - first)^2) / var(first).
+    """
+
+    spec: InputSpec
+    layout: str | None
+    preparation: Preparation | None
+    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    min: float | None = None
+    max: float | None = None
+    zeros: int = 0
+    whole: bool = True
+    channels: Moments | None = None
+    tint: Moments | None = None
+    constant: int = 0
+    constant_in: list[str] = field(default_factory=list)
+    spread: float = 0.0
+    _first: np.ndarray | None = None
+
+    def add(self, where: str, array: np.ndarray) -> None:
+        """Adds the input's array of a sample."""
+        self.shapes[array.shape] = self.shapes.get(array.shape, 0) + 1
+        if array.dtype.kind in "OUS" or not array.size:
+            return
+        values: np.ndarray = array.astype(np.float64)
+        low, high = float(values.min()), float(values.max())
+        self.min = low if self.min is None else min(self.min, low)
+        self.max = high if self.max is None else max(self.max, high)
+        self.zeros += int(np.count_nonzero(values == 0))
+        self.whole = self.whole and bool((values == np.rint(values)).all())
+        if low == high:
+            self.constant += 1
+            self.constant_in += [where] * (len(self.constant_in) < NAMED)
+        self._add_channels(Moments.of(self._rows(values)))
+        self._compare(array, values)
+
+    @property
+    def size(self) -> int:
+        """How many values the largest sample has."""
+        return max((int(np.prod(shape)) for shape in self.shapes), default=0)
+
+    @property
+    def values(self) -> int:
+        """How many values there were."""
+        return sum(int(np.prod(shape)) * count for shape, count in self.shapes.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, for JSON; `mean` and `std` are None where there were no numbers."""
+        mean, std = (None, None) if self.channels is None else self.channels.whole()
+        each = self.channels if self.layout and self.channels else None
+        return {
+            "name": self.spec.name,
+            "dtype": str(self.spec.dtype),
+            "shape": None if self.spec.shape is None else list(self.spec.shape),
+            "layout": self.layout,
+            "shapes": [{"shape": list(shape), "samples": n} for shape, n in self.shapes.items()],
+            "min": self.min,
+            "max": self.max,
+            "mean": mean,
+            "std": std,
+            "zeros": self.zeros / self.values if self.channels is not None else None,
+            "channels": [
+                {"mean": m, "std": s} for m, s in zip(each.mean.tolist(), each.std.tolist(), strict=True)
+            ]
+            if each
+            else None,
+        }
+
+    def _rows(self, values: np.ndarray) -> np.ndarray:
+        """The values `[channels, ...]`, or `[1, ...]`."""
+        if self.layout is None:
+            return values.reshape(1, -1)
+        axis = self.layout.index("C")
+        return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+
+    def _add_channels(self, found: Moments) -> None:
+        self.channels = found if self.channels is None else self.channels.merged(found)
+        if len(found.mean) == 3:
+            tint = Moments.of((found.mean[:1] - found.mean[2:])[None])
+            self.tint = tint if self.tint is None else self.tint.merged(tint)
+
+    def _compare(self, array: np.ndarray, values: np.ndarray) -> None:
+        """Keeps how far the array, in float64 `values`, is from the first one."""
+        if self._first is None:
+            self._first = array.copy()
+            return
+        if array.shape != self._first.shape:
+            self.spread = np.inf
+        elif self.spread < np.inf:
+            first = self._first.astype(np.float64)
+            apart, own = float(((values - first) ** 2).mean()), float(first.var())
+            self.spread = max(self.spread, apart / own if own else (np.inf if apart else 0.0))
+
+
+class Survey:
+    """What samples look like, as far as they were added.
+
+    Attributes:
+        samples: how many were added.
+        inputs: of each input, what it was fed.
+        repeated: samples that are equal to one before: how many.
+        repeats: the first of them, each with the one it repeats.
+    """
+
+    def __init__(self, inputs: Sequence[InputSpec], prepared: Sequence[Preparation] = ()) -> None:
+        by_name = {image.input: image for image in prepared}
+        self.samples = 0
+        self.inputs = [
+            InputSurvey(spec, _layout(spec, by_name.get(spec.name)), by_name.get(spec.name))
+            for spec in inputs
+        ]
+        self.repeated = 0
+        self.repeats: list[tuple[str, str]] = []
+        self._seen: dict[bytes, str] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Adds a sample."""
+        self.samples += 1
+        for entry in self.inputs:
+            entry.add(sample.where, sample.feeds[entry.spec.name])
+        first = self._seen.setdefault(_digest(sample), sample.where)
+        if len(self._seen) + self.repeated < self.samples:
+            self.repeated += 1
+            self.repeats += [(sample.where, first)] * (len(self.repeats) < NAMED)
+
+    @property
+    def size(self) -> int:
+        """How many values the largest sample has."""
+        return sum(entry.size for entry in self.inputs)
+
+    @property
+    def numeric(self) -> Iterator[InputSurvey]:
+        """The inputs that were fed numbers."""
+        return (entry for entry in self.inputs if entry.channels is not None)
+
+
+def _layout(spec: InputSpec, preparation: Preparation | None) -> str | None:
+    """The layout of images; arrays are taken for such where they have four axes."""
+    if preparation is not None:
+        return preparation.layout
+    is_picture = spec.shape is not None and len(spec.shape) == 4 and spec.dtype.kind not in "bOUS"
+    return layout_of(spec) if is_picture else None
+
+
+def _digest(sample: Sample) -> bytes:
+    """A hash of a sample's arrays."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sample.feeds.items():
+        digest.update(f"{name} {array.shape}".encode())
+        digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes())
+    return digest.digest()
