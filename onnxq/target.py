@@ -44,6 +44,8 @@ class Target:
         lacks: features that it lacks, by the names that rules use.
         max_opset: the newest opset that it documents.
         explicit: whether it takes INT8 as Q/DQ pairs; older ones calibrate by themselves.
+        cache: the first line of the calibration caches that it reads; None: it takes INT8 as Q/DQ pairs
+            only. The algorithm is that of `trtexec --calib`.
         source: where the table is from.
     """
 
@@ -56,6 +58,7 @@ class Target:
     max_opset: int
     source: str
     explicit: bool = True
+    cache: str | None = None
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -87,4 +90,5 @@ def load_target(name: str) -> Target:
         max_opset=data["max_opset"],
         source=data["source"],
         explicit=data.get("explicit", base.explicit if base else True),
+        cache=data.get("cache", base.cache if base else None),
     )

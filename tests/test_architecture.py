@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
-    "errors": 0, "heap": 0, "target": 0,
+    "errors": 0, "heap": 0, "target": 0, "config": 0,
     "graph": 1,
     "run": 2, "rule": 2,
     "rewrite": 3, "calib": 3, "quant": 3,
@@ -48,7 +48,7 @@ FENCES = {
     "numpy": {*EVERYWHERE_FROM_GRAPH, "cli"},
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
-    "tomli": {"target"},
+    "tomli": {"config", "target"},
 }
 HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "polygraphy", "tensorrt_rtx", "PIL")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import onnx
 import onnx.parser
@@ -62,6 +63,18 @@ def test_every_feature_that_a_table_lacks_is_one_that_a_rule_or_the_report_knows
     assert lacking <= repaired | FEATURES
     assert repaired | FEATURES <= lacking | refused
     assert not repaired & FEATURES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calibration_caches_are_of_the_target_s_version(name: str) -> None:
+    version = name.removeprefix("tensorrt-")
+    if version in ("11", "rtx"):  # they take INT8 as Q/DQ pairs only
+        assert TARGETS[name].cache is None
+        return
+    digits, algorithm = re.fullmatch(r"TRT-(\d+)-(\w+)", TARGETS[name].cache or "").groups()
+    major, rest = divmod(int(digits), 10000 if version == "10" else 1000)
+    assert f"{major}.{rest // 100}".startswith(version)
+    assert algorithm == "EntropyCalibration2"
 
 
 def test_an_unknown_target() -> None:

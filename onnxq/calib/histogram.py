@@ -1,0 +1,154 @@
+"""Histograms of magnitudes whose bins are leading bits of floats: no range to choose, merged exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_SHIFT = 13
+_OCTAVE = 1 << (23 - _SHIFT)
+_MAGNITUDE = 0x7FFFFFFF  # all of a float32's pattern but the sign
+
+RESOLUTION = 1.0 / _OCTAVE
+"""The width of a bin in proportion to its lower edge, at most: 2^-10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often magnitudes |x| of float32 values occur.
+
+    A bin is a code: the 8 bits of the exponent and the first 10 of the mantissa, so that an octave
+    has 1,024 bins of equal width, and every finite float32 has a bin from the start. Counts are
+    integers: histograms merge to the same bits in any order.
+
+    Attributes:
+        zeros: how many values are 0 (or less than 2^-136, whose code is 0).
+        first: the code of `counts[0]`, at least 1.
+        counts: int64 [bins], of consecutive codes; empty, or neither the first nor the last is 0.
+    """
+
+    zeros: int = 0
+    first: int = 1
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def total(self) -> int:
+        """How many values were counted."""
+        return self.zeros + int(self.counts.sum())
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The edges of the bins, float64 [bins + 1]; a value on one is in the bin above."""
+        return _value_of(np.arange(self.first, self.first + len(self.counts) + 1))
+
+    @property
+    def centers(self) -> np.ndarray:
+        """The middle of each bin, float64 [bins]."""
+        edges = self.edges
+        centers: np.ndarray = (edges[:-1] + edges[1:]) / 2
+        return centers
+
+    def merge(self, other: Histogram) -> Histogram:
+        """The histogram of the values of both."""
+        if not len(self.counts) or not len(other.counts):
+            larger = self if len(self.counts) else other
+            return Histogram(self.zeros + other.zeros, larger.first, larger.counts)
+        first = min(self.first, other.first)
+        end = max(self.first + len(self.counts), other.first + len(other.counts))
+        counts = np.zeros(end - first, np.int64)
+        for part in (self, other):
+            counts[part.first - first :][: len(part.counts)] += part.counts
+        return Histogram(self.zeros + other.zeros, first, counts)
+
+
+def _value_of(codes: np.ndarray) -> np.ndarray:
+    """The least magnitude of each code, float64."""
+    patterns: np.ndarray = codes.astype(np.uint32) << np.uint32(_SHIFT)
+    return patterns.view(np.float32).astype(np.float64)
+
+
+class Scratch:
+    """Memory for blocks of values: to ask the system for it anew takes longer than to count them."""
+
+    def __init__(self, block: int = 1 << 16) -> None:
+        """Memory for blocks of so many values."""
+        self.codes = np.empty(block, np.uint32)
+        self.places = np.empty(block, np.int64)
+
+
+class HistogramCounter:
+    """Counts values into a histogram; few values at a time are kept until there are enough."""
+
+    def __init__(self, block: int = 1 << 16, scratch: Scratch | None = None) -> None:
+        """An empty one.
+
+        Args:
+            block: how many values are counted at a time.
+            scratch: memory that counters which take turns can share, of at least so many values.
+        """
+        self._waiting = np.empty(0, np.uint32)
+        self._filled = 0
+        self._block = block
+        self._scratch = scratch or Scratch(block)
+        self._zeros = 0
+        self._first = 1
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, values: np.ndarray) -> None:
+        """Counts finite float32 values of any shape."""
+        bits = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32)
+        if self._filled + len(bits) < self._block:
+            if not len(self._waiting):
+                self._waiting = np.empty(self._block, np.uint32)
+            self._waiting[self._filled : self._filled + len(bits)] = bits
+            self._filled += len(bits)
+            return
+        for start in range(0, len(bits), self._block):
+            self._count(bits[start : start + self._block])
+
+    def histogram(self) -> Histogram:
+        """What was counted so far."""
+        self._count(self._waiting[: self._filled])
+        self._filled = 0
+        found = np.flatnonzero(self._counts)
+        if not len(found):
+            return Histogram(self._zeros)
+        low, high = int(found[0]), int(found[-1]) + 1
+        return Histogram(self._zeros, self._first + low, self._counts[low:high].copy())
+
+    def _count(self, bits: np.ndarray) -> None:
+        if not len(bits):
+            return
+        codes = np.bitwise_and(bits, np.uint32(_MAGNITUDE), out=self._scratch.codes[: len(bits)])
+        codes >>= np.uint32(_SHIFT)
+        self._reach(int(codes.max()))
+        zeros = len(codes) - int(np.count_nonzero(codes))
+        self._zeros += zeros
+        # below the first code, zeros above all, the difference wraps around to beyond the last
+        codes -= np.uint32(self._first)
+        last = len(self._counts)
+        places = self._scratch.places[: len(bits)]
+        places[:] = np.minimum(codes, np.uint32(last), out=codes)
+        found = np.bincount(places, minlength=last + 1)
+        self._counts += found[:last]
+        if found[last] > zeros:
+            low = (bits & np.uint32(_MAGNITUDE)) >> np.uint32(_SHIFT)
+            self._count_low(low[(low > 0) & (low < self._first)])
+
+    def _count_low(self, codes: np.ndarray) -> None:
+        """Counts codes below the first one, after making room for them."""
+        first = (int(codes.min()) - 1) // _OCTAVE * _OCTAVE + 1
+        self._counts = np.concatenate([np.zeros(self._first - first, np.int64), self._counts])
+        self._first = first
+        self._counts += np.bincount(codes - np.uint32(first), minlength=len(self._counts))
+
+    def _reach(self, code: int) -> None:
+        """Makes room for codes up to this one."""
+        end = code // _OCTAVE * _OCTAVE + _OCTAVE + 1
+        if not len(self._counts) and code:
+            # most values are within some octaves below the greatest
+            self._first = max(1, end - 16 * _OCTAVE)
+        missing = end - self._first - len(self._counts)
+        if code and missing > 0:
+            self._counts = np.concatenate([self._counts, np.zeros(missing, np.int64)])
