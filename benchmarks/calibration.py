@@ -1,54 +1,80 @@
-"""Min-max calibration against the plain forward passes, and onnxruntime's own calibrator beside it.
+"""What calibration costs over the plain forward passes, with other tools' calibrators beside it.
+
+    python -m benchmarks.calibration [--nets resnet18,...] [--peers]
 
 The samples take turns: the plain forward pass, then the calibrator, on one thread each, so that
 whatever else the machine does meets both, and start-up is not in it. What a calibrator does after
-the last sample is not in it either.
+the last sample is not in it either. With two threads it is the time on the wall instead.
 """
 
 from __future__ import annotations
 
-import logging
-import tempfile
+import argparse
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
-from onnxruntime.quantization import CalibrationDataReader, calibrate
 
 from benchmarks import nets
+from benchmarks.calib_peers import peer_rows, print_peer
 from benchmarks.common import print_row, ratio_of
-from onnxq.calib.collect import collect
-from onnxq.calib.sources import InputSpec, open_source
+from benchmarks.nets.feeds import feeds as feeds_of
+from onnxq.calib.collect import Counting, Request, collect
+from onnxq.calib.samples import Sample
 from onnxq.graph.model import Model
 from onnxq.quant.plan import make_plan
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 
-SAMPLES, WARM_UP = 48, 4
-SHAPE = (1, 3, 224, 224)
+SAMPLES, WARM_UP = 40, 4
+EXPECTED = 512  # samples of a usual run, which decide how many rows are counted
+GOALS: Mapping[tuple[str, str], float] = {
+    ("resnet18", "none"): 1.2, ("resnet18", "sampled"): 1.3,
+    ("mobilenet_v2", "none"): 1.9, ("mobilenet_v2", "sampled"): 2.3,
+}  # fmt: skip
+WORDS = {"none": "ranges (minmax)", "sampled": "sampled histograms (auto)", "exact": "all values (--exact)"}
 
 
 def main() -> None:
-    print(f"calibration: CPU time of {SAMPLES} samples of 3 x 224 x 224, one thread, start-up taken out")
-    for name, model, goal in (
-        ("ResNet-18", nets.resnet18(), 1.25),
-        ("MobileNetV2", nets.mobilenet_v2(), None),
-    ):
-        _compare(f"  {name}, onnxq min-max / forward passes", model, _onnxq, goal)
-        _compare(f"  {name}, onnxruntime min-max / forward passes", model, _onnxruntime, None)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nets", default=",".join(nets.NETS))
+    parser.add_argument("--peers", action="store_true")
+    given = parser.parse_args()
+    print(f"calibration: over plain forward passes, {SAMPLES} samples, start-up taken out")
+    for name in given.nets.split(","):
+        model = nets.NETS[name]()
+        samples = list(feeds_of(name, 0, SAMPLES + WARM_UP))
+        measured = _measured(model)
+        print(f"  {name}: {len(measured)} tensors")
+        for counting in ("none", "sampled", "exact"):
+            goal = GOALS.get((name, counting))
+            _print(f"    {WORDS[counting]}, CPU, 1 thread", model, measured, samples, counting, 1, goal)
+        for counting in ("none", "sampled"):
+            _print(f"    {WORDS[counting]}, wall, 2 threads", model, measured, samples, counting, 2, None)
+        if given.peers:
+            for row in peer_rows(model, samples):
+                print_peer(row)
 
 
-def _compare(
+def _measured(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The tensors that `onnxq quantize` measures."""
+    return make_plan(Model.open(model), select(load_rules()), ()).measured
+
+
+def _print(
     what: str,
     model: onnx.ModelProto,
-    calibrator: Callable[[onnx.ModelProto, Turns], None],
+    measured: tuple[str, ...],
+    samples: list[dict[str, np.ndarray]],
+    counting: Counting,
+    threads: int,
     goal: float | None,
 ) -> None:
-    turns = Turns(model)
-    calibrator(model, turns)
+    turns = Turns(model, samples, threads)
+    request = Request(measured, counting, samples=EXPECTED)
+    collect(model, request, turns, threads=threads)
     plain, other = turns.plain[WARM_UP:], turns.other[WARM_UP:]
     ratio, _ = ratio_of(other, plain)
     print_row(what, ratio, goal, f"{1e3 * np.median(other):.1f} / {1e3 * np.median(plain):.1f} ms a sample")
@@ -58,54 +84,25 @@ class Turns:
     """Samples for a calibrator, each run through the plain model first.
 
     Attributes:
-        plain: the CPU seconds of each plain forward pass.
-        other: the CPU seconds from giving out a sample until the next one was asked for.
+        plain: the seconds of each plain forward pass: of CPU with one thread, else on the wall.
+        other: the seconds from giving out a sample until the next one was asked for.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, samples: list[dict[str, np.ndarray]], threads: int) -> None:
         self.plain: list[float] = []
         self.other: list[float] = []
-        self._session = ort.load(model, threads=1)
+        self._samples = samples
+        self._clock: Callable[[], float] = time.process_time if threads == 1 else time.perf_counter
+        self._session: Any = ort.load(model, threads=threads)
 
-    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        random = np.random.default_rng(0)
-        for _ in range(WARM_UP + SAMPLES):
-            feeds = {"x": random.standard_normal(SHAPE, np.float32)}
-            start = time.process_time()
+    def __iter__(self) -> Iterator[Sample]:
+        for index, feeds in enumerate(self._samples):
+            start = self._clock()
             self._session.run(feeds)
-            given = time.process_time()
-            yield feeds
+            given = self._clock()
+            yield Sample(index, str(index), feeds)
             self.plain.append(given - start)
-            self.other.append(time.process_time() - given)
-
-
-def _onnxq(model: onnx.ModelProto, turns: Turns) -> None:
-    """Takes the ranges that `onnxq quantize` takes."""
-    plan = make_plan(Model.open(model), select(load_rules()), ())
-    inputs = [InputSpec("x", np.dtype(np.float32), SHAPE)]
-    collect(model, plan.measured, open_source(iter(turns), inputs), threads=1)
-
-
-class _Reader(CalibrationDataReader):
-    def __init__(self, turns: Turns) -> None:
-        self._rest = iter(turns)
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return next(self._rest, None)
-
-
-def _onnxruntime(model: onnx.ModelProto, turns: Turns) -> None:
-    """Takes the ranges that `onnxruntime.quantization.quantize_static` takes."""
-    logging.getLogger().setLevel(logging.ERROR)  # it advises to preprocess the model
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # its own choice
-    with tempfile.TemporaryDirectory() as folder:
-        source, augmented = Path(folder, "model.onnx"), Path(folder, "augmented.onnx")
-        onnx.save(model, source)
-        calibrator = calibrate.create_calibrator(source, augmented_model_path=str(augmented))
-        calibrator.infer_session = onnxruntime.InferenceSession(augmented, options)
-        calibrator.collect_data(_Reader(turns))
+            self.other.append(self._clock() - given)
 
 
 if __name__ == "__main__":

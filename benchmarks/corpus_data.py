@@ -75,6 +75,47 @@ def samples(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, list[Sample], 
     return kind, [sample for index, sample in enumerate(chosen) if index % 3], held
 
 
+def drawn(corpus: Path, entry: Mapping[str, Any], seed: int, count: int) -> Iterator[Sample]:
+    """So many different samples for a model: of its data set, or parts of photographs.
+
+    Args:
+        corpus: the folder of the corpus.
+        entry: the model's entry in the manifest.
+        seed: what they are drawn from.
+        count: how many.
+    """
+    random = np.random.default_rng(seed)
+    name, first = entry["name"], entry["inputs"][0]["name"]
+    for pattern, pixels in _PHOTOGRAPHS.items():
+        if fnmatch.fnmatchcase(name, pattern):
+            shape = entry["run_shapes"][first]
+            yield from _parts(corpus / "data" / "faces", first, shape, pixels, random, count)
+            return
+    _, found = _open(corpus, entry)
+    every = list(found)
+    for index in random.permutation(len(every))[:count]:
+        yield every[index]
+
+
+def _parts(
+    folder: Path, name: str, shape: list[int], pixels: _Pixels, random: np.random.Generator, count: int
+) -> Iterator[Sample]:
+    """Random parts of photographs, half of them mirrored, lighter or darker by up to a quarter."""
+    images = [Image.open(path).convert("RGB") for path in sorted(folder.iterdir())]
+    for _ in range(count):
+        image = images[random.integers(len(images))]
+        side = random.uniform(0.3, 1.0)
+        width, height = (max(8, int(side * length)) for length in image.size)
+        left, top = (
+            int(random.integers(a - b + 1)) for a, b in zip(image.size, (width, height), strict=True)
+        )
+        part = image.crop((left, top, left + width, top + height))
+        if random.random() < 0.5:
+            part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        light = random.uniform(0.75, 1.25)
+        yield _fed(part.point([min(255, int(v * light)) for v in range(256)] * 3), name, shape, pixels)
+
+
 def _open(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, Iterable[Sample]]:
     name, data = entry["name"], corpus / "data"
     first = entry["inputs"][0]["name"]
@@ -99,14 +140,19 @@ def _open(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, Iterable[Sample]
 
 
 def _photographs(folder: Path, name: str, shape: list[int], pixels: _Pixels) -> Iterator[Sample]:
+    for path in sorted(folder.iterdir()):
+        yield _fed(Image.open(path), name, shape, pixels)
+
+
+def _fed(image: Image.Image, name: str, shape: list[int], pixels: _Pixels) -> Sample:
+    """An image as the input takes it."""
     last = shape[-1] in (1, 3)
     height, width = shape[1:3] if last else shape[2:4]
-    for path in sorted(folder.iterdir()):
-        image = Image.open(path).convert("L" if pixels.order == "L" else "RGB").resize((width, height))
-        values = np.asarray(image, np.float64).reshape(height, width, -1)
-        values = values[..., ::-1] if pixels.order == "BGR" else values
-        values = (values - pixels.mean) / pixels.scale
-        yield {name: (values if last else values.transpose(2, 0, 1))[None].astype(np.float32)}
+    image = image.convert("L" if pixels.order == "L" else "RGB").resize((width, height))
+    values = np.asarray(image, np.float64).reshape(height, width, -1)
+    values = values[..., ::-1] if pixels.order == "BGR" else values
+    values = (values - pixels.mean) / pixels.scale
+    return {name: (values if last else values.transpose(2, 0, 1))[None].astype(np.float32)}
 
 
 def _ends(content: bytes) -> np.ndarray:

@@ -11,7 +11,9 @@ __all__ = [
     "OnnxqError",
     "UserError",
     "__version__",
+    "calibrate",
     "extract",
+    "merge_stats",
     "quantize",
     "run_pieces",
     "sanitize",
@@ -23,12 +25,12 @@ from onnxq.errors import Fault, OnnxqError, UserError
 if TYPE_CHECKING:
     from onnxq.calib.image_options import ImageOptions
     from onnxq.pieces import extract, run_pieces, split
-    from onnxq.pipeline import quantize, sanitize
+    from onnxq.pipeline import calibrate, merge_stats, quantize, sanitize
 
 
 def __getattr__(name: str) -> Any:
     # onnx and onnxruntime take most of a second to import: only when they are needed.
-    if name in ("quantize", "sanitize"):
+    if name in ("calibrate", "merge_stats", "quantize", "sanitize"):
         from onnxq import pipeline
 
         return getattr(pipeline, name)

@@ -6,20 +6,21 @@ import dataclasses
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import onnxq
-from onnxq.calib.collect import Stats
-from onnxq.calib.sources import Source
+from onnxq.calib.stats import Stats
 from onnxq.graph.features import needs
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node
 from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Range
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.run import trt
 from onnxq.target import Target
@@ -231,31 +232,99 @@ def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def calibration_part(
-    stats: Stats,
-    scales: Mapping[int, np.float32],
-    plan: QuantPlan,
-    source: Source,
-    shared: bool,
-    seed: int,
-    not_run: Mapping[str, str],
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class CalibrationFacts:
+    """What the report says of calibration.
+
+    Attributes:
+        plan: what is quantized.
+        stats: the statistics of tensors.
+        method: the method where the outputs did not choose one.
+        choice: what the outputs chose, or None.
+        ranges: the range of each measured tensor.
+        scales: the scale of each group of activations.
+        counting: what histograms are made of.
+        seed: what chose the samples.
+        data: how the data were understood.
+        held_out: which samples verified.
+        not_run: operators that onnxruntime does not know, by node that depends on one.
+        notes: what the user may not expect.
+        stats_file: the file that statistics or scales were read from, or None.
+        cached: how many tensors the calibration cache names; None: there is none.
+        not_verified: what the accuracy does not tell of the files, or "".
+        in_float32: whether the model was run as a float32 copy.
+    """
+
+    plan: QuantPlan
+    stats: Stats
+    method: str
+    choice: Mapping[str, Any] | None
+    ranges: Mapping[str, Range]
+    scales: Mapping[int, np.float32]
+    counting: str
+    seed: int
+    data: Mapping[str, Any]
+    held_out: str
+    not_run: Mapping[str, str]
+    notes: Sequence[str]
+    stats_file: str | None
+    cached: int | None
+    not_verified: str
+    in_float32: bool
+
+
+def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
     """What calibration found, for the report."""
-    zero = [name for name, entry in stats.tensors.items() if entry.amax == 0]
+    tensors = facts.stats.tensors
+    zero = [name for name, entry in facts.ranges.items() if name in tensors and tensors[name].amax == 0]
     notes = [f"tensor {name!r} is zero in every sample: its scale is not measured" for name in zero]
+    chosen = facts.choice["method"] if facts.choice is not None else facts.method
+    part: dict[str, Any] = to_json(
+        {
+            "method": chosen if facts.choice is None else f"auto: {chosen}",
+            "choice": facts.choice,
+            "samples": facts.stats.samples,
+            "seed": facts.seed,
+            "counting": facts.counting,
+            "sampling": _sampling(facts.stats) if facts.counting == "sampled" else None,
+            "data": facts.data,
+            "notes": [*notes, *facts.notes],
+            "held_out": facts.held_out,
+            "scales": {
+                name: float(facts.scales[group.id])
+                for group in facts.plan.groups
+                if group.id in facts.scales
+                for name in group.tensors
+            },
+            "ranges": {name: [entry.min, entry.max] for name, entry in tensors.items()},
+            "thresholds": {
+                name: {"amax": entry.amax, "because": entry.because} for name, entry in facts.ranges.items()
+            },
+            "statistics": {
+                name: {"values": entry.size, "mean": entry.mean, "variance": entry.variance}
+                for name, entry in tensors.items()
+            },
+            "not_run": dict(facts.not_run),
+            "stats_file": facts.stats_file,
+            "cached": facts.cached,
+            "not_verified": facts.not_verified,
+            "in_float32": facts.in_float32,
+        }
+    )
+    return part
+
+
+_TAIL = 1e-4  # the share above a percentile of 99.99
+
+
+def _sampling(stats: Stats) -> dict[str, Any]:
+    """How exact histograms of sampled rows are."""
+    sampled = [entry for entry in stats.tensors.values() if entry.sampling_error > 0]
+    worst = max((entry.sampling_error for entry in sampled), default=0.0)
     return {
-        "method": "minmax",
-        "samples": stats.samples,
-        "seed": seed,
-        "data": source.to_json(),
-        "notes": notes,
-        "held_out": "the calibration sample itself: there is only one" if shared else "other samples",
-        "scales": {
-            name: float(scales[group.id])
-            for group in plan.groups
-            if group.id in scales
-            for name in group.tensors
-        },
-        "ranges": {name: [entry.min, entry.max] for name, entry in stats.tensors.items()},
-        "not_run": dict(not_run),
+        "sampled_tensors": len(sampled),
+        "least_values": min((e.histogram.total for e in sampled if e.histogram is not None), default=0),
+        "tail_error": worst * math.sqrt(_TAIL) / _TAIL,
+        "meaning": "tail_error is the standard error, in proportion, of the share of values above the 99.99 "
+        "percentile, if values were independent; minima and maxima are of all values",
     }

@@ -67,3 +67,9 @@ def test_quantized_and_compiled(entry: dict[str, Any], tmp_path: Path) -> None:
     session = ort.load(tmp_path / "out.onnx")
     outputs = session.run({name: array for name, array in data[0].items() if name in session.inputs})
     assert all(np.isfinite(out).all() for out in outputs if out.dtype.kind == "f")
+
+
+def test_changes_wait_until_types_are_inferred_again() -> None:
+    """A change whose types an earlier one made is proved after the next inference, not kept unproved."""
+    report = onnxq.sanitize(CORPUS / "models" / "osf_landmarks0.onnx").report
+    assert report["proved"] == {"exact": 20, "close": 9, "unproven": 0}

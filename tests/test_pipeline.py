@@ -79,11 +79,6 @@ def test_what_the_user_keeps_in_float_is_listed_whatever_it_is() -> None:
     assert [entry["node"] for entry in result.report["plan"]["kept_float"]] == ["plus"]
 
 
-def test_a_target_without_explicit_quantization_is_not_quantized_for() -> None:
-    with pytest.raises(UserError, match="TensorRT 7 takes no Q/DQ pairs"):
-        quantize(onnx.parser.parse_model(BATCH_NORM), [], target="tensorrt-7")
-
-
 def test_prove_always_refuses_an_upgrade_that_is_not_proved() -> None:
     """Random numbers differ in every run, so that the model is not compared as a whole."""
     model = onnx.parser.parse_model(

@@ -1,194 +1,385 @@
-"""Min-max calibration: one pass, reduced inside the graph, so that only scalars leave it."""
+"""The calibration pass: every statistic of every tensor from one run of each sample."""
 
 from __future__ import annotations
 
+import math
+import pickle
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 
+from onnxq.calib.histogram import HistogramCounter, Scratch
+from onnxq.calib.probes import ALL_ROWS, Channels, Probe, ProbeGraph, Reading, Rows, makers
 from onnxq.calib.samples import Sample
+from onnxq.calib.shapes import shapes_of
+from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact
 from onnxq.errors import UserError, unknown_name
+from onnxq.graph.load import opset_of
 from onnxq.run import ort
 
+SAMPLED = 4_000_000
+"""Values of a tensor that are counted at least over all samples, unless it has fewer."""
 
-@dataclass(frozen=True, slots=True)
-class TensorStats:
-    """The range of a tensor over the samples.
+Counting = Literal["none", "sampled", "exact"]
+"""What histograms are made of: nothing, `SAMPLED` values of rotating rows, every value."""
 
-    Attributes:
-        min: its least value.
-        max: its greatest value.
-        count: in how many samples it had values (a detector's boxes may be none).
-    """
-
-    min: float
-    max: float
-    count: int
-
-    @property
-    def amax(self) -> float:
-        """The greatest absolute value."""
-        return max(abs(self.min), abs(self.max))
+_BUFFERS = 1 << 26  # bytes of values that wait to be counted, all tensors together
+_LEAVING = 1 << 28  # bytes of rows that leave the graph in one run
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """What calibration saw.
+class Request:
+    """What is asked of the calibration pass.
 
     Attributes:
-        tensors: the range of each tensor.
-        samples: how many samples were run.
-        seconds: how long the pass took, start-up included.
+        tensors: names of inputs, constants or outputs of nodes of the main graph, of any numeric type
+            (taken as float32).
+        counting: what the histograms are made of.
+        channels: the channel axis of the tensors whose channels are told apart.
+        samples: how many samples there are going to be, in all shards; None: not known.
+        shapes: shapes of tensors for the first sample, as far as they are known.
+        first: the first sample of all shards, whose sizes decide which rows are counted; None: that of
+            this pass.
     """
 
-    tensors: dict[str, TensorStats]
-    samples: int
-    seconds: float
+    tensors: Sequence[str]
+    counting: Counting = "none"
+    channels: Mapping[str, int] = field(default_factory=dict)
+    samples: int | None = None
+    shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
+    first: Sample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told of the pass.
+
+    Attributes:
+        progress: hears how many samples are done.
+        skip: is given a sample that the model does not run on, and why; None: that is an error.
+        checkpoint: is given the statistics of the samples that are done, now and then.
+        seconds: how often.
+    """
+
+    progress: Callable[[int], None] = lambda done: None
+    skip: Callable[[Sample, UserError], None] | None = None
+    checkpoint: Callable[[Stats], None] | None = None
+    seconds: float = 20.0
 
 
 def collect(
     model: onnx.ModelProto,
-    tensors: Sequence[str],
+    request: Request,
     samples: Iterable[Sample],
     *,
     data_dir: Path | None = None,
     threads: int = 0,
-    progress: Callable[[int], None] | None = None,
+    watch: Watch = Watch(),
 ) -> Stats:
-    """Runs the samples and takes the range of each tensor.
+    """Runs the samples and takes statistics of tensors.
+
+    Where more values leave the graph in a run than memory should hold, the tensors are taken in groups,
+    one pass over the samples for each.
 
     Args:
         model: the float model; it is not modified.
-        tensors: names of inputs, constants or outputs of nodes of the main graph, of any numeric
-            type (compared as float32).
+        request: which statistics, of which tensors.
         samples: what to run.
         data_dir: the folder of the model's external data.
         threads: onnxruntime's threads inside an operator, 0 for all cores.
-        progress: is told how many samples are done.
+        watch: who is told how it goes.
 
     Raises:
-        UserError: there are no samples, no such tensor, a tensor is NaN or infinite in a sample
-            or never had a value, or the model does not run on a sample.
+        UserError: there are no samples, no such tensor, a tensor is NaN or infinite in a sample,
+            or the model does not run on a sample.
         ort.RunError: onnxruntime does not load the model.
     """
     start = time.perf_counter()
-    names = list(dict.fromkeys(tensors))
-    makers = _makers(model.graph)
+    names = list(dict.fromkeys(request.tensors))
+    known = makers(model.graph)
     for name in names:
-        if name not in makers:
-            raise unknown_name("tensor", name, makers)
-    session = ort.load(model, threads=threads, data_dir=data_dir, probes=_probes(model, names))
-    outputs = session.outputs[len(model.graph.output) :]
-    low = np.full(len(names), np.inf)
-    high = np.full(len(names), -np.inf)
-    seen = np.zeros(len(names), np.int64)
-    done = 0
-    for sample in samples:
+        if name not in known:
+            raise unknown_name("tensor", name, known)
+    rest = iter(samples)
+    head = next(rest, None)
+    if head is None:
+        raise UserError("there are zero samples to calibrate with", hint="check the data")
+    first = request.first or head
+    sizes = _sizes(model, request, names, first, data_dir)
+    probes = [_probe(name, request, sizes) for name in names]
+    groups = _groups(probes, sizes)
+    passes = _Replay(head, rest, len(groups))
+    watch = passes.skipping(watch)
+    # the first pass looks at every tensor, so that a bad sample is left out of all groups
+    groups[0] += [replace(probe, rows=None) for group in groups[1:] for probe in group]
+    found: dict[str, TensorStats] = {}
+    indices = np.zeros(0, np.int64)
+    for group in groups:
+        work = _Pass(
+            model, group, data_dir, threads, replace(watch, checkpoint=None) if len(groups) > 1 else watch
+        )
+        part = work.run(passes)
+        found.update(part.tensors)
+        indices = part.indices
+    if not len(indices):
+        raise passes.all_bad()
+    return Stats({name: found[name] for name in names}, indices, time.perf_counter() - start)
+
+
+def _sizes(
+    model: onnx.ModelProto, request: Request, names: Sequence[str], first: Sample, data_dir: Path | None
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors for a sample, where anything depends on them."""
+    if request.counting == "none":
+        names = list(request.channels)
+    return shapes_of(model, names, first, request.shapes, data_dir) if names else {}
+
+
+def _probe(name: str, request: Request, sizes: Mapping[str, tuple[int, ...]]) -> Probe:
+    rows = None
+    if request.counting == "exact":
+        rows = ALL_ROWS
+    elif request.counting == "sampled":
+        rows = _sampled_rows(sizes[name], request.samples)
+    channels = None
+    if name in request.channels:
+        rank = len(sizes[name])
+        axis = request.channels[name] % max(rank, 1)
+        channels = Channels(axis, rank)
+    return Probe(name, rows, channels)
+
+
+_UNKNOWN_COUNT = 64  # samples that an iterator is expected to have at least
+
+
+def _sampled_rows(shape: tuple[int, ...], samples: int | None) -> Rows:
+    """Rows of which enough values are counted over all samples; whole lines of the last axis if possible."""
+    total = math.prod(shape) * (samples or _UNKNOWN_COUNT)
+    step = 1 << max(0, (total // SAMPLED).bit_length() - 1)
+    if step == 1 or not shape:
+        return ALL_ROWS
+    axis = max(0, len(shape) - 2)
+    if shape[axis] < step:
+        axis = int(np.argmax(shape))
+    return Rows(axis, step)
+
+
+def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> list[list[Probe]]:
+    """The probes in groups whose rows fit into memory together."""
+    groups: list[list[Probe]] = [[]]
+    room = _LEAVING
+    for probe in probes:
+        size = 0
+        if probe.rows is not None and probe.tensor in sizes:
+            size = 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
+        if size > room and groups[-1]:
+            groups.append([])
+            room = _LEAVING
+        groups[-1].append(probe)
+        room -= size
+    return groups
+
+
+class _Replay:
+    """Samples for several passes; those that can be had once only are kept in a file."""
+
+    def __init__(self, head: Sample, rest: Iterator[Sample], passes: int) -> None:
+        self._head, self._rest = head, rest
+        self._file = tempfile.TemporaryFile(prefix="onnxq-") if passes > 1 else None  # noqa: SIM115
+        self._read = False
+        self._bad: dict[int, UserError] = {}
+
+    def skipping(self, watch: Watch) -> Watch:
+        """The watch; the samples that it is to leave out are not in the next passes."""
+        tell = watch.skip
+        if tell is None:
+            return watch
+
+        def skip(sample: Sample, error: UserError) -> None:
+            self._bad[sample.index] = error
+            tell(sample, error)
+
+        return replace(watch, skip=skip)
+
+    def all_bad(self) -> UserError:
+        """The error where no sample is left."""
+        first = next(iter(self._bad.values()))
+        return UserError(f"there is no good sample: {len(self._bad)} are left out, the first one: {first}")
+
+    def __iter__(self) -> Iterator[Sample]:
+        if self._read:
+            yield from (sample for sample in self._again() if sample.index not in self._bad)
+            return
+        self._read = True
+        yield self._kept(self._head)
+        yield from map(self._kept, self._rest)
+
+    def _kept(self, sample: Sample) -> Sample:
+        if self._file is not None:
+            pickle.dump(sample, self._file, protocol=5)
+        return sample
+
+    def _again(self) -> Iterator[Sample]:
+        assert self._file is not None
+        end = self._file.seek(0, 2)
+        self._file.seek(0)
+        while self._file.tell() < end:
+            yield pickle.load(self._file)
+
+
+class _Pass:
+    """One pass over the samples, for some of the tensors."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        probes: Sequence[Probe],
+        data_dir: Path | None,
+        threads: int,
+        watch: Watch,
+    ) -> None:
+        self._model, self._data_dir, self._threads, self._watch = model, data_dir, threads, watch
+        self._probes = list(probes)
+        self._tally = _Tally(probes)
+        self._told = 0.0
+        self._load()
+
+    def run(self, samples: Iterable[Sample]) -> Stats:
+        """The statistics of the samples."""
+        self._told = time.monotonic()
         try:
-            values = session.run(sample.feeds, outputs or None)
+            for sample in samples:
+                self._take(sample)
+                self._tell(self._watch.seconds)
+        except BaseException:  # an interruption, or a bad sample: what was done is kept
+            self._tell(0.0)
+            raise
+        return self._tally.stats()
+
+    def _take(self, sample: Sample) -> None:
+        try:
+            reading = self._reading(sample)
+        except UserError as error:
+            if self._watch.skip is None:
+                raise
+            self._watch.skip(sample, error)
+            return
+        self._tally.add(sample.index, reading)
+        self._watch.progress(self._tally.samples)
+
+    def _tell(self, seconds: float) -> None:
+        """Gives the statistics so far to who keeps them, if they are so old."""
+        keep = self._watch.checkpoint
+        if keep is not None and self._tally.samples and time.monotonic() - self._told >= seconds:
+            keep(self._tally.stats())
+            self._told = time.monotonic()
+
+    def _load(self) -> None:
+        self._graph = ProbeGraph(self._model, self._probes, opset_of(self._model))
+        self._session = ort.load(
+            self._model, threads=self._threads, data_dir=self._data_dir, probes=self._graph.graph
+        )
+
+    def _reading(self, sample: Sample) -> Reading:
+        """What the probes find in a sample.
+
+        Raises:
+            UserError: the model does not run on it, or a tensor is not finite.
+        """
+        reading = self._run(sample)
+        doubtful = np.flatnonzero(reading.finite < 0)
+        if len(doubtful):  # the sums overflowed, or a value is not finite: look at each value from now on
+            for i in doubtful:
+                self._probes[i] = replace(self._probes[i], overflows=True)
+            self._load()
+            reading = self._run(sample)
+        wrong = {self._probes[i].tensor: i for i in np.flatnonzero(reading.finite == 0)}
+        if wrong:
+            order = makers(self._model.graph)
+            name = next(name for name in order if name in wrong)
+            ends = reading.low[wrong[name]], reading.high[wrong[name]]
+            raise _not_finite(name, order[name], sample, "infinite" if np.isinf(ends).any() else "NaN")
+        return reading
+
+    def _run(self, sample: Sample) -> Reading:
+        feeds = {**sample.feeds, **self._graph.feeds(sample.index)}
+        try:
+            return self._graph.read(self._session.run(feeds, self._graph.outputs or None))
         except ort.RunError as error:
             raise UserError(
                 f"the model does not run on {sample.where}: {error}",
-                hint="check the sample's sizes and values against what the model expects",
+                hint="check the sample's sizes and values against what the model expects, or leave it out",
             ) from error
-        if names:
-            least, greatest, zero = np.array(values, np.float64).reshape(-1, len(_PROBES)).T
-            wrong = np.flatnonzero(zero != 0)
-            if wrong.size:
-                first = min((names[i] for i in wrong), key=list(makers).index)
-                infinite = np.isinf([least[names.index(first)], greatest[names.index(first)]]).any()
-                raise _not_finite(first, makers[first], sample, "infinite" if infinite else "NaN")
-            low = np.minimum(low, least)
-            high = np.maximum(high, greatest)
-            seen += least <= greatest
-        done += 1
-        if progress is not None:
-            progress(done)
-    if not done:
-        raise UserError("there are zero samples to calibrate with", hint="check the data")
-    for name, count in zip(names, seen, strict=True):
-        if not count:
-            raise UserError(
-                f"tensor {name!r} has no values in any of the {done} calibration samples",
-                hint="give samples that exercise this part of the model, or keep it in float",
-            )
-    found = {
-        name: TensorStats(float(a), float(b), int(n))
-        for name, a, b, n in zip(names, low, high, seen, strict=True)
-    }
-    return Stats(found, done, time.perf_counter() - start)
 
 
-_PROBES = ("min", "max", "nonfinite")
+class _Tally:
+    """The statistics of the tensors of a pass while they grow.
 
-
-def _probes(model: onnx.ModelProto, names: Sequence[str]) -> onnx.GraphProto:
-    """Three more scalar outputs for each tensor.
-
-    The third is 0 where the tensor is finite and NaN where not: the sum of x - x. (ReduceMax
-    skips a NaN that is not first, and a sum of x overflows for finite values, such as those of
-    attention masks.) Reductions over nothing give +inf, -inf and 0. Every tensor is cast to
-    float32, which onnxruntime removes where it already is.
-
-    The probes follow the last node, those of the last tensor first. onnxruntime orders nodes
-    depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as
-    it is there and its memory is free for reuse; in the natural order, onnxruntime runs all
-    probes at the end, with every tensor kept until then.
+    Attributes:
+        samples: how many samples were added.
     """
-    prefix = _unused_prefix(model.graph)
-    made = list(_makers(model.graph))
-    place = {name: index for index, name in enumerate(made)}
-    added = onnx.GraphProto()
-    for i in sorted(range(len(names)), key=lambda i: place[names[i]], reverse=True):
-        x, difference = f"{prefix}x{i}", f"{prefix}d{i}"
-        least, greatest, zero = (f"{prefix}{probe}{i}" for probe in _PROBES)
-        node = onnx.helper.make_node
-        added.node.extend(
-            (
-                node("Cast", [names[i]], [x], to=onnx.TensorProto.FLOAT),
-                node("Sub", [x, x], [difference]),
-                node("ReduceMin", [x], [least], keepdims=0),
-                node("ReduceMax", [x], [greatest], keepdims=0),
-                node("ReduceSum", [difference], [zero], keepdims=0),
+
+    def __init__(self, probes: Sequence[Probe]) -> None:
+        self._probes = tuple(probes)
+        count = len(self._probes)
+        block = max(1 << 12, min(1 << 16, _BUFFERS // 4 // max(1, count)))
+        scratch = Scratch(block)
+        counted = [probe.rows is not None for probe in self._probes]
+        self._counters = [HistogramCounter(block, scratch) if wanted else None for wanted in counted]
+        self._indices: list[int] = []
+        self._ends: list[np.ndarray] = []  # [2, probes] in each sample
+        self._size = np.zeros(count, np.int64)
+        self._sums: list[int | None] = [0] * (2 * count)
+        self._channels: list[ChannelStats | None] = [None] * count
+
+    @property
+    def samples(self) -> int:
+        return len(self._indices)
+
+    def add(self, index: int, reading: Reading) -> None:
+        """Adds what was found in the sample of this index."""
+        self._indices.append(index)
+        self._ends.append(np.stack([reading.low, reading.high]))
+        self._size += reading.size
+        self._sums = add_exact(self._sums, exact(reading.sums.ravel()))
+        for counter, rows in zip(self._counters, reading.rows, strict=True):
+            if counter is not None and rows is not None:
+                counter.add(rows)
+        for i, found in enumerate(reading.channels):
+            if found is not None and reading.size[i]:
+                self._add_channels(i, found, int(reading.size[i]))
+
+    def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
+        channels, before = self._probes[i].channels, self._channels[i]
+        assert channels is not None
+        low, high, total = found
+        new = ChannelStats(channels.axis, low, high, tuple(exact(total)), size // len(low))
+        self._channels[i] = new if before is None else before.merge(new)
+
+    def stats(self) -> Stats:
+        """What was found so far, the samples in the order of their indices."""
+        order = np.argsort(self._indices, kind="stable")
+        ends = np.array(self._ends, np.float32).reshape(len(order), 2, len(self._probes))[order]
+        tensors = {}
+        for i, (probe, counter) in enumerate(zip(self._probes, self._counters, strict=True)):
+            total, squares = self._sums[2 * i : 2 * i + 2]
+            tensors[probe.tensor] = TensorStats(
+                lows=ends[:, 0, i].copy(),
+                highs=ends[:, 1, i].copy(),
+                size=int(self._size[i]),
+                total=total,
+                squares=squares,
+                step=probe.rows.step if probe.rows is not None else 1,
+                histogram=counter.histogram() if counter is not None else None,
+                channels=self._channels[i],
             )
-        )
-    for i in range(len(names)):
-        for probe in _PROBES:
-            name = f"{prefix}{probe}{i}"
-            added.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []))
-    return added
-
-
-def _makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:
-    """Every tensor of the main graph, in order, with the node that computes it."""
-    found: dict[str, onnx.NodeProto | None] = {value.name: None for value in graph.input}
-    found.update((tensor.name, None) for tensor in graph.initializer)
-    found.update((tensor.values.name, None) for tensor in graph.sparse_initializer)
-    found.update((name, node) for node in graph.node for name in node.output if name)
-    return found
-
-
-def _unused_prefix(graph: onnx.GraphProto) -> str:
-    prefix = "onnxq_probe_"
-    names = list(_names(graph))
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return prefix
-
-
-def _names(graph: onnx.GraphProto) -> Iterator[str]:
-    """The names of every tensor that a graph or a body in it defines."""
-    yield from _makers(graph)
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _names(attribute.g)
-            for body in attribute.graphs:
-                yield from _names(body)
+        return Stats(tensors, np.array(self._indices, np.int64)[order])
 
 
 def _not_finite(tensor: str, maker: onnx.NodeProto | None, sample: Sample, what: str) -> UserError:

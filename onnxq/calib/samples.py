@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from onnxq.graph.types import is_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,16 @@ class Sample:
     index: int
     where: str
     feeds: dict[str, np.ndarray]
+
+
+def as_float32(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """The samples for a model that is run as float32: floats of other types are converted."""
+    for sample in samples:
+        cast = {
+            name: array.astype(np.float32) if is_float(array.dtype) else array
+            for name, array in sample.feeds.items()
+        }
+        yield replace(sample, feeds=cast)
 
 
 def watched(samples: Iterable[Sample], tell: Callable[[int], None]) -> Iterator[Sample]:

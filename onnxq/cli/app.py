@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import onnxq
+from onnxq.cli.calibrate import calibrate
 from onnxq.cli.check import check
 from onnxq.cli.compare import compare
+from onnxq.cli.data import data
 from onnxq.cli.engine import engine
 from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
@@ -35,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (quantize, sanitize, check, inspect, compare, engine, split, run, extract):
+for function in (quantize, calibrate, sanitize, check, inspect, data, compare, engine, split, run, extract):
     app.command()(verb(function))
 app.add_typer(rules)
 

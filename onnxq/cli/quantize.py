@@ -7,30 +7,49 @@ from typing import Annotated, Any
 
 import typer
 
+from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
+from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
 from onnxq.cli.screen import Screen
 
 
 @flags.takes_ort_ops
-@flags.takes_images
+@takes_data
 def quantize(
     screen: Screen,
     model: flags.ModelPath,
-    calib: Annotated[
-        Path,
-        typer.Option(
-            metavar="PATH",
-            help="Calibration data: a folder or file of images, .npy or .npz.",
-            show_default=False,
-        ),
-    ],
+    calib: CalibrationData = None,
     output: flags.Output = None,
     force: flags.Force = False,
-    target: flags.TargetName = "tensorrt-11",
-    method: Annotated[str, typer.Option(metavar="NAME", help="How ranges are chosen: minmax.")] = "minmax",
+    target: calib_flags.CalibrationTarget = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How ranges are chosen: auto (default), minmax, average, percentile, entropy or mse.",
+        ),
+    ] = None,
+    percentile: Annotated[
+        float | None, typer.Option(metavar="P", help="Of method percentile; 99.99 by default.")
+    ] = None,
+    constant: Annotated[
+        float | None, typer.Option(metavar="C", help="Of the moving average; 0.01 by default.")
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Choose the percentile by the model's outputs.")
+    ] = False,
+    exact: calib_flags.Exact = False,
+    stats: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What `onnxq calibrate` wrote, or a TensorRT calibration cache."),
+    ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Also write X.cache, for TensorRT's implicit quantization.")
+    ] = False,
+    config: calib_flags.ConfigPath = None,
     body: Annotated[str, typer.Option(metavar="TYPE", help="Type of what stays in float: fp32.")] = "fp32",
-    samples: Annotated[int, typer.Option(metavar="N", help="How many samples calibrate at most.")] = 512,
-    seed: Annotated[int, typer.Option(metavar="N", help="Chooses the samples where there are more.")] = 0,
+    samples: calib_flags.Samples = None,
+    seed: calib_flags.Seed = None,
     keep_float: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Names of nodes to keep in float.")
     ] = None,
@@ -45,36 +64,54 @@ def quantize(
     profile: flags.Profiles = None,
     no_engine: Annotated[bool, typer.Option("--no-engine", help="Do not compile the result.")] = False,
     images: dict[str, Any] | None = None,
+    skip_bad: bool = False,
+    script: str | None = None,
 ) -> None:
     """Repair a model and quantize it to INT8.
 
-    Writes X.onnx, with explicit Q/DQ pairs and shared scales, and X.report.json.
+    Writes X.onnx, with explicit Q/DQ pairs and shared scales, and X.report.json; for a target that takes no
+    such pairs, the repaired float model and a calibration cache.
     """
     import onnxq
     from onnxq.cli.render import end_screen
     from onnxq.emit.files import check_output
+    from onnxq.target import load_target
 
+    settings = calib_flags.Settings(config)
+    target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
     profiles = flags.parse_profiles(profile)
     path = output or Path(f"{model.stem}.int8.onnx")
-    check_output(path, model, force=force)
+    check_output(path, model, force=force, cache=cache or not load_target(target).explicit)
+    data_path = settings.data(calib, script)
+    without_data = stats is not None and data_path is None and script is None
     with screen.progress() as observe:
         result = onnxq.quantize(
             model,
-            calib,
+            None if without_data else data_source(data_path, script, "quantize"),
             **arguments,
-            images=images,
-            method=method,  # type: ignore[arg-type]  # quantize names what it has
-            body=body,  # type: ignore[arg-type]
-            samples=samples,
-            seed=seed,
+            images=settings.images(images) if data_path is not None else images,
+            skip_bad=settings.get("skip_bad", skip_bad or None, False),
+            method=settings.method(method, percentile, constant, search=search),
+            percentile=settings.get("percentile", percentile, 99.99),
+            constant=settings.get("constant", constant, 0.01),
+            search=search,
+            exact=settings.get("exact", exact or None, False),
+            stats=stats,
+            cache=cache,
+            body=body,  # type: ignore[arg-type]  # quantize names what it has
+            samples=settings.get("samples", samples, 512),
+            seed=settings.get("seed", seed, 0),
             keep_float=tuple(keep_float or ()),
+            layers=settings.config.layers if settings.config is not None else (),
             sm=sm,
             profiles=profiles,
             compile=not no_engine,
             observe=observe,
         )
         result.save(path, force=force)
+    if settings.config is not None:
+        result.report["config"] = str(settings.config.path)
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)

@@ -30,10 +30,10 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     for entry in report["interface_changes"]:
         page.section("Interface", f"{entry['tensor']}: {entry['was']} -> {entry['now']}", "yellow")
     if report["plan"]:
-        _accuracy(page, report["accuracy"], report["calibration"]["held_out"])
+        _accuracy(page, report["accuracy"], report["calibration"])
         _engine(page, report["engine"])
     for number, file in enumerate(report["files"]):
-        text = f"{file}  {_size(Path(file).stat().st_size)}"
+        text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)
     for number, line in enumerate(report["commands"]):
         if number == 0:
@@ -48,7 +48,7 @@ def _changes(page: Page, report: Mapping[str, Any]) -> None:
     if changes:
         verdicts = ", ".join(f"{count} {verdict}" for verdict, count in proved.items() if count)
         how = " (on sampled inputs)" if proved["exact"] or proved["close"] else ""
-        page.section("Repaired", f"{_number(len(changes), 'change')}: {verdicts}{how}")
+        page.section("Repaired", f"{counted(len(changes), 'change')}: {verdicts}{how}")
         page.entry(_listed(counts))
         unproven = [c["proof"]["why"] for c in changes if c["proof"]["verdict"] == "unproven"]
         for why, count in _count(unproven).items():
@@ -89,34 +89,74 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     eligible = [layer for layer in layers if layer["eligible"]]
     int8 = [layer for layer in layers if layer["int8"]]
     share = plan["int8_share_of_eligible_macs"]
-    text = f"{sum(layer['int8'] for layer in eligible)} of {_number(len(eligible), 'eligible layer')}"
+    text = f"{sum(layer['int8'] for layer in eligible)} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
     unknown = sum(layer["macs"] is None for layer in eligible)
     text += f" (without {unknown} whose sizes are not known)" if unknown else ""
     extra = len(int8) - sum(layer["int8"] for layer in eligible)
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
-    _data(page, calibration["data"])
+    data_section(page, calibration["data"])
     scales = calibration["scales"]
     used = [group for group in plan["groups"] if group["tensors"][0] in scales]
     shared = sum(len(group["tensors"]) > 1 for group in used)
+    over = f" over {counted(calibration['samples'], 'sample')}" if calibration["samples"] else ""
     page.section(
         "Scales",
-        f"{len(used)} for {_number(len(scales), 'activation')} ({shared} shared), {calibration['method']} "
-        f"over {_number(calibration['samples'], 'sample')}; {_weight_scales(plan['sites'])}",
+        f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration['method']}"
+        f"{over}; {_weight_scales(plan['sites'])}",
     )
+    _scales(page, calibration)
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
     reasons: dict[str, list[str]] = {}
     for entry in plan["kept_float"]:
         reasons.setdefault(f"{entry['op']}: {entry['because']}", []).append(entry["node"])
     if reasons:
-        page.section("Float", _number(len(plan["kept_float"]), "layer"))
+        page.section("Float", counted(len(plan["kept_float"]), "layer"))
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
         page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
         page.names(nodes)
 
 
-def _data(page: Page, data: Mapping[str, Any]) -> None:
+def _scales(page: Page, calibration: Mapping[str, Any]) -> None:
+    """Where the scales are from."""
+    if calibration["stats_file"] is not None:
+        page.entry(f"read from {calibration['stats_file']}")
+    choice = calibration["choice"]
+    if choice is not None:
+        _choice(page, choice)
+    reasons = [entry["because"] for entry in calibration["thresholds"].values()]
+    own = (why for why in reasons if why.startswith(("fixed", "calib")) or "[[layer]]" in why)
+    for why, number in _count(why for why in own if why != calibration["method"]).items():
+        page.entry(f"{counted(number, 'tensor')}: {why}")
+    if calibration["cached"] is not None:
+        page.entry(f"the calibration cache has {counted(calibration['cached'], 'scale')}")
+    sampling = calibration["sampling"]
+    if sampling is not None and sampling["sampled_tensors"]:
+        page.entry(
+            f"histograms of {sampling['least_values'] / 1e6:.1f} M values or more of "
+            f"{counted(sampling['sampled_tensors'], 'tensor')}: the share above the 99.99 percentile is "
+            f"known to {100 * sampling['tail_error']:.1f} % (--exact counts all)",
+        )
+
+
+def _choice(page: Page, choice: Mapping[str, Any]) -> None:
+    """What the outputs chose."""
+    if choice["trials"]:
+        tried = ", ".join(f"{t['method']} {t['sqnr_db']:.1f}" for t in choice["trials"])
+        apart = "" if choice["why"] else " kept apart"
+        page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}, dB: {tried}")
+    if choice["refined"]:
+        page.entry(
+            f"{counted(len(choice['refined']), 'scale')} of the worst tensors chosen one by one: "
+            f"{choice['sqnr_db']:.1f} dB"
+        )
+        page.names([entry["tensors"][0] for entry in choice["refined"]])
+    if choice["why"]:
+        page.entry(choice["why"], style="yellow")
+
+
+def data_section(page: Page, data: Mapping[str, Any]) -> None:
     """How the data were understood, and what the model was fed."""
     for number, line in enumerate(data["lines"]):
         page.section("Data" if number == 0 else "", line)
@@ -137,7 +177,7 @@ def _fed(image: Mapping[str, Any]) -> str:
         value = f"{value} - {_each(mean)}"
     if any(entry != 1 for entry in std):
         value = f"({value}) / {_each(std)}" if any(mean) else f"{value} / {_each(std)}"
-    return f"{text}: {value}"
+    return f"{text}: {value}" + (f" (preset {image['preset']})" if image["preset"] else "")
 
 
 def _factor(scale: float) -> str:
@@ -165,15 +205,20 @@ def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
         page.section("", f"+{len(entries) - _FEW} more in the report", "dim")
 
 
-def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], held_out: str) -> None:
+def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any]) -> None:
+    held_out = calibration["held_out"]
     if not accuracy:
-        page.section("Accuracy", "not measured: onnxruntime runs no output of the model", "yellow")
+        no_data = held_out.startswith("no samples")
+        why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
+        page.section("Accuracy", f"not measured: {why}", "yellow")
         return
     count = accuracy[0]["samples"]
     alone = held_out != "other samples"
-    text = f"on {held_out}" if alone else f"on {_number(count, 'sample')} held out of calibration"
+    text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
+    if calibration["not_verified"]:
+        page.entry(calibration["not_verified"], style="yellow")
 
 
 def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
@@ -201,7 +246,7 @@ def _closeness(entry: Mapping[str, Any]) -> str:
 def _engine(page: Page, engine: Mapping[str, Any]) -> None:
     where = f"({engine['compiler']}, sm {engine['sm']})"
     if engine["status"] == "compiled":
-        text = f"{engine['int8']} of {_number(engine['planned'], 'planned int8 layer')} run in int8 {where}"
+        text = f"{engine['int8']} of {counted(engine['planned'], 'planned int8 layer')} run in int8 {where}"
         missing = engine["not_int8"]
         page.section("Engine", text, "yellow" if missing else "")
         page.names(missing)
@@ -220,7 +265,7 @@ def check_page(document: Mapping[str, Any]) -> Page:
     """The findings of `check`, and what `sanitize` would change."""
     page = Page()
     findings = document["findings"]
-    page.head(f"{document['model']}  ({document['target']}): {_number(len(findings), 'finding')}")
+    page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}")
     groups: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:
         key = (finding["op"], finding["reason"], finding["advice"])
@@ -232,7 +277,7 @@ def check_page(document: Mapping[str, Any]) -> Page:
         page.names([node for node in nodes if node], shown=_FEW)
     counts = _count(change["rule"] for change in document["changes"])
     if counts:
-        page.section("Sanitize", f"would make {_number(len(document['changes']), 'change')}")
+        page.section("Sanitize", f"would make {counted(len(document['changes']), 'change')}")
         page.entry(_listed(counts))
     else:
         page.section("Sanitize", "would change nothing")
@@ -256,7 +301,7 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
     page = Page()
     by = f", by {document['producer']}" if document["producer"] else ""
     page.head(
-        f"{document['model']}  {_size(document['bytes'])}, opset {document['opset']}, "
+        f"{document['model']}  {size_text(document['bytes'])}, opset {document['opset']}, "
         f"IR {document['ir_version']}{by}"
     )
     for kind in ("inputs", "outputs"):
@@ -270,13 +315,13 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
     page.section("Nodes", f"{sum(ops.values())}: {_listed(shown)}{rest}")
     weights = document["weights"]
     where = ", external data" if weights["external"] else ""
-    held = f"{weights['count']}, {_size(weights['bytes'])}{where}: {_listed(weights['dtypes'])}"
+    held = f"{weights['count']}, {size_text(weights['bytes'])}{where}: {_listed(weights['dtypes'])}"
     page.section("Weights", held if weights["count"] else "none")
     qdq = document["qdq"]
     page.section(
         "Q/DQ",
         f"{qdq['QuantizeLinear']} QuantizeLinear, {qdq['DequantizeLinear']} DequantizeLinear; "
-        f"{_number(qdq['layers'], 'layer')} with quantized input and weights"
+        f"{counted(qdq['layers'], 'layer')} with quantized input and weights"
         if any(qdq.values())
         else "none: a float model",
     )
@@ -344,9 +389,9 @@ def accuracy_page(
 ) -> Page:
     """How near the outputs of two models are."""
     page = Page()
-    page.head(f"{candidate} against {reference}, {_number(accuracy[0]['samples'], 'sample')}")
+    page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
     _outputs(page.plain, accuracy, len(accuracy))
-    _data(page, data)
+    data_section(page, data)
     return page
 
 
@@ -360,8 +405,8 @@ def engine_page(document: Mapping[str, Any]) -> Page:
         return page
     layers = engine["layers"]
     counts = _listed(_count(layer["precision"] or "none" for layer in layers))
-    size = f"{_size(engine['plan_bytes'])}, built in {engine['seconds']:.1f} s"
-    page.section("Compiled", f"{_number(len(layers), 'layer')}: {counts} ({size})")
+    size = f"{size_text(engine['plan_bytes'])}, built in {engine['seconds']:.1f} s"
+    page.section("Compiled", f"{counted(len(layers), 'layer')}: {counts} ({size})")
     for name, profile in engine["profiles"].items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
     for layer in layers:
@@ -384,11 +429,11 @@ def split_page(model: Path, manifest: Path, document: Mapping[str, Any]) -> Page
     page = Page()
     pieces = document["pieces"]
     symbols = {dim for entry in document["inputs"] for dim in entry["shape"] or ()}
-    page.head(f"{model} -> {_number(len(pieces), 'piece')}")
+    page.head(f"{model} -> {counted(len(pieces), 'piece')}")
     for index, piece in enumerate(pieces):
         path = manifest.with_name(piece["file"])
         size = sum(p.stat().st_size for p in (path, path.with_name(f"{path.name}.data")) if p.exists())
-        text = f"{path}  {_number(piece['nodes'], 'node')}, {_size(size)}, for {piece['runs']}"
+        text = f"{path}  {counted(piece['nodes'], 'node')}, {size_text(size)}, for {piece['runs']}"
         page.section(f"Piece {index}", text)
         for kind in ("inputs", "outputs"):
             _tensors(page, kind, piece[kind], symbols)
@@ -415,7 +460,7 @@ def chain_page(document: Mapping[str, Any]) -> Page:
     page = Page()
     against = f" against {document['original']}" if document["original"] else ""
     pieces, samples = len(document["pieces"]), document["samples"]
-    page.head(f"{_number(pieces, 'piece')} in a chain{against}, {_number(samples, 'sample')}")
+    page.head(f"{counted(pieces, 'piece')} in a chain{against}, {counted(samples, 'sample')}")
     bound = document["tolerance_db"]
     for entry in document["outputs"]:
         style = "" if entry["verdict"] == "equal" else "yellow"
@@ -425,7 +470,7 @@ def chain_page(document: Mapping[str, Any]) -> Page:
         page.plain(f"{shorten(entry['output'], 40)}: {text}", style=style)
     for note in document["notes"]:
         page.plain(note, style="yellow")
-    _data(page, document["data"])
+    data_section(page, document["data"])
     if document["saved"]:
         page.plain(f"each sample's tensors are in {document['saved']}")
     return page
@@ -441,7 +486,7 @@ def extract_page(document: Mapping[str, Any]) -> Page:
             text = f"{entry['name']}  {_type(entry)}" if entry else "none"
             page.section(kind.capitalize() if number == 0 else "", text)
     for number, file in enumerate(document["files"]):
-        page.section("Files" if number == 0 else "", f"{file}  {_size(Path(file).stat().st_size)}")
+        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
     return page
 
 
@@ -498,17 +543,18 @@ def tested_page(rules: Sequence[Mapping[str, Any]]) -> Page:
     """What the examples of rules showed."""
     page = Page()
     for rule in rules:
-        text = rule["failure"] or f"{rule['id']} ({_number(rule['examples'], 'example')})"
+        text = rule["failure"] or f"{rule['id']} ({counted(rule['examples'], 'example')})"
         page.section("failed" if rule["failure"] else "ok", text, "red" if rule["failure"] else "")
     failed = sum(bool(rule["failure"]) for rule in rules)
-    page.head(f"{_number(len(rules), 'rule')} tested, {failed or 'none'} failed")
+    page.head(f"{counted(len(rules), 'rule')} tested, {failed or 'none'} failed")
     return page
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _number(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 layer`, `2 layers`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -535,7 +581,8 @@ def _type(entry: Mapping[str, Any]) -> str:
     return f"{entry['dtype'] or 'unknown type'} [{shape_text(shape)}]"
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """A number of bytes."""
     return f"{count} B" if count < 1000 else f"{_si(count)}B"
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 
-def commands(model: Path, target: str, profiles: Mapping[str, Profile], original: Path | None) -> list[str]:
+def commands(
+    model: Path,
+    target: str,
+    profiles: Mapping[str, Profile],
+    original: Path | None,
+    cache: Path | None = None,
+    implicit: bool = False,
+) -> list[str]:
     """Command lines for an output file.
 
     Args:
@@ -17,9 +24,13 @@ def commands(model: Path, target: str, profiles: Mapping[str, Profile], original
         target: the target's name; TensorRT 11 and TensorRT for RTX are strongly typed by themselves.
         profiles: smallest, usual and largest shape of each dynamic input.
         original: the float model, to compare with.
+        cache: the calibration cache, or None.
+        implicit: whether TensorRT quantizes the model itself, by the cache.
     """
     tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
     build = [tool, f"--onnx={model}", f"--saveEngine={model.with_suffix('.engine').name}"]
+    if implicit and cache is not None:
+        build += ["--int8", f"--calib={cache}"]
     for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
         if profiles:
             shapes = ",".join(
@@ -27,7 +38,7 @@ def commands(model: Path, target: str, profiles: Mapping[str, Profile], original
             )
             build.append(f"--{flag}={shapes}")
     lines = [shlex.join(build)]
-    if original is not None:
+    if original is not None and not implicit:
         run = ["polygraphy", "run", str(model), "--onnxrt", "--trt"]
         for flag, position in (
             ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),

@@ -28,8 +28,18 @@ def report_path(output: Path) -> Path:
     return output.with_suffix("").with_name(output.with_suffix("").name + ".report.json")
 
 
+def cache_path(output: Path) -> Path:
+    """The calibration cache beside a model: `X.cache` for `X.onnx`."""
+    return output.with_suffix(".cache")
+
+
 def check_output(
-    output: Path, source: Path | None, *, force: bool = False, record: Path | None = None
+    output: Path,
+    source: Path | None,
+    *,
+    force: bool = False,
+    record: Path | None = None,
+    cache: bool = False,
 ) -> None:
     """Refuses an output path before any work is done.
 
@@ -38,20 +48,21 @@ def check_output(
         source: the input, or None.
         force: whether files that onnxq did not write may be replaced.
         record: the document that tells that onnxq wrote it; the model's report by default.
+        cache: whether a calibration cache is written beside it.
 
     Raises:
         UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
             cannot be written, or an existing file that onnxq did not write.
     """
     try:
-        _check_output(output, source, force, record or report_path(output))
+        _check_output(output, source, force, record or report_path(output), cache)
     except OSError as error:  # a name that is too long, a folder that must not be searched
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="give another path with -o"
         ) from error
 
 
-def _check_output(output: Path, source: Path | None, force: bool, record: Path) -> None:
+def _check_output(output: Path, source: Path | None, force: bool, record: Path, cache: bool) -> None:
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
@@ -68,7 +79,12 @@ def _check_output(output: Path, source: Path | None, force: bool, record: Path) 
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="choose another folder with -o"
         ) from error
-    for path in (output, output.with_name(output.name + ".data"), record):
+    if cache and cache_path(output) == output:
+        raise UserError(
+            f"the calibration cache is written to {str(output)!r}", hint="give the model another name with -o"
+        )
+    caches = [cache_path(output)] if cache else []
+    for path in (output, output.with_name(output.name + ".data"), *caches, record):
         if path.exists() and source is not None and _holds_weights_of(source, path):
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
@@ -106,7 +122,7 @@ def save_models(
         folder: where to.
         models: the models by file name; they are not modified.
         data_dir: the folder of the external data that the models refer to.
-        documents: the documents by file name.
+        documents: the documents by file name; what is text already is written as it is.
 
     Returns:
         The files written.
@@ -124,13 +140,25 @@ def save_models(
             (stage / name).write_bytes(model.SerializeToString(deterministic=True))
         for name, document in documents.items():
             names.append(name)
-            text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+            if not isinstance(document, str):
+                document = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             # a file name that is no text is escaped, as JSON has it
-            (stage / name).write_text(text + "\n", "utf-8", "backslashreplace")
+            (stage / name).write_bytes(document.encode("utf-8", "backslashreplace"))
         with _uninterrupted():
             for name in names:
                 os.replace(stage / name, folder / name)
     return [folder / name for name in sorted(names)]
+
+
+def save_file(output: Path, content: bytes) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        UserError: the disk is full or the file cannot be written.
+    """
+    with _staged(output.parent) as stage:
+        (stage / output.name).write_bytes(content)
+        os.replace(stage / output.name, output)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
@@ -17,7 +18,7 @@ from onnxq.quant.scales import quantize_weights
 _FLOAT = np.dtype(np.float32)
 
 
-def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> None:
+def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> dict[int, str]:
     """Inserts the plan's Q/DQ pairs, with explicit int8 zero points of 0.
 
     Scales are float32 in models of every type, with casts around the pairs: float16 scales exist from
@@ -31,6 +32,9 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> N
             DequantizeLinear have a channel axis.
         plan: the plan.
         scales: the scale of each group of activations.
+
+    Returns:
+        The name of the constant that holds the scale of each group.
     """
     nodes = {node.name: node for node in model.graph.nodes}
     tensors = model.graph.tensors()
@@ -53,6 +57,21 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> N
             replace_input(nodes[edge.node], edge.input, tensors[pair.dequantized])
     model.graph.nodes.extend(added)
     model.sort()
+    return {group: constant.name for group, constant in shared.items()}
+
+
+def set_scales(proto: onnx.ModelProto, names: Mapping[int, str], scales: Mapping[int, np.float32]) -> None:
+    """Replaces the scales of groups in a model that pairs were inserted into.
+
+    Args:
+        proto: the model; it is modified.
+        names: what `insert` returned.
+        scales: the scale of each group.
+    """
+    by_name = {name: scales[group] for group, name in names.items()}
+    for tensor in proto.graph.initializer:
+        if tensor.name in by_name:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(by_name[tensor.name]), tensor.name))
 
 
 def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[Any]) -> Any:

@@ -79,7 +79,7 @@ class OutputComparison:
             self._mismatched += 1
             return
         self._values += reference.size
-        if not (_is_real(reference.dtype) and _is_real(candidate.dtype)):
+        if not (is_real(reference.dtype) and is_real(candidate.dtype)):
             self._equal += int(np.count_nonzero(reference == candidate))
             return
         self._float = True
@@ -176,6 +176,10 @@ class Recording:
         self._file = tempfile.TemporaryFile(prefix="onnxq-")  # noqa: SIM115 (it lives as long as this)
         for feeds in samples:
             pickle.dump(session.run(feeds), self._file, protocol=5)
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Goes back to the first sample."""
         self._file.seek(0)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
@@ -183,8 +187,12 @@ class Recording:
         return list(pickle.load(self._file))
 
 
+Reference = Session | Recording
+"""A model, or what it gave."""
+
+
 def compare_models(
-    reference: Session | Recording,
+    reference: Reference,
     candidate: Runner,
     samples: Iterable[Mapping[str, np.ndarray]],
     dtypes: Mapping[str, np.dtype | None] | None = None,
@@ -220,23 +228,24 @@ def compare_models(
         }
         theirs = candidate.run(taken, reference.outputs)
         for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
-            comparison.add(_tensor(a), _tensor(b))
+            comparison.add(as_tensor(a), as_tensor(b))
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]
 
 
-def _tensor(value: Any) -> np.ndarray:
+def as_tensor(value: Any) -> np.ndarray:
     """An output as one tensor: a sequence or a map is all of its values, one after another."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        return np.concatenate([np.ravel(_tensor(item)) for item in value]) if value else np.empty(0)
+        return np.concatenate([np.ravel(as_tensor(item)) for item in value]) if value else np.empty(0)
     return np.asarray(value)
 
 
-def _is_real(dtype: np.dtype) -> bool:
-    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))  # those of ml_dtypes
+def is_real(dtype: np.dtype) -> bool:
+    """Whether a dtype is a float, one of ml_dtypes included."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
 
 
 def _json_number(value: Any) -> Any:

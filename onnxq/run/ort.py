@@ -31,6 +31,9 @@ _DATA_DIR = "session.model_external_initializers_file_folder_path"
 _INLINE = 1 << 28
 
 
+_SETTABLE_IR = 4  # from which constants may be defaults of inputs
+
+
 class RunError(OnnxqError):
     """onnxruntime does not load or does not run a model; the message is onnxruntime's own."""
 
@@ -150,6 +153,7 @@ def load(
     threads: int = 0,
     data_dir: Path | None = None,
     probes: onnx.GraphProto | None = None,
+    settable: Sequence[str] = (),
 ) -> Session:
     """Loads a model into onnxruntime's CPU provider.
 
@@ -159,19 +163,39 @@ def load(
         threads: threads inside an operator, 0 for all cores.
         data_dir: the folder of external data, for a model that is not a file.
         probes: nodes and outputs to add to the graph of a model that is not a file.
+        settable: names of constants of a model that is not a file which a run may feed with others. A
+            quantized model is then computed in float, its weights dequantized once.
 
     Raises:
         RunError: onnxruntime does not take the model.
     """
+    if settable:
+        assert isinstance(model, onnx.ModelProto)
+        probes = _with_inputs(model, settable, probes)
     try:
-        return _load(model, optimize, threads, data_dir, probes)
+        return _load(model, optimize, threads, data_dir, probes, bool(settable))
     except RunError as error:
         if "two nodes with same node name" not in str(error):
             raise
     # ONNX allows it, and it changes nothing: such a model is run without names
     if isinstance(model, Path):
         data_dir, model = model.parent, onnx.load(model, load_external_data=False)
-    return _load(_nameless(model), optimize, threads, data_dir, probes)
+    return _load(_nameless(model), optimize, threads, data_dir, probes, bool(settable))
+
+
+def _with_inputs(
+    model: onnx.ModelProto, names: Sequence[str], added: onnx.GraphProto | None
+) -> onnx.GraphProto:
+    """What is added to a graph, and constants as inputs, whose values are defaults (ONNX IR, from 4 on)."""
+    graph = onnx.GraphProto()
+    if added is not None:
+        graph.CopyFrom(added)
+    wanted = set(names)
+    for tensor in model.graph.initializer:
+        if tensor.name in wanted:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            graph.input.append(info)
+    return graph
 
 
 def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:
@@ -231,6 +255,7 @@ def _load(
     threads: int,
     data_dir: Path | None,
     probes: onnx.GraphProto | None,
+    in_float: bool,
 ) -> Session:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -246,10 +271,15 @@ def _load(
         options.enable_mem_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones
         options.add_session_config_entry("session.disable_prepacking", "1")
+    if in_float:  # constants are dequantized while it loads
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
     if isinstance(model, Path):
         return _session(os.fspath(model), options)
     # serialized protobufs that are put together are merged (the protocol buffers specification)
-    added = onnx.ModelProto(graph=probes).SerializeToString() if probes is not None else b""
+    more = onnx.ModelProto(graph=probes)
+    if in_float:
+        more.ir_version = max(model.ir_version, _SETTABLE_IR)
+    added = more.SerializeToString() if probes is not None else b""
     if _inline_bytes(model) <= _INLINE:
         if data_dir is not None:
             options.add_session_config_entry(_DATA_DIR, os.fspath(data_dir))

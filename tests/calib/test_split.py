@@ -1,57 +1,212 @@
-"""Calibration and held-out samples never meet."""
+"""Samples that calibrate, choose and verify never meet."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.sources import open_source
-from onnxq.calib.split import split
+from onnxq.calib.samples import InputSpec, Sample
+from onnxq.calib.sources import Source, open_source
+from onnxq.calib.split import BLOCKS, CHOOSING, HELD_OUT, Split, chosen_indices, split
 from onnxq.errors import UserError
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))
+KINDS = pytest.mark.parametrize("stream", [False, True])
+CHOOSE = pytest.mark.parametrize("choose", [False, True])
 
 
-def divided(count: int, samples: int, seed: int = 0, *, stream: bool = False, held_out: int = 64):
-    items = [{"x": np.full((1, 1), i, np.float32)} for i in range(count)]
-    parts = split(open_source(iter(items) if stream else items, [X]), samples, seed, held_out)
-    used = [sample.index for sample in parts.calibration()]
-    held = [sample.index for sample in parts.held_out()]
-    return used, held, parts.shared
+def source(count: int, stream: bool = False, bad: Collection[int] = ()) -> Source:
+    items = [{"x": np.full((1, 1), np.nan if i in bad else i, np.float32)} for i in range(count)]
+    return open_source(iter(items) if stream else items, [X], skip_bad=bool(bad))
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("count", [2, 3, 8, 9, 63, 64, 700])
-def test_disjoint(count: int, stream: bool) -> None:
-    used, held, shared = divided(count, 512, stream=stream)
-    assert not shared
+def indices(samples) -> list[int]:
+    """Of samples, which are those that were given."""
+    found: list[Sample] = list(samples)
+    assert all(sample.feeds["x"] == sample.index for sample in found)
+    return [sample.index for sample in found]
+
+
+def parts_of(parts: Split) -> tuple[list[int], list[int], list[int]]:
+    used = indices(parts.calibration())
+    return used, indices(parts.choice()), indices(parts.held_out())
+
+
+@KINDS
+@CHOOSE
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 9, 63, 64, 255, 700])
+def test_three_parts(count: int, choose: bool, stream: bool) -> None:
+    parts = split(source(count, stream), 512, 0, choose=choose)
+    used, chosen, held = parts_of(parts)
     assert used
-    assert not set(used) & set(held)
-    assert len(used) == len(set(used)) == min(512, count - len(held))
-    eighth = -(-count // 8) if stream else max(1, count // 8)
-    assert len(held) == len(set(held)) == min(64, eighth)
+    assert held
+    assert not parts.shared
+    everything = used + chosen + held
+    assert len(everything) == len(set(everything)) == min(count, 512 + len(chosen) + len(held))
+    for part in (used, held):
+        assert part == sorted(part)
+    if stream:
+        end = count if len(used) < 512 else used[-1]  # it is read no further than needed
+        assert held == list(range(0, end, 8))[:HELD_OUT]
+        assert chosen == (list(range(4, end, 8))[:CHOOSING] if choose else [])
+    else:
+        assert len(held) == min(HELD_OUT, max(1, count // 8))
+        assert len(chosen) == (min(CHOOSING, count // 4) if choose else 0)
+        assert parts.used == len(used)
+    assert (parts.chosen_with, parts.held) == (len(chosen), len(held))
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_one_sample_does_both(stream: bool) -> None:
-    assert divided(1, 512, stream=stream) == ([0], [0], True)
+@CHOOSE
+def test_of_an_iterator_what_is_not_kept_calibrates(choose: bool) -> None:
+    """Also of their places, after so many."""
+    used, chosen, held = parts_of(split(source(1200, True), 10_000, 0, choose=choose))
+    assert sorted(used + chosen + held) == list(range(1200))
+    assert held == list(range(0, 512, 8))
+    assert chosen == (list(range(4, 1024, 8)) if choose else [])
+
+
+def test_those_that_choose_come_in_blocks_spread_over_the_data() -> None:
+    """Data may be sorted by class, and the first blocks decide."""
+    _, chosen, _ = parts_of(split(source(600), 512, 0, choose=True))
+    assert len(chosen) == CHOOSING
+    for start, end in itertools.pairwise((0, *BLOCKS, CHOOSING)):
+        block = chosen[start:end]
+        assert block == sorted(block)
+        assert block[0] < 150
+        assert block[-1] > 450
+
+
+@KINDS
+@CHOOSE
+def test_one_sample_does_all(choose: bool, stream: bool) -> None:
+    parts = split(source(1, stream), 512, 0, choose=choose)
+    used, chosen, held = parts_of(parts)
+    assert (used, held, parts.shared) == ([0], [0], True)
+    assert chosen in ([], [0])
 
 
 def test_seed() -> None:
-    assert divided(100, 50, 1) == divided(100, 50, 1)
-    assert divided(100, 50, 1)[0] != divided(100, 50, 2)[0]
+    one, again, other = (parts_of(split(source(100), 50, seed, choose=True)) for seed in (1, 1, 2))
+    assert one == again
+    for a, b in zip(one, other, strict=True):
+        assert a != b
+        assert len(a) == len(b)
 
 
-def test_limits() -> None:
-    used, held, _ = divided(100, 10, held_out=3)
-    assert (len(used), len(held)) == (10, 3)
-    used, held, _ = divided(100, 10, held_out=3, stream=True)
-    assert used == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11]
-    assert held == [0, 8]
+@CHOOSE
+def test_at_most_so_many(choose: bool) -> None:
+    used, chosen, held = parts_of(split(source(100), 10, 0, choose=choose))
+    assert (len(used), len(chosen), len(held)) == (10, 25 if choose else 0, 12)
+    used, chosen, held = parts_of(split(source(100, True), 10, 0, choose=choose))
+    expected = [1, 2, 3, 5, 6, 7, 9, 10, 11, 13] if choose else [1, 2, 3, 4, 5, 6, 7, 9, 10, 11]
+    assert (used, chosen, held) == (expected, [4, 12] if choose else [], [0, 8])
 
 
-@pytest.mark.parametrize(("samples", "held_out"), [(0, 64), (-1, 64), (8, 0)])
-def test_nothing_asked_for(samples: int, held_out: int) -> None:
+def test_an_iterator_is_read_no_further_than_needed() -> None:
+    taken = []
+
+    def items():
+        for i in range(100):
+            taken.append(i)
+            yield {"x": np.full((1, 1), i, np.float32)}
+
+    parts_of(split(open_source(items(), [X]), 3, 0))
+    assert taken == [0, 1, 2, 3]
+
+
+@KINDS
+@pytest.mark.parametrize("samples", [0, -1])
+def test_nothing_asked_for(samples: int, stream: bool) -> None:
     with pytest.raises(UserError, match="were asked for"):
-        divided(4, samples, held_out=held_out)
+        split(source(4, stream), samples, 0)
+
+
+class TestSeen:
+    """Samples that calibrated before choose and verify nothing, as far as there are others."""
+
+    @settings(max_examples=100, deadline=None)
+    @given(count=st.integers(2, 60), data=st.data(), choose=st.booleans(), seed=st.integers(0, 3))
+    def test_others_choose_and_verify(self, count: int, data: st.DataObject, choose: bool, seed: int) -> None:
+        seen = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+        parts = split(source(count), 512, seed, choose=choose, seen=frozenset(seen))
+        used, chosen, held = parts_of(parts)
+        assert used == sorted(seen)
+        assert held
+        assert not set(chosen) & set(held)
+        others = set(range(count)) - seen
+        assert parts.shared == (not others)
+        if others:
+            assert set(chosen) | set(held) <= others
+        else:
+            assert set(chosen) | set(held) <= seen
+        left = len(others) or len(seen)
+        assert len(held) == min(max(1, count // 8), left)
+        assert len(chosen) == (min(count // 4, left - len(held)) if choose else 0)
+
+    @CHOOSE
+    @pytest.mark.parametrize("count", [2, 9, 100])
+    def test_those_of_a_pass_before_give_the_same_parts(self, count: int, choose: bool) -> None:
+        """Scales are chosen from a file of statistics as they are without one."""
+        first = parts_of(split(source(count), 512, 3, choose=choose))
+        again = parts_of(split(source(count), 512, 3, choose=choose, seen=frozenset(first[0])))
+        assert again == first
+
+    def test_of_an_iterator(self) -> None:
+        with pytest.raises(UserError, match="which of its samples calibrated before is not known"):
+            split(source(9, True), 512, 0, seen=frozenset([3]))
+
+
+class TestChosenIndices:
+    """Those of which statistics are taken for a file."""
+
+    @pytest.mark.parametrize("count", [1, 2, 9, 100])
+    def test_are_those_that_calibrate(self, count: int) -> None:
+        used, *_ = parts_of(split(source(count), 40, 5, choose=True))
+        assert chosen_indices(source(count), 40, 5) == used
+
+    def test_of_an_iterator(self) -> None:
+        with pytest.raises(UserError, match="read only once"):
+            chosen_indices(source(9, True), 40, 5)
+
+
+class TestBadSamples:
+    @settings(max_examples=100, deadline=None)
+    @given(
+        count=st.integers(2, 40),
+        bad=st.sets(st.integers(0, 39), min_size=1),
+        choose=st.booleans(),
+        stream=st.booleans(),
+        seed=st.integers(0, 3),
+    )
+    def test_two_good_ones_do(self, count: int, bad: set[int], choose: bool, stream: bool, seed: int) -> None:
+        good = set(range(count)) - bad
+        if not good:
+            return
+        parts = split(source(count, stream, bad), 512, seed, choose=choose)
+        used, chosen, held = parts_of(parts)
+        assert used
+        assert held
+        assert set(used + chosen + held) <= good
+        assert not set(chosen) & set(held)
+        assert not set(used) & set(chosen)
+        assert parts.shared == bool(set(used) & set(held))
+        if parts.shared:
+            assert not stream or len(good) == 1
+
+    def test_every_one_of_an_iterator(self) -> None:
+        parts = split(source(4, True, bad=range(4)), 512, 0)
+        with pytest.raises(UserError, match="no good sample"):
+            list(parts.calibration())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_of_a_short_iterator_those_that_calibrate_can_be_had_again(count: int) -> None:
+    parts = split(source(count, True), 512, 0, choose=True)
+    used, chosen, _ = parts_of(parts)
+    assert chosen == []
+    assert indices(parts.calibration()) == used

@@ -15,7 +15,8 @@ import pytest
 from command import SAMPLES, environment
 from PIL import Image
 
-from onnxq.cli.options import parse_images
+from onnxq.calib.split import CHOOSING, HELD_OUT
+from onnxq.cli.data_flags import parse_images
 from onnxq.errors import UserError
 
 DIGITS = SAMPLES / "digits/digits.onnx"
@@ -83,7 +84,7 @@ def test_what_the_model_was_fed_is_in_the_report(photos: Path, onnxq) -> None:
         "input": "x", "dtype": "float32", "layout": "NCHW", "color": "bgr",
         "size": "shorter side resized to 20, center 24x16 cut out",
         "scale": pytest.approx(1 / 127.5), "mean": [1, 0.5, 0.25], "std": [0.5, 1, 2],
-        "range": [-2, 2],
+        "range": [-2, 2], "preset": None,
     }  # fmt: skip
     assert calibration["data"]["lines"] == ["5 images in images, one sample each"]
     assert calibration["data"]["notes"] == ["other files in 'images' are left out (1): .DS_Store"]
@@ -193,21 +194,23 @@ def test_ten_samples_for_a_batch_of_four(folder: Path, onnxq) -> None:
         value.type.tensor_type.shape.dim[0].dim_value = 4
     onnx.save(model, folder / "net.onnx")
     np.savez(folder / "data.npz", x=np.load(folder / "data.npz")["x"][:10])
-    ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", columns=110)
+    flags = ("--no-engine", "--method", "minmax")
+    ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", *flags, columns=110)
     assert ran.code == 0, ran.err
     text = " ".join(ran.out.split())
     assert "batch size is 4: the last batch is completed with 2 of its samples again" in text
     assert "minmax over 2 samples" in text  # batches; the third is held out
 
 
-def test_calibrate_and_verify_tell_how_far_they_are() -> None:
+def test_samples_tell_how_far_they_are() -> None:
     import onnxq
 
     told: list[tuple[str, int | None, int | None]] = []
     data = {"image": np.random.default_rng(0).random((24, 1, 8, 8), np.float32)}
     onnxq.quantize(DIGITS, data, compile=False, observe=lambda *step: told.append(step))
     assert [step for step in told if step[1:] != (None, None)] == [
-        *(("calibrate", done, 21) for done in range(1, 22)),
+        *(("calibrate", done, 15) for done in range(1, 16)),
+        *(("choose", done, None) for done in range(1, 7)),
         *(("verify", done, 3) for done in range(1, 4)),
     ]
 
@@ -237,5 +240,5 @@ def test_a_bar_with_the_time_left_on_a_terminal(tmp_path: Path) -> None:
     assert run.wait(30) == 0
     text = shown.decode()
     assert "calibrate" in text
-    assert "/7936 samples" in text
+    assert f"/{8000 - CHOOSING - HELD_OUT} samples" in text
     assert " s left" in text

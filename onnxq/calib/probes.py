@@ -1,0 +1,244 @@
+"""Probes: nodes that reduce tensors inside the graph, so that only statistics and some rows leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+_SCALARS = ("low", "high", "sum", "squares", "size")
+_SLICE_OPSET = 10  # from which Slice takes where it starts as an input
+_ZERO = np.float32(0)  # added to -0, it makes it 0: which of them is the least depends on the order
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the fractions of its multiples are spread evenly
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a tensor that are counted in a sample: every `step`-th one along `axis`.
+
+    Where they begin differs from sample to sample, so that over many samples each row is counted
+    equally often.
+
+    Attributes:
+        step: a power of two.
+    """
+
+    axis: int
+    step: int
+
+    @staticmethod
+    def start(step: int, index: int) -> int:
+        """The first row in the sample of this index: a low-discrepancy sequence over 0 .. step - 1."""
+        return ((index * _GOLDEN) % (1 << 64)) * step >> 64
+
+
+ALL_ROWS = Rows(0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The channel axis of a tensor, and its rank."""
+
+    axis: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is taken of a tensor.
+
+    Attributes:
+        tensor: its name.
+        rows: the rows that leave the graph to be counted; None: none.
+        channels: how channels are told apart; None: they are not.
+        overflows: whether its values are finite although their sum may not be, so that they are
+            looked at one by one.
+    """
+
+    tensor: str
+    rows: Rows | None = None
+    channels: Channels | None = None
+    overflows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the probes found in one sample, in their order.
+
+    Attributes:
+        low: the least value of each tensor, float32 [probes]; +inf where it has none.
+        high: the greatest value, likewise; -inf where it has none.
+        sums: the sum of the values and that of their squares, rounded to float32, [probes, 2].
+        size: how many values there are, int64 [probes].
+        finite: 1 where all are finite, 0 where not, -1 where only `Probe.overflows` could tell.
+        rows: the rows to count, float32, or None.
+        channels: least value, greatest value and sum of each channel, float32 [3, channels], or None.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    sums: np.ndarray
+    size: np.ndarray
+    finite: np.ndarray
+    rows: list[np.ndarray | None]
+    channels: list[np.ndarray | None]
+
+
+class ProbeGraph:
+    """Nodes and outputs to add to a model's graph.
+
+    Every tensor is cast to float32, which onnxruntime removes where it already is.
+
+    The probes follow the last node, those of the last tensor first. onnxruntime orders nodes
+    depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as
+    it is there and its memory is free for reuse; in the natural order, onnxruntime runs all
+    probes at the end, with every tensor kept until then.
+
+    Attributes:
+        graph: the nodes, inputs and outputs.
+        outputs: names of the outputs, in the order of `read`.
+    """
+
+    def __init__(self, model: onnx.ModelProto, probes: Sequence[Probe], opset: int) -> None:
+        """Probes for tensors of the main graph of a model, which is not modified."""
+        self._probes = tuple(probes)
+        self._opset = opset
+        self._prefix = _unused_prefix(model.graph)
+        self.graph = onnx.GraphProto()
+        self.outputs: list[str] = []
+        order = {name: place for place, name in enumerate(makers(model.graph))}
+        numbers = range(len(self._probes))
+        for i in sorted(numbers, key=lambda i: order[self._probes[i].tensor], reverse=True):
+            self._add_nodes(i, self._probes[i])
+        for i in numbers:
+            self._add_scalar_outputs(i)
+        for i in numbers:
+            self._add_outputs(i, self._probes[i])
+        self._steps = sorted({p.rows.step for p in self._probes if p.rows is not None and p.rows.step > 1})
+        for step in self._steps:
+            self.graph.input.append(_value(self._start_name(step), TensorProto.INT64, [1]))
+
+    def feeds(self, index: int) -> dict[str, np.ndarray]:
+        """What the probes read for the sample of this index."""
+        return {self._start_name(step): np.array([Rows.start(step, index)], np.int64) for step in self._steps}
+
+    def read(self, values: Sequence[Any]) -> Reading:
+        """What the probes found, from the values of the outputs."""
+        count = len(self._probes) * len(_SCALARS)
+        table = np.array(values[:count], np.float64).reshape(-1, len(_SCALARS))
+        rest = iter(values[count:])
+        finite = np.where(np.isfinite(table[:, 2]), 1, -1)
+        rows: list[np.ndarray | None] = []
+        channels: list[np.ndarray | None] = []
+        for i, probe in enumerate(self._probes):
+            if probe.overflows:
+                finite[i] = next(rest) == 0
+            rows.append(next(rest) if probe.rows is not None else None)
+            found = [np.ravel(next(rest)) for _ in range(3)] if probe.channels is not None else None
+            channels.append(np.stack(found) + _ZERO if found is not None else None)
+        ends, sums = table[:, :2].astype(np.float32) + _ZERO, table[:, 2:4].astype(np.float32)
+        return Reading(ends[:, 0], ends[:, 1], sums, table[:, 4].astype(np.int64), finite, rows, channels)
+
+    def _start_name(self, step: int) -> str:
+        return f"{self._prefix}start{step}"
+
+    def _add_nodes(self, i: int, probe: Probe) -> None:
+        x = self._node("Cast", [probe.tensor], f"x{i}", to=TensorProto.FLOAT)
+        for op, what in (
+            ("ReduceMin", "low"), ("ReduceMax", "high"), ("ReduceSum", "sum"), ("ReduceSumSquare", "squares"),
+        ):  # fmt: skip
+            self._node(op, [x], f"{what}{i}", keepdims=0)
+        self._node("Size", [x], f"size{i}")
+        if probe.overflows:  # 0 where all is finite, else NaN; ReduceMax skips a NaN that is not first
+            difference = self._node("Sub", [x, x], f"d{i}")
+            self._node("ReduceSum", [difference], f"finite{i}", keepdims=0)
+        if probe.rows is not None:
+            self._add_rows(i, x, probe.rows)
+        if probe.channels is not None:
+            self._add_channels(i, x, probe.channels)
+
+    def _add_rows(self, i: int, x: str, rows: Rows) -> None:
+        if rows.step == 1 or self._opset < _SLICE_OPSET:
+            self._node("Identity", [x], f"rows{i}")
+            return
+        ends, axes, steps = (
+            self._constant(f"{what}{i}", [value])
+            for what, value in (("ends", np.iinfo(np.int64).max), ("axes", rows.axis), ("steps", rows.step))
+        )
+        self._node("Slice", [x, self._start_name(rows.step), ends, axes, steps], f"rows{i}")
+
+    def _add_channels(self, i: int, x: str, channels: Channels) -> None:
+        axes = [axis for axis in range(channels.rank) if axis != channels.axis]
+        for op, what, as_input in (
+            ("ReduceMin", "channel_low", 18), ("ReduceMax", "channel_high", 18),
+            ("ReduceSum", "channel_sum", 13),
+        ):  # fmt: skip
+            if not axes:  # to a reduction, no axes are all
+                self._node("Identity", [x], f"{what}{i}")
+            elif self._opset < as_input:  # axes became an input with that opset
+                self._node(op, [x], f"{what}{i}", keepdims=0, axes=axes)
+            else:
+                self._node(op, [x, self._constant(f"{what}_axes{i}", axes)], f"{what}{i}", keepdims=0)
+
+    def _add_scalar_outputs(self, i: int) -> None:
+        for what in _SCALARS:
+            self._add_output(f"{what}{i}", TensorProto.INT64 if what == "size" else TensorProto.FLOAT, [])
+
+    def _add_outputs(self, i: int, probe: Probe) -> None:
+        if probe.overflows:
+            self._add_output(f"finite{i}", TensorProto.FLOAT, [])
+        if probe.rows is not None:
+            self._add_output(f"rows{i}", TensorProto.FLOAT, None)
+        if probe.channels is not None:
+            for what in ("channel_low", "channel_high", "channel_sum"):
+                self._add_output(f"{what}{i}", TensorProto.FLOAT, None)
+
+    def _add_output(self, name: str, kind: int, shape: Sequence[int] | None) -> None:
+        self.outputs.append(f"{self._prefix}{name}")
+        self.graph.output.append(_value(self.outputs[-1], kind, shape))
+
+    def _node(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        name = f"{self._prefix}{output}"
+        self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def _constant(self, name: str, values: Sequence[int]) -> str:
+        full = f"{self._prefix}{name}"
+        self.graph.initializer.append(helper.make_tensor(full, TensorProto.INT64, [len(values)], values))
+        return full
+
+
+def _value(name: str, kind: int, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def makers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto | None]:
+    """Every tensor of the main graph, in order, with the node that computes it."""
+    found: dict[str, onnx.NodeProto | None] = {value.name: None for value in graph.input}
+    found.update((tensor.name, None) for tensor in graph.initializer)
+    found.update((tensor.values.name, None) for tensor in graph.sparse_initializer)
+    found.update((name, node) for node in graph.node for name in node.output if name)
+    return found
+
+
+def _unused_prefix(graph: onnx.GraphProto) -> str:
+    prefix = "onnxq_probe_"
+    names = list(_names(graph))
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str]:
+    """The names of every tensor that a graph or a body in it defines."""
+    yield from makers(graph)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
+            for body in attribute.graphs:
+                yield from _names(body)

@@ -1,0 +1,71 @@
+"""The shapes that tensors have in a sample: as inference knows them, else as the model says itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+from onnxq.calib.probes import makers
+from onnxq.calib.samples import Sample
+from onnxq.errors import UserError
+from onnxq.run import ort
+
+
+def shapes_of(
+    model: onnx.ModelProto,
+    names: Sequence[str],
+    sample: Sample,
+    known: Mapping[str, Sequence[int | str | None]],
+    data_dir: Path | None,
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors in a sample.
+
+    Args:
+        model: the model; it is not modified.
+        names: the tensors.
+        sample: the sample.
+        known: shapes that are known already; only those without an open dimension are taken.
+        data_dir: the folder of the model's external data.
+
+    Raises:
+        UserError: the model does not run on the sample.
+        ort.RunError: onnxruntime does not load the model.
+    """
+    found: dict[str, tuple[int, ...]] = {name: array.shape for name, array in sample.feeds.items()}
+    found.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
+    for name in names:
+        shape = known.get(name)
+        if name not in found and shape is not None:
+            sizes = tuple(dim for dim in shape if isinstance(dim, int))
+            if len(sizes) == len(shape):
+                found[name] = sizes
+    open_ = [name for name in names if name not in found]
+    if open_:
+        found.update(_run(model, open_, sample, data_dir))
+    return {name: found[name] for name in names}
+
+
+def _run(
+    model: onnx.ModelProto, names: Sequence[str], sample: Sample, data_dir: Path | None
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors, by running the model."""
+    taken = makers(model.graph)
+    prefix = "onnxq_shape_"
+    while any(name.startswith(prefix) for name in taken):
+        prefix += "_"
+    added = onnx.GraphProto()
+    for i, name in enumerate(names):
+        added.node.append(helper.make_node("Shape", [name], [f"{prefix}{i}"]))
+        added.output.append(helper.make_tensor_value_info(f"{prefix}{i}", TensorProto.INT64, None))
+    session = ort.load(model, data_dir=data_dir, probes=added)
+    try:
+        shapes = session.run(sample.feeds, [f"{prefix}{i}" for i in range(len(names))])
+    except ort.RunError as error:
+        raise UserError(
+            f"the model does not run on {sample.where}: {error}",
+            hint="check the sample's sizes and values against what the model expects, or leave it out",
+        ) from error
+    return {name: tuple(map(int, shape)) for name, shape in zip(names, shapes, strict=True)}

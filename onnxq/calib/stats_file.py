@@ -1,0 +1,300 @@
+"""Statistics as a file: what `onnxq calibrate` writes, `--merge` merges and `quantize --stats` reads.
+
+An .npz archive: `meta`, a JSON document, and the arrays that it does not hold. The same statistics
+are the same bytes, from however many shards they were merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxq.calib.histogram import Histogram
+from onnxq.calib.samples import Sample
+from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
+from onnxq.errors import UserError
+
+SUFFIX = ".stats.npz"
+_SCHEMA = 1
+_DIGEST = 16  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What statistics were taken of; those of two shards are equal.
+
+    Attributes:
+        model: the model's hash, see `onnxq.graph.fingerprint`.
+        counting: what the histograms are made of, see `onnxq.calib.collect.Counting`.
+        samples: how many samples were chosen, all shards together.
+        seed: what chose them.
+        shapes: the shape of each input in the first of them.
+        images: how images became input values, for each input that is fed images.
+    """
+
+    model: str
+    counting: str
+    samples: int
+    seed: int
+    shapes: Mapping[str, tuple[int, ...]]
+    images: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class StatsFile:
+    """What a file holds.
+
+    Attributes:
+        stats: the statistics.
+        origin: what they were taken of.
+        digests: the hash of each sample, uint8 [samples, 16], in the order of the indices.
+        lines: how the data were understood, in words.
+        skipped: place and fault of bad samples that were left out, sorted; of 20 in a shard.
+    """
+
+    stats: Stats
+    origin: Origin
+    digests: np.ndarray
+    lines: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def data_hash(self) -> str:
+        """The hash of all samples, which does not depend on the order in which they were run."""
+        return hashlib.sha256(self.stats.indices.tobytes() + self.digests.tobytes()).hexdigest()
+
+
+def digest(sample: Sample) -> bytes:
+    """The hash of a sample's values, types and shapes, 16 bytes."""
+    found = hashlib.sha256()
+    for name, array in sorted(sample.feeds.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.digest()[:_DIGEST]
+
+
+@dataclass(slots=True)
+class Digests:
+    """The hashes of the samples that pass by, by index."""
+
+    found: dict[int, bytes] = field(default_factory=dict)
+
+    def watch(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """The samples."""
+        for sample in samples:
+            self.found[sample.index] = digest(sample)
+            yield sample
+
+    def of(self, indices: np.ndarray) -> np.ndarray:
+        """Those of these samples, uint8 [samples, 16]."""
+        joined = b"".join(self.found[int(index)] for index in indices)
+        return np.frombuffer(joined, np.uint8).reshape(-1, _DIGEST)
+
+
+def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
+    """The statistics of all samples of the parts; the same bits for any parts in any order.
+
+    Raises:
+        UserError: they are of different models or data, or share a sample.
+    """
+    first = parts[0].origin
+    for part in parts[1:]:
+        if difference := _difference(first, part.origin):
+            raise UserError(
+                f"the statistics differ in {difference}",
+                hint="merge shards of one data set that were taken of the same model with the same flags",
+            )
+    stats = merge([part.stats for part in parts])
+    indices = np.concatenate([part.stats.indices for part in parts])
+    digests = np.concatenate([part.digests for part in parts])[np.argsort(indices, kind="stable")]
+    skipped = sorted({entry for part in parts for entry in part.skipped})
+    earliest = min(parts, key=lambda part: int(part.stats.indices[0]))
+    return StatsFile(stats, first, digests, earliest.lines, tuple(skipped))
+
+
+def _difference(one: Origin, other: Origin) -> str:
+    """In what two origins differ, "" where in nothing."""
+    if one.model != other.model:
+        return f"their model (hash {one.model[:12]} and {other.model[:12]})"
+    for name, what in (
+        ("counting", "what was counted"), ("samples", "the number of samples of all shards"),
+        ("seed", "the seed"), ("shapes", "the shapes of the first sample"),
+        ("images", "how images became input values"),
+    ):  # fmt: skip
+        a, b = getattr(one, name), getattr(other, name)
+        if a != b:
+            return f"{what} ({a} and {b})"
+    return ""
+
+
+def is_statistics(path: Path) -> bool:
+    """Whether a file holds statistics, whole."""
+    try:
+        read(path)
+    except UserError:
+        return False
+    return True
+
+
+def write(file: StatsFile, path: Path) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    data = to_bytes(file)
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnxq-") as folder:
+            stage = Path(folder, path.name)
+            stage.write_bytes(data)
+            os.replace(stage, path)
+    except OSError as error:
+        raise UserError(f"cannot write {str(path)!r}: {error.strerror}", hint="is the disk full?") from error
+
+
+def to_bytes(file: StatsFile) -> bytes:
+    """A file's content."""
+    tensors = file.stats.tensors.values()
+    histograms = [t.histogram for t in tensors if t.histogram is not None]
+    channels = [t.channels for t in tensors if t.channels is not None]
+    meta = {
+        "onnxq_stats": _SCHEMA,
+        "origin": {
+            "model": file.origin.model,
+            "counting": file.origin.counting,
+            "samples": file.origin.samples,
+            "seed": file.origin.seed,
+            "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
+            "images": list(file.origin.images),
+        },
+        "lines": file.lines,
+        "data_hash": file.data_hash,
+        "skipped": file.skipped,
+        "tensors": {name: _tensor_meta(entry) for name, entry in file.stats.tensors.items()},
+    }
+    arrays: dict[str, Any] = {
+        "meta": np.frombuffer(json.dumps(meta, ensure_ascii=True).encode(), np.uint8),
+        "indices": file.stats.indices,
+        "digests": file.digests,
+        "lows": _stacked([t.lows for t in tensors], np.float32),
+        "highs": _stacked([t.highs for t in tensors], np.float32),
+        "counts": _joined([h.counts for h in histograms], np.int64),
+        "channel_lows": _joined([c.low for c in channels], np.float32),
+        "channel_highs": _joined([c.high for c in channels], np.float32),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _stacked(rows: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+    return np.stack(rows) if rows else np.zeros((0, 0), dtype)
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+def _tensor_meta(entry: TensorStats) -> dict[str, Any]:
+    """What is no array; the sums are integers of any length, as text."""
+    meta: dict[str, Any] = {
+        "size": entry.size,
+        "total": _text(entry.total),
+        "squares": _text(entry.squares),
+        "step": entry.step,
+    }
+    if entry.histogram is not None:
+        h = entry.histogram
+        meta["histogram"] = {"zeros": h.zeros, "first": h.first, "bins": len(h.counts)}
+    if entry.channels is not None:
+        c = entry.channels
+        meta["channels"] = {"axis": c.axis, "count": c.count, "sums": [_text(s) for s in c.sums]}
+    return meta
+
+
+def _text(units: int | None) -> str | None:
+    return None if units is None else f"{units:x}"
+
+
+def _units(text: str | None) -> int | None:
+    return None if text is None else int(text, 16)
+
+
+def read(path: Path) -> StatsFile:
+    """Reads a file.
+
+    Raises:
+        UserError: it is not there, is no such file, or is damaged.
+    """
+    try:
+        return _parse(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint="check the path") from error
+    except Exception as error:  # zipfile, zlib, json and numpy have a dozen classes for damage
+        raise UserError(
+            f"{str(path)!r} holds no statistics, or is damaged: {error}",
+            hint="give a file that `onnxq calibrate` wrote, or a TensorRT calibration cache",
+        ) from error
+
+
+def _parse(content: bytes) -> StatsFile:
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    meta = json.loads(arrays["meta"].tobytes())
+    if meta["onnxq_stats"] != _SCHEMA:
+        raise ValueError(f"it has schema {meta['onnxq_stats']}, this onnxq reads {_SCHEMA}")
+    counts, lows, highs = (iter(_cut(arrays, meta, *what)) for what in _PARTS)
+    tensors = {}
+    for i, (name, entry) in enumerate(meta["tensors"].items()):
+        histogram = channels = None
+        if "histogram" in entry:
+            h = entry["histogram"]
+            histogram = Histogram(h["zeros"], h["first"], next(counts))
+        if "channels" in entry:
+            c = entry["channels"]
+            sums = tuple(_units(s) for s in c["sums"])
+            channels = ChannelStats(c["axis"], next(lows), next(highs), sums, c["count"])
+        tensors[name] = TensorStats(
+            arrays["lows"][i], arrays["highs"][i], entry["size"], _units(entry["total"]),
+            _units(entry["squares"]), entry["step"], histogram, channels,
+        )  # fmt: skip
+    origin = meta["origin"]
+    shapes = {name: tuple(shape) for name, shape in origin["shapes"].items()}
+    skipped = tuple((str(where), str(why)) for where, why in meta["skipped"])
+    file = StatsFile(
+        Stats(tensors, arrays["indices"]),
+        Origin(
+            origin["model"], origin["counting"], origin["samples"], origin["seed"], shapes, origin["images"]
+        ),
+        arrays["digests"],
+        tuple(meta["lines"]),
+        skipped,
+    )
+    if file.data_hash != meta["data_hash"]:
+        raise ValueError("its hash is not that of its content")
+    return file
+
+
+_PARTS = (
+    ("counts", "histogram", lambda entry: entry["bins"]),
+    ("channel_lows", "channels", lambda entry: len(entry["sums"])),
+    ("channel_highs", "channels", lambda entry: len(entry["sums"])),
+)
+
+
+def _cut(arrays: Mapping[str, np.ndarray], meta: Any, name: str, part: str, length: Any) -> list[np.ndarray]:
+    """The joined arrays of all tensors, one for each that has it."""
+    lengths = [length(entry[part]) for entry in meta["tensors"].values() if part in entry]
+    joined = arrays[name]
+    if sum(lengths) != len(joined):
+        raise ValueError(f"{name} has {len(joined)} entries instead of {sum(lengths)}")
+    return np.split(joined, np.cumsum(lengths)[:-1]) if lengths else []

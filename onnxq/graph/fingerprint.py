@@ -1,0 +1,50 @@
+"""The hash of a model: what statistics and other files say they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnxq.errors import UserError
+from onnxq.graph.constants import external_range
+from onnxq.graph.load import read, tensors
+
+_CHUNK = 1 << 20
+
+
+def fingerprint(model: str | os.PathLike[str] | onnx.ModelProto, *statements: Any) -> str:
+    """The SHA-256 of a model: its file and the ranges of external data that it refers to.
+
+    Args:
+        model: the model's path, or the model.
+        statements: what else makes it another model, of values whose `repr` is their content.
+
+    Raises:
+        UserError: a file cannot be read.
+    """
+    found = hashlib.sha256(repr(statements).encode())
+    if isinstance(model, onnx.ModelProto):
+        found.update(model.SerializeToString(deterministic=True))
+        return found.hexdigest()
+    path = Path(model)
+    try:
+        _update(found, path, 0, path.stat().st_size)
+        for tensor in tensors(read(path).graph):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                _update(found, *external_range(tensor, path.parent))
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename!r}: {error.strerror}") from error
+    return found.hexdigest()
+
+
+def _update(found: Any, path: Path, offset: int, length: int) -> None:
+    """Adds a range of a file."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        while length > 0 and (chunk := file.read(min(length, _CHUNK))):
+            found.update(chunk)
+            length -= len(chunk)

@@ -1,0 +1,317 @@
+"""The calibration step: which tensors are measured, on which samples, and what was found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnxq.calib import stats_file, trt_cache
+from onnxq.calib.collect import Counting, Request, Watch, collect
+from onnxq.calib.samples import Sample
+from onnxq.calib.sources import Source
+from onnxq.calib.split import Split, split
+from onnxq.calib.stats import Stats
+from onnxq.calib.stats_file import StatsFile
+from onnxq.config import LayerRule, overrides
+from onnxq.errors import UserError
+from onnxq.graph.types import is_float
+from onnxq.graph.upgrade import OPSET
+from onnxq.pipeline.job import Job
+from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.ranges import Range
+from onnxq.quant.scales import INT8_MAX
+from onnxq.quant.thresholds import NAMES, Method, needs_histogram
+from onnxq.run import ort
+
+METHODS = ("auto", *NAMES)
+STATED = "calibration cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a model is calibrated.
+
+    Attributes:
+        method: one of `METHODS`.
+        percentile: of method `percentile`.
+        constant: of method `average`.
+        search: whether the percentile is chosen, as `auto` chooses the method.
+        exact: whether histograms hold every value.
+        samples: how many samples calibrate at most.
+        seed: chooses them where there are more.
+        layers: what is different for some layers.
+        stats: a file of statistics, or a TensorRT calibration cache.
+        skip_bad: whether bad samples are left out.
+
+    Raises:
+        UserError: a value makes no sense.
+    """
+
+    method: str = "auto"
+    percentile: float = 99.99
+    constant: float = 0.01
+    search: bool = False
+    exact: bool = False
+    samples: int = 512
+    seed: int = 0
+    layers: tuple[LayerRule, ...] = ()
+    stats: str | os.PathLike[str] | None = None
+    skip_bad: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method != "auto":
+            _ = self.default
+        if self.search and self.method not in ("percentile", "auto"):
+            raise UserError(
+                f"a percentile is searched for, but the method is {self.method}",
+                hint="leave the method out, or give method percentile",
+            )
+        if self.samples < 1:
+            raise UserError(f"{self.samples} calibration samples are too few", hint="give at least 1")
+
+    @property
+    def default(self) -> Method:
+        """The method where none is chosen by the outputs."""
+        name = self.method
+        if name == "auto":
+            name = "percentile" if self.search else "mse"
+        return Method(name, self.percentile, self.constant)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether scales are chosen by the model's outputs."""
+        return self.method == "auto" or self.search
+
+    @property
+    def counting(self) -> Counting:
+        """What the histograms are made of."""
+        own = [rule.method for rule in self.layers if rule.method is not None]
+        counted = any(needs_histogram(Method(name)) for name in own)
+        if not (self.chooses or needs_histogram(self.default) or counted):
+            return "none"
+        return "exact" if self.exact else "sampled"
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A model that is ready to be calibrated.
+
+    Attributes:
+        plan: what is going to be quantized.
+        reference: the float model, in the form that onnxruntime runs; without outputs if nothing runs.
+        not_run: operators that onnxruntime does not know, by node that depends on one.
+        layers: the `[[layer]]` that gives a tensor its range.
+        notes: what the user may not expect.
+    """
+
+    plan: QuantPlan
+    reference: onnx.ModelProto
+    not_run: dict[str, str]
+    layers: dict[str, LayerRule] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def prepare(
+    job: Job, shapes: Mapping[str, Sequence[int]], keep_float: Sequence[str], layers: Sequence[LayerRule]
+) -> Prepared:
+    """Upgrades the model where Q/DQ needs it, and plans.
+
+    Args:
+        job: of a sanitized model.
+        shapes: the shapes of the inputs in a typical sample.
+        keep_float: names of nodes to keep in float, as globs.
+        layers: what the configuration says of layers.
+
+    Raises:
+        UserError: a glob or an entry matches nothing.
+    """
+    if job.model.opset < OPSET:
+        with job.step("upgrade"):
+            job.upgrade()
+    with job.step("plan"):
+        job.model.set_typical_input(shapes)
+        reference, not_run = job.part(job.model.to_proto())
+        job.in_float32 = job.needs_float32(reference)
+        reference = job.runnable(reference)
+        unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
+        vetoes = {node: unknown.format(op) for node, op in not_run.items()}
+        own = overrides(layers, [(node.name, node.op) for node in job.model.graph.nodes])
+        for node, rule in own.items():
+            if rule.format == "float":
+                vetoes[node] = f"[[layer]] {rule.index}" + (f": {rule.because}" if rule.because else "")
+        plan = make_plan(job.model, job.rules, keep_float, vetoes)
+    prepared = Prepared(plan, reference, not_run)
+    _assign(prepared, {node: rule for node, rule in own.items() if rule.format is None}, layers)
+    return prepared
+
+
+def _assign(prepared: Prepared, own: Mapping[str, LayerRule], layers: Sequence[LayerRule]) -> None:
+    """Gives the sources of each group the first entry about a node that reads it."""
+    found: dict[int, set[LayerRule]] = {}
+    for site in prepared.plan.sites:
+        if site.kind == "activation":
+            rules = (own[edge.node] for edge in site.readers if edge.node in own)
+            found.setdefault(site.group, set()).update(rules)
+    for group in prepared.plan.groups:
+        if not found.get(group.id):
+            continue
+        first, *others = sorted(found[group.id], key=layers.index)
+        for name in group.sources:
+            prepared.layers[name] = first
+            if others:
+                entries = ", ".join(str(rule.index) for rule in (first, *others[:-1]))
+                prepared.notes.append(
+                    f"tensor {name!r} is read by layers of [[layer]] {entries} and {others[-1].index}, and "
+                    f"has one scale: entry {first.index} is followed"
+                )
+    idle = set(own.values()).difference(*found.values())
+    prepared.notes += [
+        f"[[layer]] {rule.index} changes nothing: no quantized activation is read there"
+        for rule in sorted(idle, key=layers.index)
+    ]
+
+
+def activations(job: Job, plan: QuantPlan) -> tuple[str, ...]:
+    """The float activations of the main graph: those that TensorRT's own calibration has scales for."""
+    kept = {
+        entry.node for entry in plan.kept_float if entry.because.startswith(("--keep-float", "[[layer]]"))
+    }
+    found = [name for name, dtype, _ in job.model.inputs if dtype is not None and is_float(dtype)]
+    for node in job.model.graph.nodes:
+        if node.name not in kept:
+            found += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Given:
+    """Statistics that the user gives: read before anything else is done.
+
+    Attributes:
+        path: the file.
+        stats: what `onnxq calibrate` wrote, or None.
+        cache: a TensorRT calibration cache, or None.
+    """
+
+    path: Path
+    stats: StatsFile | None = None
+    cache: trt_cache.Cache | None = None
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Given:
+        """Reads either.
+
+        Raises:
+            UserError: it is neither.
+        """
+        path = Path(path)
+        if trt_cache.is_cache(path):
+            return Given(path, cache=trt_cache.read_cache(path))
+        return Given(path, stats=stats_file.read(path))
+
+    def check_model(self, job: Job) -> None:
+        """Refuses statistics of another model.
+
+        Raises:
+            UserError: they are.
+        """
+        if self.stats is not None and self.stats.origin.model != job.fingerprint():
+            raise UserError(
+                f"{str(self.path)!r} holds statistics of another model: its hash has changed, or what "
+                "--shape, --assume and --freeze state of its inputs",
+                hint="take them again: onnxq calibrate MODEL --calib DATA",
+            )
+
+    def check_data(self, first: Sample) -> None:
+        """Refuses statistics of other data, as far as the first sample tells.
+
+        Raises:
+            UserError: they are.
+        """
+        if self.stats is None:
+            return
+        if stats_file.digest(first) != self.stats.digests[0].tobytes():
+            raise UserError(
+                f"{str(self.path)!r} holds statistics of other data: sample {first.where} is another one "
+                "now, or is prepared in another way",
+                hint="give the data and the image options of the statistics, or take them again",
+            )
+
+
+def divide(
+    source: Source, options: Calibration, given: Given | None, *, choose: bool
+) -> tuple[Split, Iterator[Sample]]:
+    """Divides the samples.
+
+    Returns:
+        The parts, and an iterator over the samples that calibrate.
+
+    Raises:
+        UserError: they are not those of the given statistics.
+    """
+    seen = None
+    if given is not None and given.stats is not None:
+        seen = frozenset(map(int, given.stats.stats.indices))
+        if source.count is not None and max(seen) >= source.count:
+            raise UserError(
+                f"{str(given.path)!r} holds statistics of other data: of a sample {max(seen)}, and there "
+                f"are only {source.count} now",
+                hint="give the data that the statistics were taken of, or take them again",
+            )
+    parts = split(source, options.samples, options.seed, choose=choose, seen=seen)
+    return parts, parts.calibration()
+
+
+def measure(
+    job: Job,
+    prepared: Prepared,
+    tensors: Sequence[str],
+    counting: Counting,
+    samples: Iterator[Sample],
+    first: Sample,
+    total: int | None,
+    skip: Callable[[Sample, UserError], None] | None,
+) -> Stats:
+    """Takes statistics of tensors; of none where no part of the model runs.
+
+    Raises:
+        UserError: see `collect`.
+    """
+    if not prepared.reference.graph.output:
+        return Stats({}, np.zeros(0, np.int64))
+    request = Request(tensors, counting, samples=total, shapes=job.model.typical_shapes, first=first)
+    watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
+    try:
+        found = collect(
+            prepared.reference, request, job.feeds(samples), data_dir=job.model.data_dir, watch=watch
+        )
+    except ort.RunError as error:
+        raise unloadable(error) from error
+    found.require_values(prepared.plan.measured)
+    return found
+
+
+def unloadable(error: ort.RunError) -> UserError:
+    """The error for a float model that onnxruntime does not load."""
+    return UserError(
+        f"onnxruntime does not load the model: {error}",
+        hint="calibration runs the float model on the CPU: export it in float32",
+    )
+
+
+def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range]:
+    """The ranges that a calibration cache states; those of a group's sources by any member."""
+    if cache is None:
+        return {}
+    found = {name: Range(float(s) * INT8_MAX, STATED) for name, s in cache.scales.items()}
+    for group in plan.groups:
+        known = [found[name] for name in group.tensors if name in found]
+        if known:
+            widest = max(known, key=lambda entry: entry.amax)
+            found.update((name, widest) for name in group.sources if name not in found)
+    return found

@@ -1,0 +1,272 @@
+"""A model on its way through the steps: loading, the user's statements, repair, the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+
+from onnxq import report as reporting
+from onnxq.calib.image_options import ImageOptions
+from onnxq.calib.samples import InputSpec, Sample, as_float32
+from onnxq.calib.sources import Source, open_source
+from onnxq.errors import Fault, UserError, unknown_name
+from onnxq.graph import float32
+from onnxq.graph.fingerprint import fingerprint
+from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
+from onnxq.graph.model import Model
+from onnxq.graph.part import runnable_part
+from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
+from onnxq.pipeline.result import Result
+from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport, rewrite
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.whole import Diverged, WholeModel
+from onnxq.rule.api import Rule
+from onnxq.rule.load import load_rules, select
+from onnxq.run import ort
+from onnxq.target import Target, load_target
+
+ModelSource = str | os.PathLike[str] | onnx.ModelProto
+DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
+Observer = Callable[[str, int | None, int | None], None]
+"""Is told each step's name; while samples run, how many are done, and of how many where known."""
+
+
+class Job:
+    """One run over one model: its steps, its clock and what its report will say.
+
+    Attributes:
+        model: the model as it stands.
+        target: what it is made ready for.
+        rules: those that are on.
+        in_float32: whether onnxruntime runs the model as float32.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        target: str,
+        rules: Sequence[str | os.PathLike[str]],
+        enable: Sequence[str],
+        skip: Sequence[str],
+        prove: Prove,
+        observe: Observer | None,
+    ) -> None:
+        if prove not in ("always", "when-possible", "never"):
+            raise unknown_name("proof level", prove, ("always", "when-possible", "never"))
+        self.started = time.perf_counter()
+        self.phases: dict[str, float] = {}
+        self.observe = observe or (lambda step, done, total: None)
+        self.prove = prove
+        self.target: Target = load_target(target)
+        self.rules: list[Rule] = select(load_rules(rules), enable, skip)
+        self.source = model
+        with self.step("load"):
+            self.model = Model.open(model)
+            why = ort.unreadable(self.model.source)
+            if why is not None:
+                raise UserError(
+                    f"the model has {why}",
+                    hint="export it with an older opset, or upgrade onnxruntime",
+                )
+            self.model.runtime = ort.evaluate
+        self.before = reporting.interface(self.model)
+        self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
+        self.whole = WholeModel(self.model) if prove != "never" else None
+        self.rewrites = RewriteReport()
+        self.stated: list[Assumption] = []
+        self.in_float32 = False  # whether onnxruntime runs the model as float32
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Times a step and tells the observer."""
+        self.observe(name, None, None)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - start
+            self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
+
+    def bind(
+        self,
+        shapes: Mapping[str, Sequence[int | str]] | None,
+        assume: Mapping[str, int] | None,
+        freeze: Mapping[str, ArrayLike] | None,
+    ) -> None:
+        """Applies what the user states about inputs and dimensions."""
+        self.statements = (shapes, assume, freeze)
+        fixed = {}
+        for name, value in (freeze or {}).items():
+            fixed[name] = self.model.freeze_input(name, np.asarray(value))
+            self.stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
+        for name, shape in (shapes or {}).items():
+            self.model.set_input_shape(name, shape)
+        if shapes or freeze:
+            self.model.infer_shapes()
+        symbols = self.model.dim_symbols() if assume else set()
+        for name, size in (assume or {}).items():
+            if name not in symbols:
+                raise unknown_name("dynamic dimension", name, sorted(symbols))
+            if size < 1:
+                raise UserError(f"--assume {name}={size}: a size is at least 1")
+            self.model.assumed[name] = int(size)
+            self.stated.append(Assumption("--assume", name, int(size), "stated"))
+        if self.whole is not None and (shapes or freeze):
+            self.whole = WholeModel(self.model, fixed)
+
+    def fingerprint(self) -> str:
+        """The hash of the model as the user gave it, with what is stated of its inputs."""
+        shapes, assume, freeze = self.statements
+        values = {name: np.asarray(value).tolist() for name, value in (freeze or {}).items()}
+        sizes = {name: list(shape) for name, shape in (shapes or {}).items()}
+        stated = [sorted(entries.items()) for entries in (sizes, assume or {}, values)]
+        return fingerprint(self.source, *stated)
+
+    def sanitize(self) -> None:
+        """Runs the rules; again without those whose close changes add up to another model."""
+        with self.step("sanitize"):
+            while True:
+                try:
+                    return self._sanitize()
+                except Diverged as error:
+                    self._restart_without(error)
+
+    def _restart_without(self, error: Diverged) -> None:
+        """Begins anew without the rules whose changes are close."""
+        culprits = {change.rule for change in error.changes}
+        if not culprits:
+            raise Fault(str(error), hint="leave rules out with --skip, and report this") from error
+        self.rules = [rule for rule in self.rules if rule.id not in culprits]
+        self.rewrites = RewriteReport(rejected=[*self.rewrites.rejected, *error.changes])
+        self.model = Model.open(self.source)
+        self.model.runtime = ort.evaluate
+        self.whole = WholeModel(self.model)
+        self.stated.clear()
+        self.bind(*self.statements)
+
+    def _sanitize(self) -> None:
+        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
+        self._rewrite()
+        if self.model.assumed:
+            self.model.bind_dims(self.model.assumed)
+            self.model.infer_shapes()
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        found = rewrite(
+            self.model,
+            self.rules,
+            self.target.lacks_feature,
+            prove=self.prove,
+            reproducers=Path(tempfile.gettempdir()) / "onnxq-reproducers",
+            whole=self.whole,
+            exact=all(change.proof.verdict != "close" for change in self.rewrites.changes),
+            observe=lambda stage: self.observe(f"sanitize: {stage}", None, None),
+        )
+        self.rewrites.changes += found.changes
+        self.rewrites.rejected += found.rejected
+        self.rewrites.near_misses = found.near_misses
+        self.rewrites.assumptions += found.assumptions
+        self.rewrites.whole += found.whole
+
+    def open_data(self, data: DataSource, images: ImageOptions | None, skip_bad: bool) -> Source:
+        """Opens calibration data for the model's inputs."""
+        return open_source(data, self.input_specs(), options=images, skip_bad=skip_bad)
+
+    def input_specs(self) -> list[InputSpec]:
+        """The inputs, as data must fit them."""
+        specs = []
+        for name, dtype, shape in self.model.inputs:
+            if dtype is None:
+                raise UserError(f"the type of input {name!r} is not known")
+            bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
+            specs.append(InputSpec(name, dtype, bound if shape is not None else None))
+        return specs
+
+    def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+        """The part of a model that onnxruntime knows, and the operators that the rest depends on."""
+        if ort.custom_libraries() and ort.loads(proto, data_dir=self.model.data_dir):
+            return proto, {}
+        return runnable_part(proto)
+
+    def needs_float32(self, proto: onnx.ModelProto) -> bool:
+        """Whether onnxruntime runs a model only as float32."""
+        if not has_other_floats(proto):
+            return False
+        return speaks_bfloat16(proto) or not ort.loads(proto, data_dir=self.model.data_dir)
+
+    def runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The model in the type that it is run in."""
+        return float32.as_float32(proto, self.model.data_dir) if self.in_float32 else proto
+
+    def feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Samples in the type that the model runs in."""
+        return as_float32(samples) if self.in_float32 else iter(samples)
+
+    def upgrade(self) -> None:
+        """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""
+        was, lost = self.model.opset, withdrawn(self.model)
+        upgrade(self.model)
+        proof = Proof("unproven", why="proofs are off")
+        if lost:
+            proof = Proof("unproven", why=f"opset {OPSET} has no {', '.join(lost)}: it does not run any more")
+        elif self.whole is not None:
+            try:
+                found = self.whole.compare(self.model, "upgrade", exact=False)
+            except Diverged as error:
+                raise UserError(
+                    f"raising the model's opset from {was} to {OPSET} would change what it computes: {error}",
+                    hint=f"export the model again with opset {OPSET} or newer",
+                ) from error
+            self.rewrites.whole.append(found)
+            proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        if self.prove == "always" and not proof.holds:
+            raise UserError(
+                f"raising the model's opset from {was} to {OPSET}, which Q/DQ pairs need, is not proved: "
+                f"{proof.why}",
+                hint=f"export the model again with opset {OPSET} or newer, or leave --prove always out",
+            )
+        node = f"opset {was} to {self.model.opset}"
+        self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
+
+    def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
+        """The result, with all of the report that does not depend on where it is saved."""
+        document = {
+            **reporting.header(self.model, self.target),
+            "nodes_before": self.first_nodes,
+            **reporting.rewrite_part(self.rewrites),
+            "interface_changes": reporting.interface_changes(self.before, reporting.interface(self.model)),
+            "unsupported": [
+                *reporting.unsupported(self.model, self.target),
+                *reporting.misread_pairs(self.model),
+            ],
+            "dropped_initializers": self.model.dropped,
+            "plan": {},
+            "calibration": {},
+            "accuracy": [],
+            **part,
+            "files": [],
+            "commands": [],
+        }
+        stated = [dataclasses.asdict(entry) for entry in self.stated]
+        derived = [a for a in document["assumptions"] if a["flag"] != "--assume"]
+        document["assumptions"] = stated + derived
+        self.finish(document)
+        document = reporting.to_json(document)
+        return Result(proto, document, self.model.data_dir, self.model.path, _spool=self.model.spool)
+
+    def finish(self, document: dict[str, Any]) -> None:
+        """Writes into a report how long the run took so far."""
+        document["seconds"] = round(time.perf_counter() - self.started, 3)
+        document["phases"] = dict(self.phases)
+        document["peak_memory_mb"] = reporting.peak_memory_mb()

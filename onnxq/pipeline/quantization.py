@@ -1,0 +1,421 @@
+"""Quantization, one step after another: plan, calibrate, choose scales, insert, verify, compile."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq import report as reporting
+from onnxq.calib.samples import Sample, watched
+from onnxq.calib.sources import Source
+from onnxq.calib.split import CHOOSING, Split
+from onnxq.calib.stats import Stats
+from onnxq.calib.trt_cache import write_cache
+from onnxq.emit import files
+from onnxq.emit.commands import Profile
+from onnxq.errors import Fault, UserError
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.pipeline.calibration import (
+    STATED,
+    Calibration,
+    Given,
+    Prepared,
+    activations,
+    divide,
+    measure,
+    prepare,
+    stated_by,
+    unloadable,
+)
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.result import Result
+from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
+from onnxq.quant.insert import insert, set_scales
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
+from onnxq.quant.scales import scale_of
+from onnxq.run import noise, ort, trt
+from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
+from onnxq.run.profiles import resolve_profiles
+
+NOT_VERIFIED = (
+    "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
+    "int8, and how it fuses and rounds"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """How the result is compiled.
+
+    Attributes:
+        wanted: whether it is, where NVIDIA's compiler is installed.
+        sm: the compute capability, 89 for 8.9.
+        profiles: smallest, usual and largest shape of dynamic inputs, as far as the user gives them.
+    """
+
+    wanted: bool = True
+    sm: int = 89
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Quantized:
+    """A model with Q/DQ pairs, and what is known of its scales.
+
+    Attributes:
+        proto: the model.
+        ranges: the range of each measured tensor.
+        scales: the scale of each group of activations.
+        choice: how they were chosen, where the outputs chose.
+        accuracy: of each output.
+    """
+
+    proto: onnx.ModelProto
+    ranges: dict[str, Range]
+    scales: dict[int, np.float32]
+    choice: Choice | None = None
+    accuracy: list[OutputAccuracy] = field(default_factory=list)
+
+
+class Quantization:
+    """The steps from a sanitized model to the result."""
+
+    def __init__(
+        self, job: Job, options: Calibration, source: Source | None, given: Given | None, cache: bool
+    ) -> None:
+        """What the user gives: data, statistics or both; `cache`: whether a calibration cache is wanted."""
+        if source is None and given is None:
+            raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
+        self._job, self._options, self._source, self._given = job, options, source, given
+        self._header = job.target.cache if cache or not job.target.explicit else None
+        self._parts: Split | None = None
+        self._apart = False  # whether the samples that choose are others than those that calibrate
+
+    def run(self, keep_float: Sequence[str], compilation: Compilation) -> Result:
+        """All steps.
+
+        Raises:
+            UserError: the data, the statistics or an argument cannot be used.
+        """
+        job = self._job
+        self._resolve(compilation.profiles, {})  # refuses bad ones before the data is read
+        samples = self._samples()
+        shapes = {name: array.shape for name, array in self._first.feeds.items()} if self._first else {}
+        if self._given is not None and self._given.stats is not None:
+            shapes = shapes or dict(self._given.stats.origin.shapes)
+        profiles = self._resolve(compilation.profiles, shapes)
+        as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
+        prepared = prepare(job, shapes, keep_float, self._options.layers)
+        with job.step("calibrate"):
+            stats = self._statistics(prepared, samples)
+            ranges = self._ranges(prepared, stats)
+            floats, expected = self._references(prepared.reference)
+        done = self._insert(prepared, ranges, floats)
+        del floats
+        self._verify(done, expected)
+        cache = self._cache(prepared.plan, ranges, done)
+        part = {
+            "plan": prepared.plan.to_json(),
+            "calibration": self._report(prepared, stats, done, cache),
+            "accuracy": [entry.to_json() for entry in done.accuracy],
+        }
+        result = as_float or job.result(done.proto, {})
+        result.report.update(reporting.to_json(part))
+        result.profiles, result.cache = profiles, cache
+        with job.step("compile"):
+            engine = self._engine(result, prepared.plan, compilation, profiles)
+        result.report["engine"] = engine
+        result.report["unsupported"] += reporting.refused(engine, result.report["unsupported"])
+        job.finish(result.report)
+        return result
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def _samples(self) -> Iterator[Sample]:
+        """The samples that calibrate; also keeps the first one and divides the others."""
+        self._first: Sample | None = None
+        if self._given is not None:
+            self._given.check_model(self._job)
+        if self._source is None:
+            return iter(())
+        self._parts, samples = divide(self._source, self._options, self._given, choose=self._options.chooses)
+        self._first = next(samples, None)
+        if self._first is None:
+            raise UserError("there are zero samples to calibrate with", hint="check the data")
+        if self._given is not None:
+            self._given.check_data(self._first)
+        return itertools.chain([self._first], samples)
+
+    def _resolve(
+        self, profiles: Mapping[str, Profile], usual: Mapping[str, tuple[int, ...]]
+    ) -> Mapping[str, Profile]:
+        """The profiles of all dynamic inputs: the user's, else the sizes of a sample."""
+        sizes = {
+            name: [dim if isinstance(dim, int) else -1 for dim in shape]
+            for name, _, shape in self._job.model.inputs
+            if shape is not None
+        }
+        return resolve_profiles(sizes, profiles, usual)
+
+    # -- calibrate -----------------------------------------------------------------------------
+
+    def _statistics(self, prepared: Prepared, samples: Iterator[Sample]) -> Stats:
+        """The statistics of what the plan and the cache name: given, else measured."""
+        given, plan = self._given, prepared.plan
+        known = Stats({}, np.zeros(0, np.int64))
+        if given is not None and given.stats is not None:
+            known = given.stats.stats
+            known.require_values(plan.measured)
+        wanted = plan.measured
+        if self._header is not None:
+            wanted = tuple(dict.fromkeys((*wanted, *activations(self._job, plan))))
+        stated = self._stated(plan)
+        missing = [name for name in wanted if name not in known.tensors and name not in stated]
+        if self._source is None:
+            self._refuse([name for name in missing if name in plan.measured])
+            return known
+        again = self._parts is not None and self._parts.used is not None  # not an iterator
+        if not missing and (known.tensors or (stated and again)):
+            return known
+        found = self._measured(prepared, missing, samples)
+        return replace(found, tensors={**known.tensors, **found.tensors}) if known.tensors else found
+
+    def _refuse(self, missing: Sequence[str]) -> None:
+        """Refuses to go on without data, if tensors are missing."""
+        if missing:
+            assert self._given is not None
+            kind = "scale" if self._given.cache is not None else "statistics"
+            raise UserError(
+                f"{str(self._given.path)!r} has no {kind} of tensor {missing[0]!r} "
+                f"({len(missing)} of those that the plan quantizes are missing)",
+                hint="give the data as well, --calib DATA: what is missing is measured, and nothing else",
+            )
+
+    def _measured(self, prepared: Prepared, tensors: Sequence[str], samples: Iterator[Sample]) -> Stats:
+        """The statistics of tensors over the samples that calibrate."""
+        source, parts, first = self._source, self._parts, self._first
+        assert source is not None
+        assert parts is not None
+        assert first is not None
+
+        def skip(sample: Sample, error: UserError) -> None:
+            source.skip(sample.where, str(error))
+
+        return measure(
+            self._job,
+            prepared,
+            tensors,
+            self._options.counting,
+            samples,
+            first,
+            parts.used,
+            skip if self._options.skip_bad else None,
+        )
+
+    def _stated(self, plan: QuantPlan) -> dict[str, Range]:
+        return stated_by(self._given.cache if self._given is not None else None, plan)
+
+    def _ranges(self, prepared: Prepared, stats: Stats) -> Ranges:
+        plan = prepared.plan
+        fixed = bounded(self._job.model, stats.tensors)
+        for image in self._data()["images"]:
+            low, high = image["range"]
+            if image["input"] in stats.tensors:
+                fixed[image["input"]] = Range(max(-low, high), "fixed: the range of the images' values")
+        return Ranges(plan, stats.tensors, self._stated(plan), fixed, prepared.layers, self._options.default)
+
+    def _references(self, reference: onnx.ModelProto) -> tuple[Reference | None, Reference | None]:
+        """The float model to choose scales with, and to verify with.
+
+        Of a large one it is what it computes, so that it is not in memory beside the quantized one.
+        """
+        if not reference.graph.output or self._parts is None:
+            return None, None
+        try:
+            session = ort.load(reference, data_dir=self._job.model.data_dir)
+        except ort.RunError as error:
+            raise unloadable(error) from error
+        if weight_bytes(reference) < LARGE:
+            return session, session
+        choosing = Recording(session, self._feeds(self._choosing())) if self._options.chooses else None
+        return choosing, Recording(session, self._feeds(self._held_out()))
+
+    def _feeds(self, samples: Iterable[Sample]) -> Iterator[Mapping[str, np.ndarray]]:
+        return (sample.feeds for sample in self._job.feeds(samples))
+
+    # -- insert and choose ---------------------------------------------------------------------
+
+    def _insert(self, prepared: Prepared, ranges: Ranges, floats: Reference | None) -> Quantized:
+        """Inserts the pairs, with the scales of the method, or with those that the outputs choose."""
+        job, plan = self._job, prepared.plan
+        with job.step("insert"):
+            found = ranges.all(self._options.default)
+            scales = scales_of(plan, found)
+            names = insert(job.model, plan, scales)
+            done = Quantized(job.model.to_proto(handover=True), found, scales)
+        free = any(ranges.is_free(name) for name in plan.measured)
+        if not self._options.chooses or not names or not free:
+            return done
+        with job.step("choose"):
+            done.choice = self._choose(done.proto, names, ranges, floats)
+        done.ranges = done.choice.ranges
+        done.scales = scales_of(plan, done.ranges)
+        set_scales(done.proto, names, done.scales)
+        return done
+
+    def _choose(
+        self, proto: onnx.ModelProto, names: Mapping[int, str], ranges: Ranges, floats: Reference | None
+    ) -> Choice:
+        """What the outputs choose on samples that calibration did not see."""
+        default = self._options.default
+        if floats is None or self._parts is None:
+            return Choice(default, ranges.all(default), why="there was no data to choose with")
+        part = self._job.runnable(self._job.part(proto)[0])
+        known = {tensor.name for tensor in part.graph.initializer}
+        settable = {group: name for group, name in names.items() if name in known}
+        with _loading():
+            candidate = ort.load(part, data_dir=self._job.model.data_dir, settable=list(settable.values()))
+
+        def samples() -> Iterator[Mapping[str, np.ndarray]]:
+            if isinstance(floats, Recording):
+                floats.rewind()
+            return self._feeds(self._watched("choose", self._choosing(), None))
+
+        def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+            settings = [
+                {settable[g]: np.asarray(s) for g, s in one.items() if g in settable} for one in scales
+            ]
+            return noise.measure(floats, candidate, feeds, settings)
+
+        methods = SEARCH if self._options.search else AUTO
+        choice = choose(ranges, methods, samples, tried, prior=default, refine=not self._options.search)
+        if self._parts.shared or not self._apart:
+            choice.why = "there are too few samples to keep some apart: those that calibrated chose"
+        return choice
+
+    def _choosing(self) -> Iterator[Sample]:
+        assert self._parts is not None
+        apart = self._parts.choice()
+        first = next(apart, None)
+        self._apart = first is not None
+        if first is None:
+            return itertools.islice(self._parts.calibration(), CHOOSING)
+        return itertools.chain([first], apart)
+
+    # -- verify and compile --------------------------------------------------------------------
+
+    def _held_out(self) -> Iterator[Sample]:
+        assert self._parts is not None
+        return self._watched("verify", self._parts.held_out(), self._parts.held)
+
+    def _watched(self, step: str, samples: Iterable[Sample], total: int | None) -> Iterator[Sample]:
+        """Samples; the observer is told."""
+        return watched(samples, lambda done: self._job.observe(step, done, total))
+
+    def _verify(self, done: Quantized, expected: Reference | None) -> None:
+        """Compares the outputs of the quantized model with those of the float one."""
+        if expected is None:
+            return
+        with self._job.step("verify"):
+            part = self._job.runnable(self._job.part(done.proto)[0])
+            with _loading():
+                session = ort.load(part, data_dir=self._job.model.data_dir)
+            done.accuracy = compare_models(expected, session, self._feeds(self._held_out()))
+
+    def _cache(self, plan: QuantPlan, ranges: Ranges, done: Quantized) -> str | None:
+        """The calibration cache of all measured activations; those of the plan with its scales."""
+        if self._header is None:
+            return None
+        scales: dict[str, np.float32] = {}
+        for name in activations(self._job, plan):
+            if name in ranges.tensors or name in ranges.stated:
+                scales[name] = scale_of(ranges.of(name, self._options.default).amax)
+        for group in plan.groups:
+            if group.id in done.scales:
+                scales.update(dict.fromkeys(group.tensors, done.scales[group.id]))
+        return write_cache(scales, self._header)
+
+    def _engine(
+        self, result: Result, plan: QuantPlan, wanted: Compilation, profiles: Mapping[str, Profile]
+    ) -> dict[str, Any]:
+        title = self._job.target.title
+        if not self._job.target.explicit:
+            why = f"{title} is not here: it quantizes by the cache, when it builds the engine"
+            return reporting.engine_not_run(why, len(plan.planned))
+        if not wanted.wanted:
+            return reporting.engine_not_run("not asked for", len(plan.planned))
+        if trt.installed() is None:
+            engine = trt.compile_engine(Path(), sm=wanted.sm, profiles=profiles)
+        else:
+            with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+                path = Path(folder) / "model.onnx"
+                files.save_model(result.model, path, self._job.model.data_dir)
+                try:
+                    engine = trt.compile_engine(path, sm=wanted.sm, profiles=profiles)
+                except UserError as error:  # the profiles do not fit what the parser makes of the inputs
+                    return reporting.engine_not_run(str(error), len(plan.planned))
+        return reporting.engine_part(engine, plan.planned)
+
+    # -- report --------------------------------------------------------------------------------
+
+    def _report(self, prepared: Prepared, stats: Stats, done: Quantized, cache: str | None) -> dict[str, Any]:
+        given = self._given
+        read = given.stats if given is not None else None
+        counting = read.origin.counting if read is not None else self._options.counting
+        return reporting.calibration_part(
+            reporting.CalibrationFacts(
+                plan=prepared.plan,
+                stats=stats,
+                method=self._method(done.ranges),
+                choice=done.choice.to_json() if done.choice is not None else None,
+                ranges=done.ranges,
+                scales=done.scales,
+                counting=counting,
+                seed=self._options.seed if read is None else read.origin.seed,
+                data=self._data(),
+                held_out=self._held_text(),
+                not_run=prepared.not_run,
+                notes=prepared.notes,
+                stats_file=str(given.path) if given is not None else None,
+                cached=None if cache is None else len(cache.splitlines()) - 1,
+                not_verified="" if self._job.target.explicit else NOT_VERIFIED.format(self._job.target.title),
+                in_float32=self._job.in_float32,
+            )
+        )
+
+    def _method(self, ranges: Mapping[str, Range]) -> str:
+        """The method, unless a calibration cache states every range."""
+        stated = {entry.because for entry in ranges.values()} == {STATED}
+        return STATED if stated else str(self._options.default)
+
+    def _data(self) -> dict[str, Any]:
+        """How the data were understood: now, or when the statistics were taken."""
+        if self._source is not None:
+            return self._source.to_json()
+        read = self._given.stats if self._given is not None else None
+        if read is None:
+            return {"lines": [], "images": [], "notes": []}
+        return {"lines": list(read.lines), "images": list(read.origin.images), "notes": []}
+
+    def _held_text(self) -> str:
+        if self._parts is None:
+            return "no samples: there was no data"
+        return "samples that calibrated: there are no others" if self._parts.shared else "other samples"
+
+
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """Turns a failure to load the quantized model into a fault."""
+    try:
+        yield
+    except ort.RunError as error:
+        raise Fault(f"onnxruntime does not load the quantized model: {error}") from error

@@ -1,0 +1,72 @@
+"""What a run made, and where it is saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnxq.emit import files
+from onnxq.emit.commands import Profile, commands
+from onnxq.graph.spool import Spool
+from onnxq.target import load_target
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run made.
+
+    Attributes:
+        model: the new model. External data, if any, is where the source has it; of a large model new
+            weights are in a temporary file, as long as this object lives.
+        report: the report, the document of `X.report.json`.
+        data_dir: the folder that external data is relative to, or None.
+        source: the path of the original model, or None.
+        profiles: smallest, usual and largest shape of each dynamic input.
+        cache: the TensorRT calibration cache, or None.
+    """
+
+    model: onnx.ModelProto
+    report: dict[str, Any]
+    data_dir: Path | None = None
+    source: Path | None = None
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    cache: str | None = None
+    _spool: Spool | None = field(default=None, repr=False)
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.onnx` (`X.onnx.data` where the weights need it), `X.report.json`, and any `X.cache`.
+
+        Args:
+            path: the model's path.
+            force: replace a file that onnxq did not write.
+
+        Returns:
+            The files written.
+
+        Raises:
+            UserError: the path is the input, or cannot be written.
+        """
+        output = Path(path)
+        files.check_output(output, self.source, force=force, cache=self.cache is not None)
+        data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.model) else []
+        cache = files.cache_path(output) if self.cache is not None else None
+        written = [output, *data, *([cache] if cache is not None else []), files.report_path(output)]
+        self.report["output"] = str(output)
+        self.report["files"] = [str(file) for file in written]
+        self.report["commands"] = commands(
+            output, self.report["target"], self.profiles, self.source, cache, self.is_implicit
+        )
+        documents: dict[str, Any] = {files.report_path(output).name: self.report}
+        if cache is not None:
+            documents[cache.name] = self.cache
+        return files.save_models(output.parent, {output.name: self.model}, self.data_dir, documents)
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether TensorRT quantizes the model itself, by the cache: it has no Q/DQ pairs."""
+        return self.cache is not None and not load_target(self.report["target"]).explicit

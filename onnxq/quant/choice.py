@@ -1,0 +1,389 @@
+"""Choosing scales by what they do to the model's outputs, on samples that calibration did not see.
+
+No calibration method is best for every model. Each candidate is tried: a method for the whole
+model first, then other thresholds for the tensors that quantization hurts most.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnxq.calib.split import BLOCKS
+from onnxq.quant.mse import sqnr_db
+from onnxq.quant.ranges import Range, Ranges, scales_of
+from onnxq.quant.thresholds import Method
+from onnxq.run.noise import Noise
+
+Scales = Mapping[int, np.float32]
+Feeds = Mapping[str, np.ndarray]
+Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
+"""Runs the model on samples with each candidate for its scales."""
+
+AUTO = tuple(
+    Method(name, percentile)
+    for name, percentile in (
+        ("minmax", 99.99), ("percentile", 99.9), ("percentile", 99.99), ("percentile", 99.999),
+        ("entropy", 99.99), ("mse", 99.99),
+    )
+)  # fmt: skip
+"""The methods that `auto` tries."""
+
+SEARCH = tuple(
+    Method("percentile", p) for p in (99.0, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 99.9995, 99.9999, 100.0)
+)
+"""The percentiles that `--search` tries."""
+
+_HOPELESS = 1.0  # dB
+_CLOSE = 0.1  # dB: methods that differ by less are equally good
+_SAME = 0.01  # thresholds that differ by less are one
+_WORST = 0.1  # of the tensors are tried with other thresholds
+_VARIANTS = 16
+_REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
+_SURE = 2.0  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A method that was tried for the whole model.
+
+    Attributes:
+        method: in words.
+        sqnr_db: of the outputs.
+        samples: how many samples it was tried on.
+    """
+
+    method: str
+    sqnr_db: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """A group of tensors that got another threshold than the chosen method's.
+
+    Attributes:
+        tensors: its tensors.
+        before: the threshold of the chosen method.
+        after: the one that it got.
+        method: which method gives it.
+        gain_db: how much better the outputs are with it alone.
+    """
+
+    tensors: tuple[str, ...]
+    before: float
+    after: float
+    method: str
+    gain_db: float
+
+
+@dataclass(slots=True)
+class Choice:
+    """What was chosen, and why.
+
+    Attributes:
+        method: the method for the whole model.
+        ranges: of each measured tensor.
+        trials: the methods that were tried, best first.
+        refined: the groups with another threshold.
+        samples: how many samples chose.
+        sqnr_db: of the outputs, with all that was chosen, on these samples; None if nothing could be
+            compared.
+        why: where it was not chosen by its outputs.
+    """
+
+    method: Method
+    ranges: dict[str, Range]
+    trials: list[Trial] = field(default_factory=list)
+    refined: list[Refinement] = field(default_factory=list)
+    samples: int = 0
+    sqnr_db: float | None = None
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """It, for the report."""
+        return {
+            "method": str(self.method),
+            "why": self.why,
+            "samples": self.samples,
+            "sqnr_db": self.sqnr_db,
+            "trials": [{"method": t.method, "sqnr_db": t.sqnr_db, "samples": t.samples} for t in self.trials],
+            "refined": [
+                {
+                    "tensors": list(r.tensors), "before": r.before, "after": r.after, "method": r.method,
+                    "gain_db": r.gain_db,
+                }
+                for r in self.refined
+            ],
+        }  # fmt: skip
+
+
+def choose(
+    ranges: Ranges,
+    methods: Sequence[Method],
+    samples: Callable[[], Iterable[Feeds]],
+    measure: Measure,
+    *,
+    prior: Method,
+    refine: bool = True,
+) -> Choice:
+    """The method whose scales surely add less noise to the outputs than the prior's, else the prior.
+
+    Noise is rare and large where values are clipped, so that the least noise over some samples may be
+    chance: a method is better if it is by two standard errors over the samples. Those that are
+    surely worse by 1 dB after 16 samples are tried no further; after 64 samples those that there are
+    decide, or all that there are where nothing is sure.
+
+    Then other methods' thresholds are tried, one at a time, for the tenth of the tensors with the
+    least SQNR of their own; those that surely improve the outputs are taken, if together they do, too.
+
+    Args:
+        ranges: of the tensors.
+        methods: the candidates.
+        samples: gives the samples, as often as it is called, in blocks of `BLOCKS` that are each spread
+            over all of them.
+        measure: runs the model.
+        prior: the method that is taken where none is surely better, or no output can be compared.
+        refine: whether single tensors are tried.
+    """
+    first = [prior] * (prior in methods)
+    candidates = _different({method: ranges.all(method) for method in (*first, *methods)})
+    scales = [scales_of(ranges.plan, found) for found in candidates.values()]
+    race = _Race(scales, measure)
+    race.run(samples())
+    if race.is_void:
+        why = "no output of the model can be compared: none is a finite float of the same shape in all runs"
+        return Choice(prior, ranges.all(prior), why=why)
+    best = race.best()
+    method = list(candidates)[best]
+    trials = [Trial(str(list(candidates)[i]), *race.results[i]) for i in race.order(best)]
+    level, count = race.results[best]
+    choice = Choice(method, dict(candidates[method]), trials, samples=count, sqnr_db=level)
+    if refine and choice.samples >= _REFINED_WITH:
+        _Refiner(ranges, methods, samples, measure, choice, race.noise_of(best)).run()
+    return choice
+
+
+def _different(found: Mapping[Method, dict[str, Range]]) -> dict[Method, dict[str, Range]]:
+    """Methods without those that give nearly the same scales as one before."""
+    kept: dict[Method, dict[str, Range]] = {}
+    for method, new in found.items():
+        if not any(all(_same(old[n].amax, new[n].amax) for n in new) for old in kept.values()):
+            kept[method] = new
+    return kept
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= _SAME * max(one, other)
+
+
+class _Race:
+    """Candidates on ever more samples; the first one is the prior, which stays.
+
+    Attributes:
+        results: SQNR and number of samples of each candidate.
+    """
+
+    def __init__(self, scales: Sequence[Scales], measure: Measure) -> None:
+        self._scales, self._measure = scales, measure
+        self._alive = list(range(len(scales)))
+        self._noise: Noise | None = None
+        self.results: dict[int, tuple[float, int]] = {}
+
+    def run(self, samples: Iterable[Feeds]) -> None:
+        """Runs the candidates until it is clear which is best, or to the last sample."""
+        rest = iter(samples)
+        first, enough = BLOCKS
+        self._more(itertools.islice(rest, first))
+        self._leave_out()
+        self._more(itertools.islice(rest, enough - first))
+        if not self._is_clear():
+            self._more(rest)
+
+    def _more(self, samples: Iterable[Feeds]) -> None:
+        new = self._measure(samples, [self._scales[i] for i in self._alive])
+        self._noise = new if self._noise is None else self._noise.joined(new)
+        levels = self._noise.sqnr_db()
+        count = len(self._noise.signal)
+        self.results.update({i: (float(v), count) for i, v in zip(self._alive, levels, strict=True)})
+
+    @property
+    def is_void(self) -> bool:
+        """Whether no output could be compared."""
+        return any(np.isnan(level) for level, _ in self.results.values())
+
+    def noise_of(self, candidate: int) -> np.ndarray:
+        """The noise of a candidate that stayed, [samples, outputs]."""
+        assert self._noise is not None
+        noise: np.ndarray = self._noise.noise[self._alive.index(candidate)]
+        return noise
+
+    def best(self) -> int:
+        """The best of those that are surely better than the prior; else the prior."""
+        lead = self._leads(0)
+        sure = [i for i in self._alive if lead[i] > _SURE]
+        return max(sure, key=lambda i: self.results[i][0], default=0)
+
+    def order(self, best: int) -> list[int]:
+        """All candidates: the chosen one, those that stayed, the others; each with the best first."""
+        return sorted(self.results, key=lambda i: (i != best, i not in self._alive, -self.results[i][0]))
+
+    def _leads(self, other: int) -> dict[int, float]:
+        """By how many standard errors each candidate is better than another one."""
+        assert self._noise is not None
+        found = self._noise.advantages(self.noise_of(other))
+        return {i: _lead(values) for i, values in zip(self._alive, found, strict=True)}
+
+    def _leave_out(self) -> None:
+        """Leaves out what is surely hopeless."""
+        assert self._noise is not None
+        top = max(self._alive, key=lambda i: self.results[i][0])
+        lead, level = self._leads(top), self.results[top][0]
+        kept = [
+            n
+            for n, i in enumerate(self._alive)
+            if i == 0 or not (self.results[i][0] < level - _HOPELESS and lead[i] < -_SURE)
+        ]
+        self._noise = self._noise.of(kept)
+        self._alive = [self._alive[n] for n in kept]
+
+    def _is_clear(self) -> bool:
+        """Whether each candidate is surely better or worse than the prior, or as good."""
+        lead, level = self._leads(0), self.results[0][0]
+        return all(
+            abs(lead[i]) > _SURE or abs(self.results[i][0] - level) < _CLOSE for i in self._alive if i != 0
+        )
+
+
+def _lead(advantages: np.ndarray) -> float:
+    """A mean in units of its standard error; 0 where one sample tells nothing."""
+    if len(advantages) < 2:
+        return 0.0
+    error = float(advantages.std(ddof=1)) / np.sqrt(len(advantages))
+    mean = float(advantages.mean())
+    return mean / error if error > 0 else float(np.sign(mean)) * np.inf if mean else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """Another threshold for a group."""
+
+    group: int
+    tensors: tuple[str, ...]
+    before: float
+    after: float
+    method: Method
+
+    def apply(self, ranges: dict[str, Range]) -> dict[str, Range]:
+        new = {name: Range(self.after, f"{self.method}, chosen by the outputs") for name in self.tensors}
+        return {**ranges, **new}
+
+
+class _Refiner:
+    """Tries other thresholds for the tensors that quantization hurts most."""
+
+    def __init__(
+        self,
+        ranges: Ranges,
+        methods: Sequence[Method],
+        samples: Callable[[], Iterable[Feeds]],
+        measure: Measure,
+        choice: Choice,
+        base: np.ndarray,
+    ) -> None:
+        self._ranges, self._methods, self._samples, self._measure = ranges, methods, samples, measure
+        self._choice = choice
+        self._base = base  # noise of the choice, [samples, outputs]
+
+    def run(self) -> None:
+        """Changes the choice for the better, or not at all."""
+        variants = self._variants()
+        if not variants:
+            return
+        found = self._tested(variants)
+        taken = list(_best_of_groups(found))
+        if not taken:
+            return
+        ways = [[variant] for variant, _ in taken] + ([[v for v, _ in taken]] if len(taken) > 1 else [])
+        noise = self._measured(ways)
+        levels = noise.sqnr_db()
+        best = int(np.argmax(levels))
+        if self._choice.sqnr_db is None or levels[best] <= self._choice.sqnr_db:
+            return
+        gains = dict(taken)
+        for variant in ways[best]:
+            self._choice.ranges = variant.apply(self._choice.ranges)
+            self._choice.refined.append(
+                Refinement(
+                    variant.tensors, variant.before, variant.after, str(variant.method), gains[variant]
+                )
+            )
+        self._choice.sqnr_db = float(levels[best])
+
+    def _variants(self) -> list[_Variant]:
+        """The thresholds to try, those of the worst groups first."""
+        used = {site.group for site in self._ranges.plan.sites if site.kind == "activation"}
+        groups = [g for g in self._ranges.plan.groups if g.id in used]
+        free = [g for g in groups if all(self._ranges.is_free(name) for name in g.sources)]
+        quality = {g.id: self._quality(g.sources) for g in free}
+        worst = sorted(free, key=lambda g: quality[g.id])[: max(2, round(_WORST * len(groups)))]
+        found: list[_Variant] = []
+        for group in worst:
+            before = max(self._choice.ranges[name].amax for name in group.sources)
+            seen = [before]
+            for method in self._methods:
+                after = max(self._ranges.measured(name, method) for name in group.sources)
+                if not any(_same(after, other) for other in seen):
+                    seen.append(after)
+                    found.append(_Variant(group.id, group.sources, before, after, method))
+        return found[:_VARIANTS]
+
+    def _quality(self, sources: Iterable[str]) -> float:
+        """The least SQNR of a group's tensors, dB."""
+        levels = []
+        for name in sources:
+            histogram = self._ranges.tensors[name].histogram
+            if histogram is not None:
+                levels.append(sqnr_db(histogram, self._choice.ranges[name].amax))
+        return min(levels, default=np.inf)
+
+    def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:
+        """The variants that are surely better, and by how much, dB."""
+        rest = iter(itertools.islice(self._samples(), len(self._base)))
+        noise = self._noise(itertools.islice(rest, BLOCKS[0]), [[v] for v in variants])
+        found = noise.advantages(self._base[: len(noise.signal)])
+        alive = [i for i, values in enumerate(found) if _lead(values) > 1]
+        if not alive:
+            return []
+        noise = noise.of(alive).joined(self._noise(rest, [[variants[i]] for i in alive]))
+        leads = [_lead(values) for values in noise.advantages(self._base)]
+        level = Noise(noise.signal, self._base[None]).sqnr_db()[0]
+        gains = noise.sqnr_db() - level
+        return [
+            (variants[i], float(gain))
+            for i, lead, gain in zip(alive, leads, gains, strict=True)
+            if lead > _SURE and gain > 0
+        ]
+
+    def _measured(self, ways: Sequence[Sequence[_Variant]]) -> Noise:
+        return self._noise(itertools.islice(self._samples(), len(self._base)), ways)
+
+    def _noise(self, samples: Iterable[Feeds], ways: Sequence[Sequence[_Variant]]) -> Noise:
+        """The noise with each set of variants."""
+        settings = []
+        for way in ways:
+            ranges = self._choice.ranges
+            for variant in way:
+                ranges = variant.apply(ranges)
+            settings.append(scales_of(self._ranges.plan, ranges))
+        return self._measure(samples, settings)
+
+
+def _best_of_groups(found: Iterable[tuple[_Variant, float]]) -> Iterator[tuple[_Variant, float]]:
+    """The best variant of each group."""
+    for _, same in itertools.groupby(sorted(found, key=lambda e: e[0].group), key=lambda e: e[0].group):
+        yield max(same, key=lambda entry: entry[1])

@@ -1,0 +1,122 @@
+"""The range of each tensor: what its user or its operator fixes, else what a calibration method finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxq.calib.stats import TensorStats
+from onnxq.config import LayerRule
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.scales import activation_scales
+from onnxq.quant.thresholds import Method, threshold
+
+BOUNDED = {"Softmax": 1.0, "Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0}
+"""Operators whose outputs have a known greatest magnitude (ONNX, operator definitions)."""
+
+
+MSE = Method("mse")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The range -amax..amax of a tensor, and where it is from."""
+
+    amax: float
+    because: str
+
+
+def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
+    """The ranges of tensors that their operators know, measured or not."""
+    makers = {tensor.name: node for node in model.graph.nodes for tensor in node.outputs}
+    found = {}
+    for name in tensors:
+        node = makers.get(name)
+        if node is not None and not node.domain and node.op in BOUNDED:
+            found[name] = Range(BOUNDED[node.op], f"fixed: the output of a {node.op}")
+    return found
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Answers with the range of each tensor that a plan measures, for any method.
+
+    Attributes:
+        plan: the plan.
+        tensors: statistics by tensor.
+        stated: ranges that the user states, which win.
+        fixed: ranges that are known without data; they win unless the user names a method.
+        layers: the `[[layer]]` of the configuration that applies to a tensor.
+        default: where a `[[layer]]` leaves a parameter open.
+    """
+
+    plan: QuantPlan
+    tensors: Mapping[str, TensorStats]
+    stated: Mapping[str, Range] = field(default_factory=dict)
+    fixed: Mapping[str, Range] = field(default_factory=dict)
+    layers: Mapping[str, LayerRule] = field(default_factory=dict)
+    default: Method = MSE
+    _found: dict[tuple[str, Method], float] = field(default_factory=dict)
+
+    def of(self, tensor: str, method: Method) -> Range:
+        """The range of a tensor.
+
+        Raises:
+            UserError: nothing is known of the tensor, or the method needs a histogram.
+        """
+        layer = self.layers.get(tensor)
+        if layer is not None and layer.amax is not None:
+            return Range(layer.amax, _of_layer(layer))
+        if tensor in self.stated:
+            return self.stated[tensor]
+        if layer is not None and layer.method is not None:
+            own = method_of(layer, self.default)
+            return Range(self.measured(tensor, own), f"{own}, {_of_layer(layer)}")
+        if tensor in self.fixed:
+            return self.fixed[tensor]
+        return Range(self.measured(tensor, method), str(method))
+
+    def measured(self, tensor: str, method: Method) -> float:
+        """The range that a method finds in the statistics of a tensor, whatever is fixed.
+
+        Raises:
+            UserError: as above.
+        """
+        if tensor not in self.tensors:
+            raise UserError(
+                f"nothing is known of the range of tensor {tensor!r}",
+                hint="give calibration data, or statistics of this model taken with the same flags",
+            )
+        if (tensor, method) not in self._found:
+            self._found[tensor, method] = threshold(self.tensors[tensor], method)
+        return self._found[tensor, method]
+
+    def all(self, method: Method) -> dict[str, Range]:
+        """The ranges of all tensors that the plan measures."""
+        return {name: self.of(name, method) for name in self.plan.measured}
+
+    def is_free(self, tensor: str) -> bool:
+        """Whether the user leaves a tensor's range to onnxq."""
+        return tensor not in self.layers and tensor not in self.stated
+
+
+def scales_of(plan: QuantPlan, ranges: Mapping[str, Range]) -> dict[int, np.float32]:
+    """The scale of each group of activations."""
+    return activation_scales(plan, {name: entry.amax for name, entry in ranges.items()})
+
+
+def method_of(layer: LayerRule, default: Method) -> Method:
+    """The method of a `[[layer]]`; parameters that it leaves open are the default's."""
+    return Method(
+        layer.method or default.name,
+        default.percentile if layer.percentile is None else layer.percentile,
+        default.constant if layer.constant is None else layer.constant,
+    )
+
+
+def _of_layer(layer: LayerRule) -> str:
+    return f"[[layer]] {layer.index}" + (f": {layer.because}" if layer.because else "")

@@ -1,0 +1,354 @@
+"""Calibration on the command line: `calibrate`, the flags of `quantize`, `onnxq.toml`, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import Ran, contents
+from PIL import Image
+
+from onnxq.calib.stats_file import read
+from onnxq.cli.app import app
+
+ONE = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+COUNT = 16
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's folder with `net.onnx` and samples for it, in `npy` and `jpg`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    model, random = onnx.parser.parse_model(ONE), np.random.default_rng(0)
+    for name, channels in (("w1", 3), ("w2", 16)):
+        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, "net.onnx")
+    for kind in ("npy", "jpg"):
+        (tmp_path / kind).mkdir()
+    for i in range(COUNT):
+        np.save(f"npy/{i:02}.npy", random.standard_normal((1, 3, 8, 8)).astype(np.float32))
+        Image.fromarray(random.integers(0, 256, (8, 8, 3), np.uint8)).save(f"jpg/{i:02}.jpg")
+    return tmp_path
+
+
+@pytest.fixture
+def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs `onnxq ARGUMENTS` in this process."""
+
+    def run(*arguments: object) -> Ran:
+        capsys.readouterr()
+        code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
+        return Ran(code, *capsys.readouterr())
+
+    return run
+
+
+CALIBRATE = ("calibrate", "net.onnx", "--calib", "npy")
+QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--prove", "never", "--json")
+
+
+def calibration(ran: Ran) -> Any:
+    assert ran.code == 0, ran.err
+    return ran.json()["calibration"]
+
+
+# -- calibrate -------------------------------------------------------------------------------------
+
+
+def test_shards_and_their_merger(here: Path, onnxq) -> None:
+    whole = onnxq(*CALIBRATE, "--json").json()
+    names = [f"net.{i}-of-3.stats.npz" for i in (1, 2, 3)]
+    for i in (1, 2, 3):
+        ran = onnxq(*CALIBRATE, "--shard", f"{i}/3")
+        assert f"{names[i - 1]}" in ran.out
+        assert "of 10" in ran.out
+        assert "onnxq calibrate --merge" in ran.out
+    merged = onnxq("calibrate", "--merge", *names[::-1], "-o", "all.npz", "--json").json()
+    assert Path("all.npz").read_bytes() == Path("net.stats.npz").read_bytes()
+    assert merged == {**whole, "file": "all.npz"}
+    assert (whole["samples"], whole["of"], whole["counting"]) == (10, 10, "sampled")
+    assert set(whole["tensors"]) == {"x", "b"}
+    models = [
+        onnxq(*QUANTIZE, "--stats", stats, "--calib", "npy", "-o", f"{stats}.onnx") and
+        Path(f"{stats}.onnx").read_bytes() for stats in ("all.npz", "net.stats.npz")
+    ]  # fmt: skip
+    assert models[0] == models[1]
+
+
+def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
+    spoil(0)
+    ran = onnxq(*CALIBRATE, "--skip-bad")
+    assert "9 samples of 10" in ran.out
+    assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
+    assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
+    assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
+
+
+def test_exact_and_seed(here: Path, onnxq) -> None:
+    first = onnxq(*CALIBRATE, "--exact", "--samples", 4, "--json").json()
+    second = onnxq(*CALIBRATE, "--samples", 4, "--seed", 5, "--json").json()
+    assert (first["counting"], first["samples"]) == ("exact", 4)
+    assert (second["counting"], second["samples"]) == ("sampled", 4)
+    assert first["data_hash"] != second["data_hash"]
+    assert first["tensors"]["x"]["counted"] == first["tensors"]["x"]["values"] == 4 * 3 * 8 * 8
+
+
+# -- onnxq.toml ------------------------------------------------------------------------------------
+
+
+TOML = """target = "tensorrt-8.6"
+[calibration]
+data = "npy"
+method = "entropy"
+samples = 6
+[[layer]]
+op = "Conv"
+match = "c2"
+method = "minmax"
+because = "it is small"
+"""
+
+
+def test_the_file_of_the_working_directory(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text(TOML)
+    ran = onnxq(*QUANTIZE)
+    found = calibration(ran)
+    assert (ran.json()["target"], ran.json()["config"]) == ("tensorrt-8.6", "onnxq.toml")
+    assert (found["method"], found["samples"]) == ("entropy", 6)
+    assert {name: entry["because"] for name, entry in found["thresholds"].items()} == {
+        "x": "entropy", "b": "minmax, [[layer]] 1: it is small"
+    }  # fmt: skip
+    assert onnxq("calibrate", "net.onnx", "--json").json()["samples"] == 6
+
+
+def test_flags_win(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text(TOML.replace('"npy"', '"nowhere"'))
+    flags = ("--calib", "npy", "--method", "mse", "--samples", 5, "--target", "tensorrt-10")
+    ran = onnxq(*QUANTIZE, *flags)
+    found = calibration(ran)
+    assert (ran.json()["target"], found["method"], found["samples"]) == ("tensorrt-10", "mse", 5)
+    assert found["thresholds"]["b"]["because"].startswith("minmax, [[layer]] 1")
+    assert calibration(onnxq(*QUANTIZE, "--calib", "npy", "--percentile", 90))["method"] == "percentile 90"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "method"),
+    [
+        ("percentile = 90", (), "percentile 90"), ("constant = 0.5", (), "average 0.5"),
+        ("percentile = 90", ("--constant", 0.25), "average 0.25"),
+        ("percentile = 90", ("--method", "percentile"), "percentile 90"),
+        ("percentile = 90", ("--method", "minmax"), "minmax"),
+        ('method = "minmax"\npercentile = 90', (), "minmax"), ("", ("--percentile", 99), "percentile 99"),
+        ('method = "minmax"', ("--percentile", 99), "percentile 99"),
+    ],
+)  # fmt: skip
+def test_a_parameter_says_which_method(
+    here: Path, onnxq, text: str, flags: Sequence[Any], method: str
+) -> None:
+    Path("mine.toml").write_text(f"[calibration]\n{text}\n")
+    ran = onnxq(*QUANTIZE, "--calib", "npy", "--config", "mine.toml", *flags)
+    assert calibration(ran)["method"] == method
+    assert ran.json()["config"] == "mine.toml"
+
+
+def test_paths_are_relative_to_the_file(here: Path, onnxq) -> None:
+    (here / "settings").mkdir()
+    (here / "npy").rename(here / "settings/npy")
+    Path("settings/a.toml").write_text(TOML)
+    assert calibration(onnxq(*QUANTIZE, "--config", "settings/a.toml"))["samples"] == 6
+
+
+def test_a_preset_of_the_file(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text('[calibration]\npreset = "tensorflow"\ndata = "jpg"\nskip_bad = true\n')
+    cut()
+    found = calibration(onnxq(*QUANTIZE))
+    assert found["data"]["images"][0]["preset"] == "tensorflow"
+    assert found["data"]["skipped"]["count"] == 1
+    assert calibration(onnxq(*QUANTIZE, "--preset", "raw"))["data"]["images"][0]["range"] == [0, 255]
+
+
+def test_a_mistake_in_the_file(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text("[calibration]\nmethod = 'emtropy'\n")
+    for arguments in (QUANTIZE, CALIBRATE):
+        ran = onnxq(*arguments)
+        assert ran.code == 2
+        assert "'onnxq.toml', line 2: there is no method 'emtropy'" in ran.err
+        assert "'entropy'" in ran.err
+
+
+# -- search and caches -----------------------------------------------------------------------------
+
+
+def test_search(here: Path, onnxq) -> None:
+    found = calibration(onnxq(*QUANTIZE, "--calib", "npy", "--search"))
+    assert found["method"].startswith("auto: percentile ")
+    assert {trial["method"].split()[0] for trial in found["choice"]["trials"]} == {"percentile"}
+    ran = onnxq(*QUANTIZE, "--calib", "npy", "--search", "--method", "mse")
+    assert (ran.code, "a percentile is searched for, but the method is mse" in ran.err) == (2, True)
+
+
+def test_a_cache_in_and_out(here: Path, onnxq) -> None:
+    ran = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-7", "-o", "seven.onnx")
+    assert ran.json()["files"] == ["seven.onnx", "seven.cache", "seven.report.json"]
+    assert not {"QuantizeLinear"} & {node.op_type for node in onnx.load("seven.onnx").graph.node}
+    found = calibration(onnxq(*QUANTIZE, "--stats", "seven.cache"))
+    assert found["scales"] == ran.json()["calibration"]["scales"]
+    both = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-8.6", "--cache").json()
+    assert both["files"] == ["net.int8.onnx", "net.int8.cache", "net.int8.report.json"]
+    assert json.loads(Path("net.int8.report.json").read_text())["calibration"]["cached"] == 4
+
+
+def test_the_users_cache_stays(here: Path, onnxq) -> None:
+    """It is refused before any sample is read, and is in nobody's way where none is written."""
+    Path("net.int8.cache").write_text("mine")
+    ran = onnxq("quantize", "net.onnx", "--calib", "npy", "--target", "tensorrt-7")
+    assert ran.code == 2
+    assert "'net.int8.cache' exists, and onnxq did not write it" in ran.err
+    assert "onnxq: load" not in ran.err
+    assert onnxq(*QUANTIZE, "--calib", "npy").code == 0
+    assert Path("net.int8.cache").read_text() == "mine"
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def cut() -> None:
+    file = Path("jpg/05.jpg")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def spoil(number: int = 5, value: float = np.nan) -> None:
+    x = np.load(f"npy/{number:02}.npy")
+    x[0, 1, 4, 4] = value
+    np.save(f"npy/{number:02}.npy", x)
+
+
+def smaller() -> None:
+    np.save("npy/05.npy", np.ones((1, 3, 4, 8), np.float32))
+
+
+BAD: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "corrupt-jpeg": (cut, "jpg", "'jpg/05.jpg' (input 'x') is a corrupt image"),
+    "nan": (spoil, "npy", "npy/05.npy: input 'x' has nan at index [0, 1, 4, 4]"),
+    "infinite": (lambda: spoil(value=-np.inf), "npy", "npy/05.npy: input 'x' has -inf at index [0, 1, 4, 4]"),
+    "another-shape": (smaller, "npy", "npy/05.npy: input 'x' takes Nx3x8x8"),
+}
+
+
+@pytest.mark.parametrize(("prepare", "path", "says"), BAD.values(), ids=BAD)
+def test_a_bad_sample(here: Path, onnxq, prepare: Callable[[], Any], path: str, says: str) -> None:
+    """It is refused; or left out, by a run that goes on where the refused one was."""
+    prepare()
+    before = contents(here)
+    for verb in ("calibrate", "quantize"):
+        ran = onnxq(verb, "net.onnx", "--calib", path, "--samples", 100)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"error: {says}" in ran.err
+        assert "--skip-bad" in ran.err
+        assert "Traceback" not in ran.err
+    assert {n: h for n, h in contents(here).items() if n != "net.stats.npz.part-1"} == before
+    found = calibration(onnxq(*QUANTIZE, "--calib", path, "--skip-bad"))
+    assert found["data"]["skipped"]["count"] == 1
+    assert found["samples"] == 9
+    told = onnxq("calibrate", "net.onnx", "--calib", path, "--skip-bad", "--json").json()
+    assert (told["samples"], told["of"], len(told["skipped"])) == (9, 10, 1)
+    assert not Path("net.stats.npz.part-1").exists()
+    goes_on = Path("net.stats.npz").read_bytes()
+    assert onnxq("calibrate", "net.onnx", "--calib", path, "--skip-bad").code == 0
+    assert Path("net.stats.npz").read_bytes() == goes_on
+
+
+REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
+    "empty-folder": (("calibrate", "net.onnx", "--calib", "empty"), ("'empty'", "zero samples")),
+    "input-name": (("calibrate", "net.onnx", "--calib", "named.npz"), ("named.npz", "'x'", "xx")),
+    "percentile-0": ((*QUANTIZE, "--calib", "npy", "--percentile", 0), ("percentile 0.0 is not above 0",)),
+    "constant-2": ((*QUANTIZE, "--calib", "npy", "--constant", 2), ("constant 2.0 is not above 0",)),
+    "method": ((*QUANTIZE, "--calib", "npy", "--method", "emtropy"), ("'emtropy'", "did you mean 'entropy'")),
+    "stats-garbage": ((*QUANTIZE, "--stats", "net.onnx"), ("'net.onnx' holds no statistics",)),
+    "stats-missing": ((*QUANTIZE, "--stats", "no.npz"), ("cannot read 'no.npz'",)),
+    "stats-arrays": ((*QUANTIZE, "--stats", "named.npz"), ("'named.npz' holds no statistics",)),
+    "cache-garbage": ((*QUANTIZE, "--stats", "bad.cache"), ("'bad.cache', line 2: 'x: zzz'",)),
+    "cache-and-11": ((*QUANTIZE, "--calib", "npy", "--cache"), ("TensorRT 11 reads no calibration caches",)),
+    "no-data": ((*QUANTIZE,), ("no data is given", "--calib")),
+    "merge-where": (("calibrate", "--merge", "a.npz", "b.npz"), ("is not said", "give -o ALL.stats.npz")),
+    "merge-garbage": (("calibrate", "--merge", "named.npz", "-o", "o.npz"), ("'named.npz' holds no",)),
+    "two-models": (("calibrate", "net.onnx", "b.onnx", "--calib", "npy"), ("2 models", "--merge to merge")),
+    "shard-5": ((*CALIBRATE, "--shard", "5/4"), ("there is no shard 5/4", "1/4 to 4/4")),
+    "shard-0": ((*CALIBRATE, "--shard", "0/4"), ("there is no shard 0/4",)),
+    "shard-form": ((*CALIBRATE, "--shard", "1of4"), ("--shard '1of4' is not understood", "1/4")),
+    "shard-many": ((*CALIBRATE, "--shard", "12/12"), ("shard 12/12 has no samples", "fewer shards")),
+    "workers-0": ((*CALIBRATE, "--workers", 0), ("0 workers are too few", "at least 1")),
+    "samples-0": ((*CALIBRATE, "--samples", 0), ("0 calibration samples", "at least 1")),
+    "output-is-input": ((*CALIBRATE, "-o", "net.onnx"), ("'net.onnx' is the input",)),
+    "output-is-input-forced": ((*CALIBRATE, "-o", "net.onnx", "--force"), ("'net.onnx' is the input",)),
+    "output-exists": ((*CALIBRATE, "-o", "named.npz"), ("'named.npz' exists", "did not write it", "--force")),
+    "output-folder": ((*CALIBRATE, "-o", "npy"), ("'npy' is a folder",)),
+    "output-no-folder": ((*CALIBRATE, "-o", "no/x.npz"), ("no folder 'no'",)),
+    "merge-exists": (("calibrate", "--merge", "a.npz", "-o", "named.npz"), ("'named.npz' exists",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "says"), REFUSED.values(), ids=REFUSED)
+def test_is_refused(here: Path, onnxq, arguments: tuple[Any, ...], says: tuple[str, ...]) -> None:
+    Path("empty").mkdir()
+    Path("bad.cache").write_text("TRT-8601-EntropyCalibration2\nx: zzz\n")
+    np.savez("named.npz", xx=np.ones((4, 3, 8, 8), np.float32))
+    before = contents(here)
+    ran = onnxq(*arguments)
+    assert ran.code == 2, ran.err
+    assert ran.err.splitlines()[-2].startswith("error: ")
+    assert ran.err.splitlines()[-1].startswith("hint: ")
+    for part in says:
+        assert part in ran.err
+    assert "Traceback" not in ran.err
+    assert contents(here) == before
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can write")
+def test_a_folder_that_cannot_be_written(here: Path, onnxq) -> None:
+    for arguments in (CALIBRATE, QUANTIZE):
+        ran = onnxq(*arguments, "--calib", "npy", "-o", "/proc/x.npz")
+        assert ran.code == 2
+        assert "cannot write '/proc/x.npz'" in ran.err
+        assert "calibrate" not in ran.err.replace("onnxq calibrate", "")  # before any sample is run
+
+
+def test_statistics_of_other_data_or_another_model(here: Path, onnxq) -> None:
+    assert onnxq(*CALIBRATE).code == 0
+    ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "jpg")
+    assert (ran.code, "'net.stats.npz' holds statistics of other data: sample jpg/00.jpg" in ran.err) == (
+        2,
+        True,
+    )
+    spoil(0, 7.0)
+    ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "npy")
+    assert (ran.code, "of other data: sample npy/00.npy is another one now" in ran.err) == (2, True)
+    model = onnx.load("net.onnx")
+    model.graph.node[0].doc_string = "new"
+    onnx.save(model, "net.onnx")
+    ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz")
+    assert (ran.code, "'net.stats.npz' holds statistics of another model" in ran.err) == (2, True)
+
+
+def test_an_earlier_file_is_replaced_and_other_shards_are_not(here: Path, onnxq) -> None:
+    assert onnxq(*CALIBRATE).code == 0
+    shutil.copy("net.stats.npz", "before.npz")
+    assert onnxq(*CALIBRATE, "--samples", 5).code == 0
+    assert Path("net.stats.npz").read_bytes() != Path("before.npz").read_bytes()
+    assert not [name for name in os.listdir() if "part-" in name]
+    ran = onnxq("calibrate", "--merge", "net.stats.npz", "before.npz", "-o", "all.npz")
+    assert ran.code == 2
+    assert "the statistics differ in the number of samples of all shards (5 and 10)" in ran.err

@@ -1,0 +1,215 @@
+"""Choosing scales by the outputs' noise, which a table gives here instead of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnxq.calib.histogram import HistogramCounter
+from onnxq.calib.stats import TensorStats
+from onnxq.config import LayerRule
+from onnxq.quant.choice import Choice, choose
+from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
+from onnxq.quant.ranges import Range, Ranges
+from onnxq.quant.thresholds import Method
+from onnxq.run.noise import Noise
+
+MINMAX, MSE = Method("minmax"), Method("mse")
+WIDE, HALF, TENTH = (Method("percentile", p) for p in (90.0, 50.0, 10.0))
+
+
+def stats(values: Sequence[float] = range(1, 1001)) -> TensorStats:
+    """Of some values, the last one the greatest; by default the percentile p is at 10 p."""
+    array, counter = np.array(values, np.float32), HistogramCounter()
+    counter.add(array)
+    return TensorStats(array[:1], array[-1:], len(array), None, None, histogram=counter.histogram())
+
+
+def ranges_of(count: int, **more: Any) -> Ranges:
+    """Of so many tensors of one distribution, each with a scale of its own."""
+    names = [f"t{i}" for i in range(count)]
+    plan = QuantPlan(
+        sites=tuple(
+            Site(name, "activation", (Edge(f"n{i}", 0),), None, i, "") for i, name in enumerate(names)
+        ),
+        groups=tuple(ScaleGroup(i, (name,), (name,), ()) for i, name in enumerate(names)),
+    )
+    return Ranges(plan, dict.fromkeys(names, stats()), **more)
+
+
+@dataclass
+class Table:
+    """Noise that grows with the distance of each threshold from an ideal one.
+
+    Attributes:
+        ideal: the best threshold of each group.
+        spread: of the noise over samples, where group 0 is ideal, dB.
+        calls: how many candidates and samples each call had.
+        together: how much noise is added where groups 0 and 1 both are ideal.
+    """
+
+    ideal: Mapping[int, float]
+    spread: float = 0.0
+    together: float = 0.0
+    calls: list[tuple[int, int]] = field(default_factory=list)
+
+    def __call__(self, samples: Iterable[Any], settings: Sequence[Mapping[int, np.float32]]) -> Noise:
+        numbers = [int(one["x"]) for one in samples]
+        self.calls.append((len(settings), len(numbers)))
+        noise = np.array([[self._noise(one, n) for n in numbers] for one in settings])
+        return Noise(np.ones((len(numbers), 1)), noise.reshape(len(settings), len(numbers), 1))
+
+    def _noise(self, scales: Mapping[int, np.float32], number: int) -> float:
+        off = {group: abs(np.log2(float(scales[group]) * 127 / best)) for group, best in self.ideal.items()}
+        distance = sum(off.values()) + (self.together if off.get(0, 1) + off.get(1, 1) < 0.2 else 0)
+        alternating = self.spread * (1 if number % 2 else -1) * (off[0] < 0.1)
+        return 1e-3 * (1 + float(distance)) * 10 ** float(alternating / 10)
+
+
+def given(count: int) -> Callable[[], list[dict[str, np.ndarray]]]:
+    return lambda: [{"x": np.array(i)} for i in range(count)]
+
+
+def test_the_method_of_the_least_noise() -> None:
+    table = Table({0: 500.0})
+    found = choose(ranges_of(1), [MINMAX, TENTH, HALF, WIDE], given(40), table, prior=MINMAX, refine=False)
+    assert found.method == HALF
+    assert found.ranges["t0"].because == "percentile 50"
+    assert found.ranges["t0"].amax == pytest.approx(500, rel=2**-9)
+    # half a step off is 1.8 dB: all others are hopeless after 16 samples; the prior stays
+    assert table.calls == [(4, 16), (2, 24)]
+    assert [(t.method, t.samples) for t in found.trials] == [
+        ("percentile 50", 40), ("minmax", 40), ("percentile 90", 16), ("percentile 10", 16)
+    ]  # fmt: skip
+    assert found.sqnr_db == found.trials[0].sqnr_db == pytest.approx(30, abs=0.05)
+    assert (found.samples, found.why, found.refined) == (40, "", [])
+
+
+def test_methods_within_a_decibel_stay() -> None:
+    table = Table({0: 950.0})
+    found = choose(ranges_of(1), [WIDE, TENTH, MINMAX], given(20), table, prior=WIDE, refine=False)
+    assert table.calls == [(3, 16), (2, 4)]
+    assert [(t.method, t.samples) for t in found.trials] == [
+        ("minmax", 20), ("percentile 90", 20), ("percentile 10", 16)
+    ]  # fmt: skip
+    assert found.method == MINMAX
+
+
+@pytest.mark.parametrize(("spread", "samples", "method"), [(4.0, 64, HALF), (5.0, 100, MINMAX)])
+def test_what_may_be_chance_is_not_chosen(spread: float, samples: int, method: Method) -> None:
+    """Both halve the noise in the mean; of 64 samples one is better by 4 standard errors, one by 1.5."""
+    table = Table({0: 500.0}, spread=spread)
+    found = choose(ranges_of(1), [HALF, MINMAX], given(100), table, prior=MINMAX, refine=False)
+    assert found.method == method
+    assert found.trials[0].method == str(method)
+    assert found.samples == samples
+    assert {t.method: t.sqnr_db for t in found.trials}["percentile 50"] > 27.5
+
+
+def test_what_is_behind_by_chance_is_tried_further() -> None:
+    """2 dB behind after 16 samples, by 1.5 standard errors."""
+    table = Table({0: 500.0}, spread=8.0)
+    found = choose(ranges_of(1), [HALF, MINMAX], given(40), table, prior=MINMAX, refine=False)
+    assert table.calls[:2] == [(2, 16), (2, 24)]
+    assert found.trials[0].sqnr_db > found.trials[1].sqnr_db + 2
+
+
+def test_methods_with_the_same_scales_are_tried_once() -> None:
+    table = Table({0: 500.0})
+    methods = [MINMAX, Method("percentile", 99.5), HALF, Method("percentile", 50.3)]
+    found = choose(ranges_of(1), methods, given(16), table, prior=MINMAX, refine=False)
+    assert [t.method for t in found.trials] == ["percentile 50", "minmax"]
+
+
+def test_methods_that_differ_in_one_tensor_only_are_both_tried() -> None:
+    ranges = ranges_of(2, layers={"t0": LayerRule(amax=700.0)})
+    found = choose(ranges, [MINMAX, HALF], given(16), Table({0: 500.0}), prior=MINMAX, refine=False)
+    assert len(found.trials) == 2
+
+
+def test_nothing_can_be_compared() -> None:
+    def measure(samples: Iterable[Any], settings: Sequence[Any]) -> Noise:
+        count = len(list(samples))
+        return Noise(np.zeros((count, 1)), np.zeros((len(settings), count, 1)))
+
+    found = choose(ranges_of(2), [MINMAX, HALF], given(20), measure, prior=WIDE)
+    assert (found.method, found.sqnr_db, found.trials) == (WIDE, None, [])
+    assert "no output of the model can be compared" in found.why
+    assert found.ranges["t1"].because == "percentile 90"
+
+
+# -- refinement ------------------------------------------------------------------------------------
+
+
+def refined(table: Table, ranges: Ranges | None = None, count: int = 32) -> Choice:
+    """All tensors but t0 and t1 are best at 1000, minmax; these two where the table says."""
+    methods = [MINMAX, TENTH, HALF]
+    return choose(ranges or ranges_of(20), methods, given(count), table, prior=MINMAX)
+
+
+def all_but(**others: float) -> dict[int, float]:
+    return {i: others.get(f"t{i}", 1000.0) for i in range(20)}
+
+
+def test_the_worst_tensors_get_other_thresholds() -> None:
+    """All are equally bad by themselves, so that the first two, a tenth, are tried."""
+    table = Table(all_but(t0=500.0, t1=100.0, t2=500.0))
+    found = refined(table)
+    assert found.method == MINMAX
+    assert [(entry.tensors, entry.before, entry.method) for entry in found.refined] == [
+        (("t0",), 1000.0, "percentile 50"), (("t1",), 1000.0, "percentile 10")
+    ]  # fmt: skip
+    assert [entry.after for entry in found.refined] == pytest.approx([500, 100], rel=2**-9)
+    amax = {name: entry.amax for name, entry in found.ranges.items()}
+    assert amax == {**dict.fromkeys(amax, 1000.0), **{e.tensors[0]: e.after for e in found.refined}}
+    assert found.ranges["t0"].because == "percentile 50, chosen by the outputs"
+    # 1 + 1 + 3.32 + 1 octaves off before, 1 + 1 octaves after
+    assert found.trials[0].sqnr_db == pytest.approx(30 - 10 * np.log10(6.32), abs=0.02)
+    assert found.sqnr_db == pytest.approx(30 - 10 * np.log10(2), abs=0.05)
+    # one at a time, it is 6.32 to 5.32 and to 3
+    gains = [entry.gain_db for entry in found.refined]
+    assert gains == pytest.approx([10 * np.log10(6.32 / 5.32), 10 * np.log10(6.32 / 3)], abs=0.05)
+    assert found.to_json()["refined"][1]["tensors"] == ["t1"]
+
+
+def test_the_worst_are_those_of_the_least_sqnr() -> None:
+    """Of two tensors, most values are far below the greatest; for another one minmax is best."""
+    ranges = ranges_of(20)
+    skewed, peaked = stats([1] * 9000 + [500] * 10 + [1000]), stats([200] * 9000 + [1000])
+    ranges.tensors = {**ranges.tensors, "t5": peaked, "t7": skewed, "t13": skewed}
+    methods = [MINMAX, Method("percentile", 99.95)]
+    found = choose(ranges, methods, given(32), Table(all_but(t7=500.0, t13=500.0)), prior=MINMAX)
+    assert found.method == MINMAX
+    assert [entry.tensors for entry in found.refined] == [("t7",), ("t13",)]
+
+
+def test_too_few_samples_tell_nothing_of_single_tensors() -> None:
+    table = Table(all_but(t0=500.0))
+    assert refined(table, count=31).refined == []
+    assert len(refined(Table(all_but(t0=500.0)), count=32).refined) == 1
+
+
+def test_a_gain_within_its_error_is_none() -> None:
+    """Of 32 samples it is 2.9, 1.9 and 1 standard errors; what is below 1 after 16 is tried no further."""
+    for spread, last, taken in ((4.0, (1, 32), True), (4.5, (1, 16), False), (5.0, (4, 16), False)):
+        table = Table(all_but(t0=500.0), spread=spread)
+        assert bool(refined(table).refined) == taken
+        assert table.calls[-1] == last
+
+
+def test_what_is_better_alone_but_not_together_is_taken_alone() -> None:
+    found = refined(Table(all_but(t0=500.0, t1=100.0), together=50.0))
+    assert [entry.tensors for entry in found.refined] == [("t1",)]
+
+
+@pytest.mark.parametrize("layers", [True, False])
+def test_what_the_user_says_is_not_touched(layers: bool) -> None:
+    more: dict[str, Any] = {"stated": {"t0": Range(1000.0, "cache")}}
+    if layers:
+        more = {"layers": {"t0": LayerRule(amax=1000.0)}}
+    found = refined(Table(all_but(t0=500.0, t2=500.0)), ranges_of(20, **more))
+    assert [entry.tensors for entry in found.refined] == [("t2",)]
