@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench bench-peers samples golden clean
+.PHONY: help run test check bench bench-calib bench-peers samples golden clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,11 @@ check: $(STAMP) ## ruff and mypy --strict
 
 bench: $(STAMP) ## cost of calibration, memory and rewriting; a table over the models of ONNXQ_CORPUS
 	$(PY) -m benchmarks
+
+bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools', and every method on every net
+	$(PY) -m benchmarks.calibration --peers
+	$(PY) -m benchmarks.memory
+	$(PY) -m benchmarks.methods
 
 bench-peers: ## install the tools that `make bench` compares with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers

@@ -10,16 +10,19 @@ the last sample is not in it either. With two threads it is the time on the wall
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from benchmarks import nets
-from benchmarks.calib_peers import peer_rows, print_peer
+from benchmarks.calib_peers import IN_MEMORY, peer_rows, print_peer
 from benchmarks.common import print_row, ratio_of
+from benchmarks.memory import peak_mib
 from benchmarks.nets.feeds import feeds as feeds_of
 from onnxq.calib.collect import Counting, Request, collect
 from onnxq.calib.samples import Sample
@@ -54,6 +57,7 @@ def main() -> None:
         for counting in ("none", "sampled"):
             _print(f"    {WORDS[counting]}, wall, 2 threads", model, measured, samples, counting, 2, None)
         if given.peers:
+            _print_peaks(model, samples)
             for row in peer_rows(model, samples):
                 print_peer(row)
 
@@ -78,6 +82,22 @@ def _print(
     plain, other = turns.plain[WARM_UP:], turns.other[WARM_UP:]
     ratio, _ = ratio_of(other, plain)
     print_row(what, ratio, goal, f"{1e3 * np.median(other):.1f} / {1e3 * np.median(plain):.1f} ms a sample")
+
+
+def _print_peaks(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> None:
+    """Prints the peak memory of `onnxq calibrate`, with as many samples as the others get."""
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        onnx.save(model, root / "net.onnx")
+        for count in IN_MEMORY:
+            data = root / str(count)
+            data.mkdir()
+            for index, feeds in enumerate(samples[:count]):
+                np.savez(data / f"{index:04}.npz", **feeds)
+            flags = ["--calib", data, "-o", root / f"{count}.stats.npz"]
+            peaks.append(f"{peak_mib(['calibrate', root / 'net.onnx', *flags]):.0f} MiB with {count}")
+    print(f"    {'onnxq calibrate':<24} {'':>18}   {', '.join(peaks)}", flush=True)
 
 
 class Turns:

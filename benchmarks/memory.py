@@ -44,9 +44,11 @@ def main() -> None:
         root = Path(folder)
         onnx.save(nets.resnet18(size=SIZE), root / "net.onnx")
         for kind, write in (("images", _images), ("one .npy", _npy), ("one .npz", _npz)):
-            few, many = (_quantized(root, write(root, count)) for count in (FEW, MANY))
-            detail = f"{many:.0f} / {few:.0f} MiB"
-            print_row(f"  {kind}, {MANY} samples / {FEW}", many / few, GOAL, detail)
+            folders = [write(root, count) for count in (FEW, MANY)]
+            for method in ("minmax", "auto", "auto --exact"):
+                few, many = (_quantized(root, data, method.split()) for data in folders)
+                detail = f"{many:.0f} / {few:.0f} MiB"
+                print_row(f"  {kind}, {method}, {MANY} samples / {FEW}", many / few, GOAL, detail)
 
 
 def _images(root: Path, count: int) -> Path:
@@ -75,9 +77,10 @@ def _npz(root: Path, count: int) -> Path:
     return path
 
 
-def _quantized(root: Path, data: Path) -> float:
+def _quantized(root: Path, data: Path, method: Sequence[str]) -> float:
     """The peak of `onnxq quantize`, MiB."""
     flags: list[str | Path] = ["-o", root / "int8.onnx", "--samples", str(MANY), "--no-engine"]
+    flags += ["--method", *method]
     return peak_mib(["quantize", root / "net.onnx", "--calib", data, *flags])
 
 

@@ -3,8 +3,9 @@
     python -m benchmarks.methods [--nets resnet18,...] [--seeds 3] [--json out.json]
 
 Of each net the small form, and trained models of ONNXQ_CORPUS where it is set. A seed draws the
-samples: some calibrate and choose, as `onnxq quantize` divides them, and 256 others measure. `auto` must
-not be more than 0.3 dB under the best single method, beyond that method's spread over the seeds.
+samples: some calibrate, once for all methods, some choose, as `onnxq quantize` divides them, and 256
+others measure. `auto` must not be more than 0.3 dB under the best single method, beyond that
+method's spread over the seeds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +74,8 @@ def main() -> None:
     print(f"{'':32}" + "".join(f"{method:>19}" for method in METHODS) + "   auto - best")
     table: dict[str, dict[str, list[float]]] = {}
     for subject in _subjects(given.nets.split(",") if given.nets else None):
-        rows = {method: [_sqnr(subject, method, seed) for seed in range(given.seeds)] for method in METHODS}
+        columns = [_sqnrs(subject, seed) for seed in range(given.seeds)]
+        rows = {method: [column[method] for column in columns] for method in METHODS}
         table[subject.name] = rows
         _print(subject.name, rows)
     if given.json is not None:
@@ -93,22 +96,30 @@ def _subjects(wanted: Sequence[str] | None) -> Iterator[Subject]:
             yield Subject(name, Path(corpus, "models", f"{name}.onnx"), entries[name])
 
 
-def _sqnr(subject: Subject, method: str, seed: int) -> float:
-    """The SQNR of the outputs, the mean over them."""
+def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
+    """The SQNR of the outputs by method, the mean over the outputs."""
     samples = list(subject.samples(seed, GIVEN + MEASURED))
-    name, _, percentile = method.partition(" ")
-    result = onnxq.quantize(
-        subject.model,
-        samples[:GIVEN],
-        method=name,  # type: ignore[arg-type]
-        percentile=float(percentile or 99.99),
-        seed=seed,
-        compile=False,
-        prove="never",
-    )
+    given, unseen = samples[:GIVEN], samples[GIVEN:]
     reference = ort.load(subject.model)
-    quantized = ort.load(result.model, data_dir=result.data_dir)
-    return float(noise.measure(reference, quantized, samples[GIVEN:], [{}]).sqnr_db()[0])
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        stats = Path(folder, "x.stats.npz")
+        onnxq.calibrate(subject.model, given, stats, seed=seed)
+        for method in METHODS:
+            name, _, percentile = method.partition(" ")
+            result = onnxq.quantize(
+                subject.model,
+                given if name == "auto" else None,
+                method=name,  # type: ignore[arg-type]
+                percentile=float(percentile or 99.99),
+                stats=stats,
+                seed=seed,
+                compile=False,
+                prove="never",
+            )
+            quantized = ort.load(result.model, data_dir=result.data_dir)
+            found[method] = float(noise.measure(reference, quantized, unseen, [{}]).sqnr_db()[0])
+    return found
 
 
 def _print(name: str, rows: dict[str, list[float]]) -> None:

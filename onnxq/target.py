@@ -46,6 +46,8 @@ class Target:
         explicit: whether it takes INT8 as Q/DQ pairs; older ones calibrate by themselves.
         cache: the first line of the calibration caches that it reads; None: it takes INT8 as Q/DQ pairs
             only. The algorithm is that of `trtexec --calib`.
+        types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
+            where none is needed.
         source: where the table is from.
     """
 
@@ -59,6 +61,7 @@ class Target:
     source: str
     explicit: bool = True
     cache: str | None = None
+    types: tuple[str, ...] = ()
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -91,4 +94,5 @@ def load_target(name: str) -> Target:
         source=data["source"],
         explicit=data.get("explicit", base.explicit if base else True),
         cache=data.get("cache", base.cache if base else None),
+        types=tuple(data.get("types", base.types if base else ())),
     )

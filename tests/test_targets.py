@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 
 import onnx
 import onnx.parser
 import pytest
 
-from onnxq import sanitize
+from onnxq import quantize, sanitize
 from onnxq.errors import UserError
 from onnxq.graph.features import FEATURES
 from onnxq.rule.load import load_rules
@@ -142,3 +143,23 @@ def test_pads_and_scales_of_old_opsets() -> None:
         ("one", "TensorRT 7 does not take Pad with padding of dimension 1, not the last two"),
         ("two", "TensorRT 7 does not take Resize with scales computed at run time"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "trtexec", "polygraphy"),
+    [
+        ("tensorrt-8.0", "--int8", "--int8"),
+        ("tensorrt-8.6", "--int8", "--int8"),
+        ("tensorrt-10", "--stronglyTyped", "--strongly-typed"),
+        ("tensorrt-11", "", ""),
+        ("tensorrt-rtx", "", ""),
+    ],
+)
+def test_commands_let_tensorrt_run_int8(target: str, trtexec: str, polygraphy: str, tmp_path: Path) -> None:
+    digits = Path(__file__).parents[1] / "sample_models" / "digits"
+    result = quantize(digits / "digits.onnx", digits / "calib", target=target, method="minmax", compile=False)
+    result.save(tmp_path / "x.onnx")
+    build, run = (line.split() for line in result.report["commands"])
+    flags = {"--int8", "--stronglyTyped", "--strongly-typed"}
+    assert flags & set(build) == {trtexec} - {""}
+    assert flags & set(run) == {polygraphy} - {""}

@@ -111,7 +111,7 @@ def collect(
     if head is None:
         raise UserError("there are zero samples to calibrate with", hint="check the data")
     first = request.first or head
-    sizes = _sizes(model, request, names, first, data_dir)
+    sizes = _sizes(model, request, names, first, data_dir, watch.skip is not None)
     probes = [_probe(name, request, sizes) for name in names]
     groups = _groups(probes, sizes)
     passes = _Replay(head, rest, len(groups))
@@ -133,12 +133,24 @@ def collect(
 
 
 def _sizes(
-    model: onnx.ModelProto, request: Request, names: Sequence[str], first: Sample, data_dir: Path | None
+    model: onnx.ModelProto,
+    request: Request,
+    names: Sequence[str],
+    first: Sample,
+    data_dir: Path | None,
+    may_be_bad: bool,
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of tensors for a sample, where anything depends on them."""
+    """The shapes of tensors for a sample, where anything depends on them; none of a sample that is bad."""
     if request.counting == "none":
         names = list(request.channels)
-    return shapes_of(model, names, first, request.shapes, data_dir) if names else {}
+    if not names:
+        return {}
+    try:
+        return shapes_of(model, names, first, request.shapes, data_dir)
+    except UserError:
+        if not may_be_bad or request.channels:
+            raise
+        return {}  # so that all rows are counted, in all shards
 
 
 def _probe(name: str, request: Request, sizes: Mapping[str, tuple[int, ...]]) -> Probe:
@@ -146,13 +158,18 @@ def _probe(name: str, request: Request, sizes: Mapping[str, tuple[int, ...]]) ->
     if request.counting == "exact":
         rows = ALL_ROWS
     elif request.counting == "sampled":
-        rows = _sampled_rows(sizes[name], request.samples)
+        rows = _sampled_rows(sizes[name], request.samples) if name in sizes else ALL_ROWS
     channels = None
     if name in request.channels:
         rank = len(sizes[name])
         axis = request.channels[name] % max(rank, 1)
         channels = Channels(axis, rank)
-    return Probe(name, rows, channels)
+    return Probe(name, rows, channels, _is_large(sizes.get(name, request.shapes.get(name, ()))))
+
+
+def _is_large(shape: Sequence[int | str | None]) -> bool:
+    """Whether a tensor of at least two axes is known to have more than a million values."""
+    return len(shape) > 1 and math.prod(dim for dim in shape if isinstance(dim, int)) > 1 << 20
 
 
 _UNKNOWN_COUNT = 64  # samples that an iterator is expected to have at least

@@ -55,6 +55,8 @@ class Probe:
         tensor: its name.
         rows: the rows that leave the graph to be counted; None: none.
         channels: how channels are told apart; None: they are not.
+        by_lines: whether its last axis is summed first: onnxruntime's sum of many millions of float32
+            drifts by percents.
         overflows: whether its values are finite although their sum may not be, so that they are
             looked at one by one.
     """
@@ -62,6 +64,7 @@ class Probe:
     tensor: str
     rows: Rows | None = None
     channels: Channels | None = None
+    by_lines: bool = False
     overflows: bool = False
 
 
@@ -148,14 +151,17 @@ class ProbeGraph:
 
     def _add_nodes(self, i: int, probe: Probe) -> None:
         x = self._node("Cast", [probe.tensor], f"x{i}", to=TensorProto.FLOAT)
-        for op, what in (
-            ("ReduceMin", "low"), ("ReduceMax", "high"), ("ReduceSum", "sum"), ("ReduceSumSquare", "squares"),
-        ):  # fmt: skip
-            self._node(op, [x], f"{what}{i}", keepdims=0)
+        self._reduce("ReduceMin", x, f"low{i}")
+        self._reduce("ReduceMax", x, f"high{i}")
+        for op, what in (("ReduceSum", "sum"), ("ReduceSumSquare", "squares")):
+            if probe.by_lines:
+                self._reduce("ReduceSum", self._reduce(op, x, f"line_{what}{i}", [-1]), f"{what}{i}")
+            else:
+                self._reduce(op, x, f"{what}{i}")
         self._node("Size", [x], f"size{i}")
         if probe.overflows:  # 0 where all is finite, else NaN; ReduceMax skips a NaN that is not first
             difference = self._node("Sub", [x, x], f"d{i}")
-            self._node("ReduceSum", [difference], f"finite{i}", keepdims=0)
+            self._reduce("ReduceSum", difference, f"finite{i}")
         if probe.rows is not None:
             self._add_rows(i, x, probe.rows)
         if probe.channels is not None:
@@ -173,16 +179,19 @@ class ProbeGraph:
 
     def _add_channels(self, i: int, x: str, channels: Channels) -> None:
         axes = [axis for axis in range(channels.rank) if axis != channels.axis]
-        for op, what, as_input in (
-            ("ReduceMin", "channel_low", 18), ("ReduceMax", "channel_high", 18),
-            ("ReduceSum", "channel_sum", 13),
-        ):  # fmt: skip
-            if not axes:  # to a reduction, no axes are all
-                self._node("Identity", [x], f"{what}{i}")
-            elif self._opset < as_input:  # axes became an input with that opset
-                self._node(op, [x], f"{what}{i}", keepdims=0, axes=axes)
-            else:
-                self._node(op, [x, self._constant(f"{what}_axes{i}", axes)], f"{what}{i}", keepdims=0)
+        for op, what in (("ReduceMin", "low"), ("ReduceMax", "high"), ("ReduceSum", "sum")):
+            if axes:
+                self._reduce(op, x, f"channel_{what}{i}", axes)
+            else:  # to a reduction, no axes are all
+                self._node("Identity", [x], f"channel_{what}{i}")
+
+    def _reduce(self, op: str, x: str, output: str, axes: Sequence[int] = ()) -> str:
+        """A reduction along axes, of all values without any."""
+        if not axes:
+            return self._node(op, [x], output, keepdims=0)
+        if self._opset < (13 if op == "ReduceSum" else 18):  # from which axes are an input
+            return self._node(op, [x], output, keepdims=0, axes=list(axes))
+        return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=0)
 
     def _add_scalar_outputs(self, i: int) -> None:
         for what in _SCALARS:

@@ -16,21 +16,26 @@ def commands(
     original: Path | None,
     cache: Path | None = None,
     implicit: bool = False,
+    types: Sequence[str] = (),
 ) -> list[str]:
     """Command lines for an output file.
 
     Args:
         model: the file that was written.
-        target: the target's name; TensorRT 11 and TensorRT for RTX are strongly typed by themselves.
+        target: the target's name.
         profiles: smallest, usual and largest shape of each dynamic input.
         original: the float model, to compare with.
         cache: the calibration cache, or None.
         implicit: whether TensorRT quantizes the model itself, by the cache.
+        types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
     """
+    build_types, run_types = types or ("", "")
     tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
     build = [tool, f"--onnx={model}", f"--saveEngine={model.with_suffix('.engine').name}"]
     if implicit and cache is not None:
         build += ["--int8", f"--calib={cache}"]
+    elif build_types:
+        build.append(build_types)
     for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
         if profiles:
             shapes = ",".join(
@@ -39,7 +44,7 @@ def commands(
             build.append(f"--{flag}={shapes}")
     lines = [shlex.join(build)]
     if original is not None and not implicit:
-        run = ["polygraphy", "run", str(model), "--onnxrt", "--trt"]
+        run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *filter(None, [run_types])]
         for flag, position in (
             ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),
         ):  # fmt: skip

@@ -99,6 +99,7 @@ class Quantization:
         self._header = job.target.cache if cache or not job.target.explicit else None
         self._parts: Split | None = None
         self._apart = False  # whether the samples that choose are others than those that calibrate
+        self._bad: set[int] = set()  # indices of samples on which the model does not run
 
     def run(self, keep_float: Sequence[str], compilation: Compilation) -> Result:
         """All steps.
@@ -244,10 +245,26 @@ class Quantization:
             session = ort.load(reference, data_dir=self._job.model.data_dir)
         except ort.RunError as error:
             raise unloadable(error) from error
+        if self._options.skip_bad:
+            self._leave_out_bad(session)
         if weight_bytes(reference) < LARGE:
             return session, session
         choosing = Recording(session, self._feeds(self._choosing())) if self._options.chooses else None
         return choosing, Recording(session, self._feeds(self._held_out()))
+
+    def _leave_out_bad(self, session: ort.Session) -> None:
+        """Leaves out samples on which the float model does not run, of those that choose and verify."""
+        assert self._source is not None
+        choosing = self._choosing() if self._options.chooses else iter(())
+        for sample in self._job.feeds(itertools.chain(choosing, self._held_out())):
+            try:
+                session.run(sample.feeds)
+            except ort.RunError as error:
+                self._bad.add(sample.index)
+                self._source.skip(sample.where, str(error))
+
+    def _good(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        return (sample for sample in samples if sample.index not in self._bad)
 
     def _feeds(self, samples: Iterable[Sample]) -> Iterator[Mapping[str, np.ndarray]]:
         return (sample.feeds for sample in self._job.feeds(samples))
@@ -304,18 +321,18 @@ class Quantization:
 
     def _choosing(self) -> Iterator[Sample]:
         assert self._parts is not None
-        apart = self._parts.choice()
+        apart = self._good(self._parts.choice())
         first = next(apart, None)
         self._apart = first is not None
         if first is None:
-            return itertools.islice(self._parts.calibration(), CHOOSING)
+            return itertools.islice(self._good(self._parts.calibration()), CHOOSING)
         return itertools.chain([first], apart)
 
     # -- verify and compile --------------------------------------------------------------------
 
     def _held_out(self) -> Iterator[Sample]:
         assert self._parts is not None
-        return self._watched("verify", self._parts.held_out(), self._parts.held)
+        return self._watched("verify", self._good(self._parts.held_out()), self._parts.held)
 
     def _watched(self, step: str, samples: Iterable[Sample], total: int | None) -> Iterator[Sample]:
         """Samples; the observer is told."""

@@ -58,15 +58,13 @@ class Result:
         written = [output, *data, *([cache] if cache is not None else []), files.report_path(output)]
         self.report["output"] = str(output)
         self.report["files"] = [str(file) for file in written]
+        target = load_target(self.report["target"])
+        implicit = cache is not None and not target.explicit
+        types = target.types if self.report["plan"] else ()
         self.report["commands"] = commands(
-            output, self.report["target"], self.profiles, self.source, cache, self.is_implicit
+            output, target.name, self.profiles, self.source, cache, implicit, types
         )
         documents: dict[str, Any] = {files.report_path(output).name: self.report}
         if cache is not None:
             documents[cache.name] = self.cache
         return files.save_models(output.parent, {output.name: self.model}, self.data_dir, documents)
-
-    @property
-    def is_implicit(self) -> bool:
-        """Whether TensorRT quantizes the model itself, by the cache: it has no Q/DQ pairs."""
-        return self.cache is not None and not load_target(self.report["target"]).explicit

@@ -90,6 +90,8 @@ def merge_stats(
         UserError: a file cannot be read or written, or they are of different models or data, or share
             a sample.
     """
+    if not parts:
+        raise UserError("there are no statistics to merge", hint="give the files of the shards")
     path = Path(output)
     check_output(path, None, force=force)
     done = merge_files([read(Path(part)) for part in parts])

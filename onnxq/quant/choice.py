@@ -27,8 +27,8 @@ Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 AUTO = tuple(
     Method(name, percentile)
     for name, percentile in (
-        ("minmax", 99.99), ("percentile", 99.9), ("percentile", 99.99), ("percentile", 99.999),
-        ("entropy", 99.99), ("mse", 99.99),
+        ("minmax", 99.99), ("average", 99.99), ("entropy", 99.99), ("mse", 99.99),
+        ("percentile", 99.9), ("percentile", 99.99), ("percentile", 99.999),
     )
 )  # fmt: skip
 """The methods that `auto` tries."""
