@@ -26,6 +26,7 @@ from benchmarks import nets
 from benchmarks.corpus_data import drawn
 from benchmarks.nets.feeds import feeds as feeds_of
 from onnxq.run import noise, ort
+from onnxq.run.compare import Recording
 
 GIVEN, MEASURED = 448, 256
 METHODS = (
@@ -100,7 +101,7 @@ def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
     """The SQNR of the outputs by method, the mean over the outputs."""
     samples = list(subject.samples(seed, GIVEN + MEASURED))
     given, unseen = samples[:GIVEN], samples[GIVEN:]
-    reference = ort.load(subject.model)
+    reference = Recording(ort.load(subject.model), unseen)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder, "x.stats.npz")
@@ -118,6 +119,7 @@ def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
                 prove="never",
             )
             quantized = ort.load(result.model, data_dir=result.data_dir)
+            reference.rewind()
             found[method] = float(noise.measure(reference, quantized, unseen, [{}]).sqnr_db()[0])
     return found
 

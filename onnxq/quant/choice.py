@@ -44,7 +44,8 @@ _SAME = 0.01  # thresholds that differ by less are one
 _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
-_SURE = 2.0  # standard errors
+_SURE = 2.0  # standard errors: what is left out, or changed for one tensor
+_BETTER = 0.5  # standard errors: what is preferred to the prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +132,12 @@ def choose(
     prior: Method,
     refine: bool = True,
 ) -> Choice:
-    """The method whose scales surely add less noise to the outputs than the prior's, else the prior.
+    """The method whose scales add the least noise to the outputs, the prior in doubt.
 
     Noise is rare and large where values are clipped, so that the least noise over some samples may be
-    chance: a method is better if it is by two standard errors over the samples. Those that are
-    surely worse by 1 dB after 16 samples are tried no further; after 64 samples those that there are
-    decide, or all that there are where nothing is sure.
+    chance: a method is preferred to the prior if it is better by half a standard error over the
+    samples. Those that are behind by 1 dB, and by two standard errors, after 16 samples are tried no
+    further; after 64 samples those decide, or all that there are where the order is not sure.
 
     Then other methods' thresholds are tried, one at a time, for the tenth of the tensors with the
     least SQNR of their own; those that surely improve the outputs are taken, if together they do, too.
@@ -147,7 +148,7 @@ def choose(
         samples: gives the samples, as often as it is called, in blocks of `BLOCKS` that are each spread
             over all of them.
         measure: runs the model.
-        prior: the method that is taken where none is surely better, or no output can be compared.
+        prior: the method that is taken in doubt, or where no output can be compared.
         refine: whether single tensors are tried.
     """
     first = [prior] * (prior in methods)
@@ -223,10 +224,10 @@ class _Race:
         return noise
 
     def best(self) -> int:
-        """The best of those that are surely better than the prior; else the prior."""
+        """The best of those that are better than the prior beyond doubt; else the prior."""
         lead = self._leads(0)
-        sure = [i for i in self._alive if lead[i] > _SURE]
-        return max(sure, key=lambda i: self.results[i][0], default=0)
+        better = [i for i in self._alive if lead[i] > _BETTER]
+        return max(better, key=lambda i: self.results[i][0], default=0)
 
     def order(self, best: int) -> list[int]:
         """All candidates: the chosen one, those that stayed, the others; each with the best first."""

@@ -99,15 +99,18 @@ def test_methods_within_a_decibel_stay() -> None:
     assert found.method == MINMAX
 
 
-@pytest.mark.parametrize(("spread", "samples", "method"), [(4.0, 64, HALF), (5.0, 100, MINMAX)])
+@pytest.mark.parametrize(
+    ("spread", "samples", "method"), [(4.0, 64, HALF), (5.0, 100, HALF), (5.6, 100, MINMAX)]
+)
 def test_what_may_be_chance_is_not_chosen(spread: float, samples: int, method: Method) -> None:
-    """Both halve the noise in the mean; of 64 samples one is better by 4 standard errors, one by 1.5."""
+    """All have less noise in the mean: by 4 standard errors of 64 samples, 2 of 100, a quarter of one."""
     table = Table({0: 500.0}, spread=spread)
     found = choose(ranges_of(1), [HALF, MINMAX], given(100), table, prior=MINMAX, refine=False)
     assert found.method == method
     assert found.trials[0].method == str(method)
     assert found.samples == samples
-    assert {t.method: t.sqnr_db for t in found.trials}["percentile 50"] > 27.5
+    levels = {t.method: t.sqnr_db for t in found.trials}
+    assert levels["percentile 50"] > levels["minmax"]
 
 
 def test_what_is_behind_by_chance_is_tried_further() -> None:
