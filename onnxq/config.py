@@ -19,6 +19,7 @@ The first `[[layer]]` that matches a node wins. A flag wins over the file, the f
 from __future__ import annotations
 
 import fnmatch
+import os
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,7 +131,7 @@ def find_config(explicit: Path | None) -> Config | None:
     Raises:
         UserError: see `load_config`.
     """
-    path = explicit or (FILE if FILE.is_file() else None)
+    path = explicit or (FILE if os.path.lexists(FILE) else None)
     return None if path is None else load_config(path)
 
 
@@ -162,7 +163,7 @@ def overrides(layers: Sequence[LayerRule], nodes: Iterable[tuple[str, str]]) -> 
         nodes: names and operators of all nodes.
 
     Raises:
-        UserError: a rule, or one of its globs, matches no node.
+        UserError: a rule, or one of its globs, matches no node; or others come first at all that it matches.
     """
     known = list(nodes)
     for rule in layers:
@@ -174,12 +175,25 @@ def overrides(layers: Sequence[LayerRule], nodes: Iterable[tuple[str, str]]) -> 
         first = next((rule for rule in layers if rule.matches(name, op)), None)
         if first is not None:
             found[name] = first
+    for rule in layers:
+        if rule not in found.values():
+            raise _shadowed(rule, [found[name] for name, op in known if rule.matches(name, op)])
     return found
 
 
 def prefer(flag: T | None, file: T | None, default: T) -> T:
     """The first that is given, not None: the flag's value, the file's, the default."""
     return next((value for value in (flag, file) if value is not None), default)
+
+
+def _shadowed(rule: LayerRule, first: Sequence[LayerRule]) -> UserError:
+    """The error for a rule that is the first one nowhere; `first` are those that are, at its nodes."""
+    entries = " and ".join(map(str, sorted({one.index for one in first})))
+    return UserError(
+        f"{str(rule.path)!r}: [[layer]] {rule.index} is never followed: [[layer]] {entries} matches all "
+        "that it does, and the first one wins",
+        hint="put the narrower entry first, or leave one out",
+    )
 
 
 def _matches_nothing(rule: LayerRule, nodes: Sequence[tuple[str, str]]) -> UserError:

@@ -44,7 +44,7 @@ class Fault(OnnxqError):
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     """Names of `known` that `name` may have meant, as the tail of a message ("" where none is near)."""
     names = list(dict.fromkeys(known))
-    found = difflib.get_close_matches(name, names, n=count, cutoff=0.5)
+    found = difflib.get_close_matches(name, names, n=count, cutoff=0.6)
     if not found and len(names) <= count:
         found = names
     return f"did you mean {', '.join(map(repr, found))}?" if found else ""

@@ -276,19 +276,16 @@ class CalibrationFacts:
 def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
     """What calibration found, for the report."""
     tensors = facts.stats.tensors
-    zero = [name for name, entry in facts.ranges.items() if name in tensors and tensors[name].amax == 0]
-    notes = [f"tensor {name!r} is zero in every sample: its scale is not measured" for name in zero]
-    chosen = facts.choice["method"] if facts.choice is not None else facts.method
     part: dict[str, Any] = to_json(
         {
-            "method": chosen if facts.choice is None else f"auto: {chosen}",
+            "method": _method(facts),
             "choice": facts.choice,
             "samples": facts.stats.samples,
             "seed": facts.seed,
             "counting": facts.counting,
             "sampling": _sampling(facts.stats) if facts.counting == "sampled" else None,
             "data": facts.data,
-            "notes": [*notes, *facts.notes],
+            "notes": [*_doubts(facts), *facts.notes],
             "held_out": facts.held_out,
             "scales": {
                 name: float(facts.scales[group.id])
@@ -312,6 +309,29 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
         }
     )
     return part
+
+
+def _method(facts: CalibrationFacts) -> str:
+    """What found the ranges: a method, or where no tensor uses it, what states or fixes them all."""
+    chosen = facts.method if facts.choice is None else facts.choice["method"]
+    reasons = {entry.because for entry in facts.ranges.values()}
+    if reasons and not any(why == chosen or why.endswith("chosen by the outputs") for why in reasons):
+        return reasons.pop() if len(reasons) == 1 else "stated or fixed"
+    if facts.choice is None:
+        return chosen
+    return f"{'search' if facts.method.startswith('percentile') else 'auto'}: {chosen}"
+
+
+def _doubts(facts: CalibrationFacts) -> list[str]:
+    """What makes ranges doubtful: values that are all the same."""
+    notes = []
+    for name in facts.ranges:
+        entry = facts.stats.tensors.get(name)
+        if entry is not None and entry.amax == 0:
+            notes.append(f"tensor {name!r} is zero in every sample: its scale is not measured")
+        elif entry is not None and entry.min == entry.max:
+            notes.append(f"tensor {name!r} is {entry.min:g} everywhere, in every sample")
+    return notes
 
 
 _TAIL = 1e-4  # the share above a percentile of 99.99

@@ -227,7 +227,7 @@ class TestLayers:
         third = LayerRule(match=("/head/*",), amax=1.0, index=3)
         found = overrides((first, second, third), iter(NODES))
         assert found == {"/head/Conv": first, "/head/Relu": third, "/body/Conv": second}
-        assert overrides((third, second, first), NODES)["/head/Conv"] == third
+        assert overrides((third, second), NODES)["/head/Conv"] == third
         assert overrides((), NODES) == {}
 
     @pytest.mark.parametrize(
@@ -247,6 +247,18 @@ class TestLayers:
             overrides((LayerRule(op=("Conv",)), rule), NODES)
         assert str(caught.value) == f"'onnxq.toml': [[layer]] 1 ({says}) matches no node of the model"
         assert hint in caught.value.hint
+
+    def test_a_rule_that_is_never_followed(self) -> None:
+        head, conv = LayerRule(match=("/head/*",), index=1), LayerRule(op=("Conv",), index=2)
+        overrides((head, conv), NODES)
+        for match, entries in (("/head/Relu", "1"), ("*/Conv", "1 and 2")):
+            with pytest.raises(UserError) as caught:
+                overrides((head, conv, LayerRule(match=(match,), index=3)), NODES)
+            assert str(caught.value) == (
+                f"'onnxq.toml': [[layer]] 3 is never followed: [[layer]] {entries} matches all that it "
+                "does, and the first one wins"
+            )
+            assert "narrower" in caught.value.hint
 
     @pytest.mark.parametrize("rule", [LayerRule(match=("a",)), LayerRule(op=("Conv",))])
     def test_a_model_without_nodes(self, rule: LayerRule) -> None:

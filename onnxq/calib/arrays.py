@@ -31,6 +31,10 @@ class Array(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Its shape, known without its values."""
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Its dtype, likewise."""
+
     def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
         """Its rows along the first axis, by ascending indices."""
 
@@ -51,6 +55,11 @@ class MemoryArray:
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
         return self.values.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Its dtype."""
+        return self.values.dtype
 
     def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
         """Its rows, as views."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import onnx
 
+from onnxq import interrupts
 from onnxq.calib.histogram import HistogramCounter, Scratch
 from onnxq.calib.probes import ALL_ROWS, Channels, Probe, ProbeGraph, Reading, Rows, makers
 from onnxq.calib.samples import Sample
 from onnxq.calib.shapes import shapes_of
-from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact
+from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact, merge
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
@@ -31,6 +33,8 @@ Counting = Literal["none", "sampled", "exact"]
 
 _BUFFERS = 1 << 26  # bytes of values that wait to be counted, all tensors together
 _LEAVING = 1 << 28  # bytes of rows that leave the graph in one run
+_BLOCK = 32  # samples that all groups of tensors are taken of before the next ones
+_SHARE = 10  # a checkpoint is due after so many times the time that the last one took
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,17 @@ class Watch:
         progress: hears how many samples are done.
         skip: is given a sample that the model does not run on, and why; None: that is an error.
         checkpoint: is given the statistics of the samples that are done, now and then.
-        seconds: how often.
+        seconds: how often, at most; where it takes long to keep them, less often.
     """
 
     progress: Callable[[int], None] = lambda done: None
     skip: Callable[[Sample, UserError], None] | None = None
     checkpoint: Callable[[Stats], None] | None = None
     seconds: float = 20.0
+
+
+class NoSamples(UserError):
+    """There was nothing to run, or all of it was bad."""
 
 
 def collect(
@@ -84,8 +92,8 @@ def collect(
 ) -> Stats:
     """Runs the samples and takes statistics of tensors.
 
-    Where more values leave the graph in a run than memory should hold, the tensors are taken in groups,
-    one pass over the samples for each.
+    Where more values leave the graph in a run than memory should hold, the tensors are taken in groups:
+    all of them over a block of samples, then over the next block. What is done is then kept by blocks.
 
     Args:
         model: the float model; it is not modified.
@@ -96,8 +104,9 @@ def collect(
         watch: who is told how it goes.
 
     Raises:
-        UserError: there are no samples, no such tensor, a tensor is NaN or infinite in a sample,
-            or the model does not run on a sample.
+        NoSamples: there are no samples, or all are bad.
+        UserError: there is no such tensor, a tensor is NaN or infinite in a sample, or the model does
+            not run on a sample.
         ort.RunError: onnxruntime does not load the model.
     """
     start = time.perf_counter()
@@ -109,27 +118,36 @@ def collect(
     rest = iter(samples)
     head = next(rest, None)
     if head is None:
-        raise UserError("there are zero samples to calibrate with", hint="check the data")
-    first = request.first or head
-    sizes = _sizes(model, request, names, first, data_dir, watch.skip is not None)
-    probes = [_probe(name, request, sizes) for name in names]
-    groups = _groups(probes, sizes)
-    passes = _Replay(head, rest, len(groups))
-    watch = passes.skipping(watch)
+        raise NoSamples("there are zero samples to calibrate with", hint="check the data")
+    sizes = _sizes(model, request, names, request.first or head, data_dir, watch.skip is not None)
+    groups = _groups([_probe(name, request, sizes) for name in names], sizes)
     # the first pass looks at every tensor, so that a bad sample is left out of all groups
     groups[0] += [replace(probe, rows=None) for group in groups[1:] for probe in group]
-    found: dict[str, TensorStats] = {}
-    indices = np.zeros(0, np.int64)
-    for group in groups:
-        work = _Pass(
-            model, group, data_dir, threads, replace(watch, checkpoint=None) if len(groups) > 1 else watch
-        )
-        part = work.run(passes)
-        found.update(part.tensors)
-        indices = part.indices
-    if not len(indices):
-        raise passes.all_bad()
-    return Stats({name: found[name] for name in names}, indices, time.perf_counter() - start)
+    bad: list[UserError] = []
+    watch = _counting(watch, bad)
+
+    def pass_over(group: Sequence[Probe], watch: Watch) -> _Pass:
+        return _Pass(model, group, data_dir, threads, watch)
+
+    work = pass_over(groups[0], watch) if len(groups) == 1 else _ByBlocks(pass_over, groups, watch)
+    found = work.run(itertools.chain([head], rest))
+    if not found.samples:
+        raise NoSamples(f"there is no good sample: {len(bad)} are left out, the first one: {bad[0]}")
+    tensors = {name: found.tensors[name] for name in names}
+    return Stats(tensors, found.indices, time.perf_counter() - start)
+
+
+def _counting(watch: Watch, bad: list[UserError]) -> Watch:
+    """The watch; samples that are left out are also listed."""
+    tell = watch.skip
+    if tell is None:
+        return watch
+
+    def skip(sample: Sample, error: UserError) -> None:
+        bad.append(error)
+        tell(sample, error)
+
+    return replace(watch, skip=skip)
 
 
 def _sizes(
@@ -203,51 +221,104 @@ def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> li
     return groups
 
 
-class _Replay:
-    """Samples for several passes; those that can be had once only are kept in a file."""
+class _ByBlocks:
+    """Several groups of tensors: all of them over a block of samples, then over the next one.
 
-    def __init__(self, head: Sample, rest: Iterator[Sample], passes: int) -> None:
-        self._head, self._rest = head, rest
-        self._file = tempfile.TemporaryFile(prefix="onnxq-") if passes > 1 else None  # noqa: SIM115
-        self._read = False
-        self._bad: dict[int, UserError] = {}
+    Args:
+        pass_over: makes the pass that takes a group.
+        groups: the tensors; the first pass finds the samples that are bad.
+        watch: who is told.
+    """
 
-    def skipping(self, watch: Watch) -> Watch:
-        """The watch; the samples that it is to leave out are not in the next passes."""
-        tell = watch.skip
-        if tell is None:
-            return watch
+    def __init__(
+        self,
+        pass_over: Callable[[Sequence[Probe], Watch], _Pass],
+        groups: Sequence[Sequence[Probe]],
+        watch: Watch,
+    ) -> None:
+        self._pass_over, self._groups, self._watch = pass_over, groups, watch
+        self._done: Stats | None = None
 
-        def skip(sample: Sample, error: UserError) -> None:
-            self._bad[sample.index] = error
-            tell(sample, error)
+    def run(self, samples: Iterator[Sample]) -> Stats:
+        """The statistics of the samples."""
+        keeper = _Keeper(self._watch)
+        try:
+            for head in samples:
+                part = self._block(itertools.chain([head], itertools.islice(samples, _BLOCK - 1)))
+                self._done = part if self._done is None else merge([self._done, part])
+                if self._done.samples:
+                    keeper.keep_if_due(self._so_far)
+        except BaseException:  # as in `_Pass`
+            if self._done is not None and self._done.samples:
+                keeper.keep(self._so_far)
+            raise
+        return self._so_far()
 
-        return replace(watch, skip=skip)
+    def _so_far(self) -> Stats:
+        assert self._done is not None
+        return self._done
 
-    def all_bad(self) -> UserError:
-        """The error where no sample is left."""
-        first = next(iter(self._bad.values()))
-        return UserError(f"there is no good sample: {len(self._bad)} are left out, the first one: {first}")
+    def _block(self, samples: Iterator[Sample]) -> Stats:
+        """All groups over the samples of a block, which are kept in a file: they may be had only once."""
+        tensors: dict[str, TensorStats] = {}
+        indices = np.zeros(0, np.int64)
+        with tempfile.TemporaryFile(prefix="onnxq-") as file:
+            for number, group in enumerate(self._groups):
+                watch = replace(self._watch, checkpoint=None, progress=self._progress(number, len(indices)))
+                given = _loaded(file, set(indices.tolist())) if number else _dumped(file, samples)
+                part = self._pass_over(group, watch).run(given)
+                tensors.update(part.tensors)
+                indices = part.indices
+        return Stats(tensors, indices)
 
-    def __iter__(self) -> Iterator[Sample]:
-        if self._read:
-            yield from (sample for sample in self._again() if sample.index not in self._bad)
+    def _progress(self, group: int, block: int) -> Callable[[int], None]:
+        """Hears how many samples of a block a group is done with, and tells how many that is for all."""
+        before = self._done.samples if self._done is not None else 0
+
+        def progress(done: int) -> None:
+            self._watch.progress(before + (group * block + done) // len(self._groups))
+
+        return progress
+
+
+def _dumped(file: BinaryIO, samples: Iterable[Sample]) -> Iterator[Sample]:
+    """The samples, which are kept in a file."""
+    for sample in samples:
+        pickle.dump(sample, file, protocol=5)
+        yield sample
+
+
+def _loaded(file: BinaryIO, wanted: Collection[int]) -> Iterator[Sample]:
+    """The samples of a file that have these indices."""
+    end = file.seek(0, 2)
+    file.seek(0)
+    while file.tell() < end:
+        sample = pickle.load(file)
+        if sample.index in wanted:
+            yield sample
+
+
+class _Keeper:
+    """Gives the statistics of what is done to who keeps them, now and then."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._checkpoint, self._seconds = watch.checkpoint, watch.seconds
+        self._last, self._took = time.monotonic(), 0.0
+
+    def keep_if_due(self, stats: Callable[[], Stats]) -> None:
+        """Gives them, if the last ones are old."""
+        if time.monotonic() - self._last >= max(self._seconds, _SHARE * self._took):
+            self.keep(stats)
+
+    def keep(self, stats: Callable[[], Stats]) -> None:
+        """Gives them."""
+        if self._checkpoint is None:
             return
-        self._read = True
-        yield self._kept(self._head)
-        yield from map(self._kept, self._rest)
-
-    def _kept(self, sample: Sample) -> Sample:
-        if self._file is not None:
-            pickle.dump(sample, self._file, protocol=5)
-        return sample
-
-    def _again(self) -> Iterator[Sample]:
-        assert self._file is not None
-        end = self._file.seek(0, 2)
-        self._file.seek(0)
-        while self._file.tell() < end:
-            yield pickle.load(self._file)
+        start = time.monotonic()
+        with interrupts.held_back():
+            self._checkpoint(stats())
+        self._last = time.monotonic()
+        self._took = self._last - start
 
 
 class _Pass:
@@ -264,18 +335,19 @@ class _Pass:
         self._model, self._data_dir, self._threads, self._watch = model, data_dir, threads, watch
         self._probes = list(probes)
         self._tally = _Tally(probes)
-        self._told = 0.0
         self._load()
 
     def run(self, samples: Iterable[Sample]) -> Stats:
         """The statistics of the samples."""
-        self._told = time.monotonic()
+        keeper = _Keeper(self._watch)
         try:
             for sample in samples:
                 self._take(sample)
-                self._tell(self._watch.seconds)
+                if self._tally.samples:
+                    keeper.keep_if_due(self._tally.stats)
         except BaseException:  # an interruption, or a bad sample: what was done is kept
-            self._tell(0.0)
+            if self._tally.samples and self._tally.whole:
+                keeper.keep(self._tally.stats)
             raise
         return self._tally.stats()
 
@@ -287,15 +359,9 @@ class _Pass:
                 raise
             self._watch.skip(sample, error)
             return
-        self._tally.add(sample.index, reading)
+        with interrupts.held_back():
+            self._tally.add(sample.index, reading)
         self._watch.progress(self._tally.samples)
-
-    def _tell(self, seconds: float) -> None:
-        """Gives the statistics so far to who keeps them, if they are so old."""
-        keep = self._watch.checkpoint
-        if keep is not None and self._tally.samples and time.monotonic() - self._told >= seconds:
-            keep(self._tally.stats())
-            self._told = time.monotonic()
 
     def _load(self) -> None:
         self._graph = ProbeGraph(self._model, self._probes, opset_of(self._model))
@@ -340,9 +406,11 @@ class _Tally:
 
     Attributes:
         samples: how many samples were added.
+        whole: whether each of them was counted to its end: no error came in between.
     """
 
     def __init__(self, probes: Sequence[Probe]) -> None:
+        self.whole = True
         self._probes = tuple(probes)
         count = len(self._probes)
         block = max(1 << 12, min(1 << 16, _BUFFERS // 4 // max(1, count)))
@@ -361,6 +429,7 @@ class _Tally:
 
     def add(self, index: int, reading: Reading) -> None:
         """Adds what was found in the sample of this index."""
+        self.whole = False
         self._indices.append(index)
         self._ends.append(np.stack([reading.low, reading.high]))
         self._size += reading.size
@@ -371,6 +440,7 @@ class _Tally:
         for i, found in enumerate(reading.channels):
             if found is not None and reading.size[i]:
                 self._add_channels(i, found, int(reading.size[i]))
+        self.whole = True
 
     def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
         channels, before = self._probes[i].channels, self._channels[i]
@@ -381,6 +451,7 @@ class _Tally:
 
     def stats(self) -> Stats:
         """What was found so far, the samples in the order of their indices."""
+        self.whole = False  # counters count what waits
         order = np.argsort(self._indices, kind="stable")
         ends = np.array(self._ends, np.float32).reshape(len(order), 2, len(self._probes))[order]
         tensors = {}
@@ -396,6 +467,7 @@ class _Tally:
                 histogram=counter.histogram() if counter is not None else None,
                 channels=self._channels[i],
             )
+        self.whole = True
         return Stats(tensors, np.array(self._indices, np.int64)[order])
 
 

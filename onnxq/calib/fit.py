@@ -119,6 +119,19 @@ def layout(
     return found
 
 
+def refuse_text(dtype: np.dtype, spec: InputSpec, where: str) -> None:
+    """Refuses text for an input of numbers, whatever its shape.
+
+    Raises:
+        UserError: it is text.
+    """
+    if dtype.kind in "US" and spec.dtype.kind != "O":
+        raise UserError(
+            f"{where}: input {spec.name!r} is {spec.dtype}, the data is text ({dtype})",
+            hint="give arrays of numbers; the paths of files are read from a .txt list",
+        )
+
+
 def fit(array: np.ndarray, spec: InputSpec, where: str, note: Callable[[str], None]) -> np.ndarray:
     """The array in the input's dtype, every value finite.
 

@@ -147,8 +147,8 @@ class HistogramCounter:
         """Makes room for codes up to this one."""
         end = code // _OCTAVE * _OCTAVE + _OCTAVE + 1
         if not len(self._counts) and code:
-            # most values are within some octaves below the greatest
-            self._first = max(1, end - 16 * _OCTAVE)
+            # most values are within some octaves below the greatest; there may be 10,000 counters
+            self._first = max(1, end - 4 * _OCTAVE)
         missing = end - self._first - len(self._counts)
         if code and missing > 0:
             self._counts = np.concatenate([self._counts, np.zeros(missing, np.int64)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Literal
 
 from onnxq.calib.presets import PRESETS, Preset
@@ -15,6 +14,11 @@ from onnxq.graph.types import Dim
 Color = Literal["rgb", "bgr", "gray"]
 Size = tuple[int, int]
 """Width and height, pixels."""
+
+LARGEST = 32768
+"""Pixels that a side may have: more are a mistake, and would take all memory."""
+
+_GREATEST, _LEAST = 3.4028234663852886e38, 1.1754943508222875e-38  # of the normal float32
 
 CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 
@@ -67,6 +71,13 @@ class ImageOptions:
             raise UserError(f"resize is {self.resize!r}", hint="give (width, height) or the shorter side")
         if not (self.crop is None or _is_size(self.crop)):
             raise UserError(f"crop is {self.crop!r}", hint="give (width, height) in pixels")
+        for name, sides in (("resize", self.resize), ("crop", self.crop)):
+            largest = max(sides) if isinstance(sides, tuple) else sides or 0
+            if largest > LARGEST:
+                raise UserError(
+                    f"{name} to {largest} pixels: a side has {LARGEST} at most",
+                    hint="give the size that the model takes",
+                )
         if self.letterbox and (self.crop is not None or _is_side(self.resize)):
             raise UserError(
                 "letterbox keeps all of an image inside a width and a height: it goes with neither "
@@ -128,11 +139,14 @@ def image_options(given: ImageOptions | Mapping[str, Any] | None) -> ImageOption
 
 
 def _check_numbers(name: str, values: Any, given: Any) -> None:
-    finite = isinstance(values, tuple) and all(isinstance(v, int | float) and isfinite(v) for v in values)
-    if not finite:
-        raise UserError(f"{name} is {given!r}", hint="give finite numbers, one for all channels or one each")
-    if 0 in values and name != "mean":
-        raise UserError(f"{name} is 0: {given!r}", hint="give what the model was trained with")
+    numbers = isinstance(values, tuple) and all(isinstance(v, int | float) for v in values)
+    if not numbers or not all(abs(v) <= _GREATEST for v in values):
+        raise UserError(
+            f"{name} is {given!r}, not finite numbers in float32",
+            hint="give what the model was trained with, one number for all channels or one each",
+        )
+    if name != "mean" and any(abs(v) < _LEAST for v in values):
+        raise UserError(f"{name} is 0 in float32: {given!r}", hint="give what the model was trained with")
     if name == "std" and min(values) < 0:
         raise UserError(f"std is negative: {given!r}", hint="give what the model was trained with")
 

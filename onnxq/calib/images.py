@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from onnxq.calib.image_options import CHANNELS, Color, ImageOptions, Size
+from onnxq.calib.image_options import CHANNELS, LARGEST, Color, ImageOptions, Size
 from onnxq.calib.presets import PRESETS
 from onnxq.calib.samples import InputSpec
 from onnxq.errors import UserError
@@ -143,7 +143,7 @@ class Preparation:
         if self.letterbox:
             return _letterbox(image, frame)
         if isinstance(self.resize, int):
-            image = _resize(image, _shorter(image.size, self.resize))
+            image = _resize(image, _shorter(image.size, self.resize, where))
         elif self.resize is not None or self.crop is None:
             own = zip(frame, image.size, strict=True)
             width, height = (side if isinstance(side, int) else other for side, other in own)
@@ -188,6 +188,7 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
     )  # fmt: skip
     _check_counts(made, channels, options)
     _check_sizes(made)
+    _check_values(made)
     return made
 
 
@@ -217,6 +218,17 @@ def _check_counts(made: Preparation, channels: int, options: ImageOptions) -> No
                 f"channel{'s' * (channels > 1)}",
                 hint="give one value, or one for each channel",
             )
+
+
+def _check_values(made: Preparation) -> None:
+    """Refuses what makes values of pixels that float32 does not hold."""
+    values = made.to_json()["range"]
+    if max(map(abs, values)) > float(np.finfo(np.float32).max):
+        raise UserError(
+            f"input {made.input!r} would be fed values from {values[0]:g} to {values[1]:g}, too large for "
+            "float32",
+            hint="give the scale, mean and std that the model was trained with",
+        )
 
 
 def _check_sizes(made: Preparation) -> None:
@@ -288,10 +300,16 @@ def _resize(image: Image.Image, size: Size) -> Image.Image:
     return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
 
 
-def _shorter(size: Size, side: int) -> Size:
+def _shorter(size: Size, side: int, where: str) -> Size:
     """The size with a shorter side of `side`, as torchvision's Resize rounds it."""
     short, long = min(size), max(size)
     other = int(side * long / short)
+    if other > LARGEST:
+        raise UserError(
+            f"{where} is {shape_text(size)} (width x height): with a shorter side of {side} the other one "
+            f"has {other} pixels, and {LARGEST} are the most",
+            hint="remove the file, or give width and height: --resize 256x256",
+        )
     return (side, other) if size[0] <= size[1] else (other, side)
 
 

@@ -18,7 +18,7 @@ from onnxq.calib.records import Columns, Reader, Record, RecordTable, Table, ite
 from onnxq.calib.samples import InputSpec
 from onnxq.calib.skipped import Skipped
 from onnxq.calib.tensor_file import read_set, read_tensor
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import UserError
 from onnxq.run import polygraphy_io
 
 
@@ -74,7 +74,8 @@ def refuse(options: ImageOptions, what: str) -> None:
     if given := options.given():
         raise UserError(
             f"{', '.join(given)}: for images, but the data are arrays ({what}), which are fed as they are",
-            hint="leave the image options out, and prepare the arrays as the model takes them",
+            hint="leave the image options out (a preset in onnxq.toml is one), and prepare the arrays as "
+            "the model takes them",
         )
 
 
@@ -152,7 +153,7 @@ def _table(
 
     def open_file(path: Path) -> Mapping[str, arrays.Array]:
         if found.kind == "npz":
-            return _open_npz(path, names)
+            return _open_npz(path, names, reader)
         if found.kind == "set":
             return {name: arrays.MemoryArray(values) for name, values in read_set(path, names).items()}
         return {names[0]: _open_file(path, inputs[0], prepared, reader)}
@@ -224,13 +225,9 @@ def _open_file(
     return arrays.MemoryArray(image.decode(path, reader.note))
 
 
-def _open_npz(path: Path, names: Sequence[str]) -> Mapping[str, arrays.Array]:
+def _open_npz(path: Path, names: Sequence[str], reader: Reader) -> Mapping[str, arrays.Array]:
     members, found = arrays.open_npz(path, names)
     missing = [name for name in names if name not in members]
     if missing:
-        error = unknown_name("array named", missing[0], found)
-        raise UserError(
-            f"{str(path)!r}: {error}, which the model's input needs",
-            hint=f"{error.hint} Rename the array to the input's name.".strip(),
-        )
+        raise reader.lacks(repr(str(path)), missing[0], found)
     return members

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnxq.calib import arrays, fit
 from onnxq.calib.samples import InputSpec
-from onnxq.calib.skipped import Skipped
+from onnxq.calib.skipped import Misnamed, Skipped
 from onnxq.errors import UserError, unknown_name
 
 
@@ -88,6 +88,7 @@ class Reader:
         self._several = several
         self.notes: dict[str, None] = {}
         self._axes: dict[str, None] = {}
+        self._any_named = False  # whether a record had an array for each input
 
     def note(self, text: str) -> None:
         """Keeps a note."""
@@ -126,6 +127,14 @@ class Reader:
                 broken = error
             yield self._fitted(where, values) if broken is None else Row(where, error=broken)
 
+    def lacks(self, where: str, name: str, found: Iterable[str]) -> UserError:
+        """The error for a record that has arrays, `found`, but not that of an input."""
+        error = unknown_name("array named", name, found)
+        return (UserError if self._any_named else Misnamed)(
+            f"{where}: {error}, which the model's input needs",
+            hint=f"{error.hint} Rename the array to the input's name.".strip(),
+        )
+
     def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
         """A sample in the dtypes of the inputs."""
         try:
@@ -150,11 +159,9 @@ class Reader:
         """How a record's arrays hold samples, and how many."""
         for spec in self._inputs:
             if spec.name not in members:
-                error = unknown_name("array named", spec.name, members)
-                raise UserError(
-                    f"{where}: {error}, which the model's input needs",
-                    hint=f"{error.hint} Rename the array to the input's name.".strip(),
-                )
+                raise self.lacks(where, spec.name, members)
+            fit.refuse_text(members[spec.name].dtype, spec, where)
+        self._any_named = True
         layouts = {
             spec.name: fit.layout(
                 members[spec.name].shape, spec, spec.name in self._has_batch, where, several=self._several

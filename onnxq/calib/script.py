@@ -42,20 +42,24 @@ class Script:
         """What the function yields.
 
         Raises:
-            UserError: it raised an error, or gave nothing that can be iterated over.
+            UserError: it raised an error, or gave nothing that can be iterated over, or no sample.
         """
         with _running(self.path):
             items = self.load()
             iterator = iter(items) if isinstance(items, Iterable) else None
         if iterator is None:
             raise UserError(f"{self} returned {type(items).__name__}", hint=f"the form is {_FORM}")
+        empty = True
         while True:
             with _running(self.path):
                 try:
                     item = next(iterator)
                 except StopIteration:
-                    return
+                    break
+            empty = False
             yield item
+        if empty:
+            raise UserError(f"{self} yielded zero samples", hint=f"the form is {_FORM}")
 
 
 def load_script(spec: str | os.PathLike[str]) -> Script:
@@ -92,11 +96,23 @@ def load_script(spec: str | os.PathLike[str]) -> Script:
 
 def _members(path: Path) -> dict[str, Any]:
     """Runs a script; returns what it defines."""
+    try:
+        code = path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"cannot read the data loader script {str(path)!r}: {error.strerror or error}",
+            hint="check its permissions",
+        ) from error
+    if b"\0" in code:  # an array or an image, say
+        raise UserError(
+            f"the data loader script {str(path)!r} is no Python script",
+            hint=f"give data with --calib or --data; the form of a script is {_FORM}",
+        )
     module = ModuleType(f"onnxq_data_loader_{path.stem}")
     module.__file__ = str(path.resolve())
     sys.modules[module.__name__] = module  # as import does: dataclasses look there
     with _running(path):  # unlike an import it writes no __pycache__ beside the script
-        exec(compile(path.read_bytes(), module.__file__, "exec"), vars(module))
+        exec(compile(code, module.__file__, "exec"), vars(module))
     return vars(module)
 
 

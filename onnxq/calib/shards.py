@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import re
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -17,14 +18,16 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
-from onnxq.calib.collect import Request, Watch, collect
+from onnxq import interrupts
+from onnxq.calib.collect import NoSamples, Request, Watch, collect
 from onnxq.calib.image_options import ImageOptions
 from onnxq.calib.samples import InputSpec, Sample, as_float32
 from onnxq.calib.sources import Source, open_source
 from onnxq.calib.stats import Stats
-from onnxq.calib.stats_file import Digests, Origin, StatsFile, merge_files, read, write
+from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.heap import steady_heap
 from onnxq.run import ort
@@ -74,17 +77,38 @@ class Checkpoints:
         """The file of a worker; 0: of what was done before."""
         return self._output.with_name(f"{self._output.name}.part-{worker}")
 
+    def check(self) -> None:
+        """Refuses files of the user's in their place.
+
+        Raises:
+            UserError: there is one.
+        """
+        for path in self._paths():
+            if not is_statistics(path):
+                raise UserError(
+                    f"{str(path)!r} is in the way, and onnxq did not write it: what is done of a run that is "
+                    "interrupted goes there",
+                    hint="give it another name, or write the statistics to another path with -o",
+                )
+
+    def samples(self) -> int:
+        """How many samples they hold."""
+        return len({index for path in self._paths() for index in read(path).stats.indices.tolist()})
+
     def resume(self, origin: Origin, indices: Collection[int]) -> StatsFile | None:
-        """What was done of these samples before an interruption; parts of anything else are removed."""
+        """What was done of these samples before an interruption; parts of anything else are removed.
+
+        Raises:
+            UserError: one of the files holds no statistics.
+        """
         parts: list[StatsFile] = []
         rest = set(indices)
         for path in self._paths():
-            with contextlib.suppress(UserError):
-                part = read(path)
-                done = set(part.stats.indices.tolist())
-                if part.origin == origin and done <= rest:  # not those that are in file 0 already
-                    parts.append(part)
-                    rest -= done
+            part = read(path)
+            done = set(part.stats.indices.tolist())
+            if part.origin == origin and done <= rest:  # not those that are in file 0 already
+                parts.append(part)
+                rest -= done
         before = merge_files(parts) if parts else None
         if before is not None:
             write(before, self.path(0))
@@ -99,8 +123,8 @@ class Checkpoints:
             path.unlink()
 
     def _paths(self) -> list[Path]:
-        name = self._output.name
-        return sorted(p for p in self._output.parent.iterdir() if p.name.startswith(f"{name}.part-"))
+        name = re.compile(re.escape(self._output.name) + r"\.part-[0-9]+")
+        return sorted(path for path in self._output.parent.iterdir() if name.fullmatch(path.name))
 
 
 def gather(
@@ -120,9 +144,27 @@ def gather(
         keep: a file for what is done so far.
         progress: hears how many samples are done.
 
+    Returns:
+        The statistics; of no samples where all are bad and left out.
+
     Raises:
         UserError: as `collect`.
     """
+    done = gather_from(work, source, source.good(indices), keep=keep, progress=progress)
+    if keep is not None:
+        write(done, keep)
+    return done
+
+
+def gather_from(
+    work: Work,
+    source: Source,
+    samples: Iterable[Sample],
+    *,
+    keep: Path | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> StatsFile:
+    """As `gather`, of samples of a source that may be had only once."""
     digests = Digests()
 
     def skip(sample: Sample, error: UserError) -> None:
@@ -137,16 +179,16 @@ def gather(
             write(file_of(stats), keep)
 
     watch = Watch(progress, skip if work.skip_bad else None, store if keep is not None else None)
-    samples: Iterable[Sample] = digests.watch(source.read(indices))
+    samples = digests.watch(samples)
     if work.in_float32:
         samples = as_float32(samples)
-    stats = collect(
-        work.model, work.request, samples, data_dir=work.data_dir, threads=work.threads, watch=watch
-    )
-    done = file_of(stats)
-    if keep is not None:
-        write(done, keep)
-    return done
+    try:
+        stats = collect(
+            work.model, work.request, samples, data_dir=work.data_dir, threads=work.threads, watch=watch
+        )
+    except NoSamples:
+        stats = Stats({}, np.zeros(0, np.int64))
+    return file_of(stats)
 
 
 def gather_with_workers(
@@ -182,16 +224,18 @@ def gather_with_workers(
             keep = checkpoints.path(number + 1)
             arguments = (theirs, work, data, share, keep, ort.custom_libraries(), number)
             process = context.Process(target=_work, args=arguments)
-            process.start()
+            with interrupts.kept_from_children():  # from their start: they import for a second
+                process.start()
             theirs.close()
             running[ours] = process
         paths = [checkpoints.path(number + 1) for number in range(len(running))]
         _follow(running, done, progress)
     finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.join(10)
+        with interrupts.held_back():
+            for process in running.values():
+                process.terminate()
+            for process in running.values():
+                process.join(10)
     return [read(path) for path in paths]
 
 
@@ -233,8 +277,10 @@ def _work(
     """A worker process."""
 
     def stop(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is being kept
         raise KeyboardInterrupt
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     signal.signal(signal.SIGTERM, stop)
     steady_heap()
     last = 0.0
@@ -255,14 +301,27 @@ def _work(
     pipe.close()
 
 
+def check_division(shard: tuple[int, int], workers: int) -> None:
+    """Refuses numbers of shards and workers that make no sense.
+
+    Raises:
+        UserError: there is no such shard, or no worker.
+    """
+    number, count = shard
+    if count < 1:
+        raise UserError(f"there is no shard {number}/{count}", hint="the form is I/N, as in 1/4")
+    if not 1 <= number <= count:
+        raise UserError(f"there is no shard {number}/{count}", hint=f"they are 1/{count} to {count}/{count}")
+    if workers < 1:
+        raise UserError(f"{workers} workers are too few", hint="give at least 1")
+
+
 def shard_of(indices: Sequence[int], number: int, count: int) -> list[int]:
     """The samples of shard `number` of `count`, from 1.
 
     Raises:
-        UserError: there is no such shard, or it has no samples.
+        UserError: it has no samples.
     """
-    if not 1 <= number <= count:
-        raise UserError(f"there is no shard {number}/{count}", hint=f"they are 1/{count} to {count}/{count}")
     found = list(indices[number - 1 :: count])
     if not found:
         raise UserError(

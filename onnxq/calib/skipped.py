@@ -9,6 +9,10 @@ from onnxq.errors import UserError
 _KEPT = 20
 
 
+class Misnamed(UserError):
+    """A fault of the data's names, as no sample was without it so far: leaving samples out is no way."""
+
+
 class Skipped:
     """The bad samples of a source, each once, however often it is read.
 
@@ -38,6 +42,8 @@ class Skipped:
             UserError: bad samples are not left out.
         """
         if not self.allowed:
+            if isinstance(error, Misnamed):
+                raise error
             hint = f"{error.hint.rstrip('.')}, or leave bad samples out with --skip-bad".removeprefix(", or ")
             raise UserError(str(error), hint=hint) from error
         self._hint = self._hint or error.hint

@@ -77,6 +77,7 @@ class Source:
         """How the data were understood, for the report."""
         return {
             "lines": self.lines,
+            "batch": self.batch,
             "images": [image.to_json() for image in self.images],
             "notes": self.notes,
             "skipped": self._bad.to_json(),

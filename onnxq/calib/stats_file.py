@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq import interrupts
 from onnxq.calib.histogram import Histogram
 from onnxq.calib.samples import Sample
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
@@ -36,6 +37,7 @@ class Origin:
         model: the model's hash, see `onnxq.graph.fingerprint`.
         counting: what the histograms are made of, see `onnxq.calib.collect.Counting`.
         samples: how many samples were chosen, all shards together.
+        available: how many there were to choose from; None: they could be read once only.
         seed: what chose them.
         shapes: the shape of each input in the first of them.
         images: how images became input values, for each input that is fed images.
@@ -44,6 +46,7 @@ class Origin:
     model: str
     counting: str
     samples: int
+    available: int | None
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
     images: Sequence[Mapping[str, Any]]
@@ -103,6 +106,8 @@ class Digests:
 def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
     """The statistics of all samples of the parts; the same bits for any parts in any order.
 
+    A part may have no samples, where all of them were bad.
+
     Raises:
         UserError: they are of different models or data, or share a sample.
     """
@@ -113,11 +118,12 @@ def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
                 f"the statistics differ in {difference}",
                 hint="merge shards of one data set that were taken of the same model with the same flags",
             )
-    stats = merge([part.stats for part in parts])
-    indices = np.concatenate([part.stats.indices for part in parts])
-    digests = np.concatenate([part.digests for part in parts])[np.argsort(indices, kind="stable")]
+    held = [part for part in parts if part.stats.samples] or parts[:1]
+    stats = merge([part.stats for part in held])
+    indices = np.concatenate([part.stats.indices for part in held])
+    digests = np.concatenate([part.digests for part in held])[np.argsort(indices, kind="stable")]
     skipped = sorted({entry for part in parts for entry in part.skipped})
-    earliest = min(parts, key=lambda part: int(part.stats.indices[0]))
+    earliest = min(held, key=lambda part: part.stats.indices[:1].tolist())
     return StatsFile(stats, first, digests, earliest.lines, tuple(skipped))
 
 
@@ -127,7 +133,8 @@ def _difference(one: Origin, other: Origin) -> str:
         return f"their model (hash {one.model[:12]} and {other.model[:12]})"
     for name, what in (
         ("counting", "what was counted"), ("samples", "the number of samples of all shards"),
-        ("seed", "the seed"), ("shapes", "the shapes of the first sample"),
+        ("available", "the number of samples in the data"), ("seed", "the seed"),
+        ("shapes", "the shapes of the first sample"),
         ("images", "how images became input values"),
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
@@ -153,7 +160,7 @@ def write(file: StatsFile, path: Path) -> None:
     """
     data = to_bytes(file)
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnxq-") as folder:
+        with interrupts.held_back(), tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnxq-") as folder:
             stage = Path(folder, path.name)
             stage.write_bytes(data)
             os.replace(stage, path)
@@ -172,6 +179,7 @@ def to_bytes(file: StatsFile) -> bytes:
             "model": file.origin.model,
             "counting": file.origin.counting,
             "samples": file.origin.samples,
+            "available": file.origin.available,
             "seed": file.origin.seed,
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
             "images": list(file.origin.images),
@@ -229,8 +237,15 @@ def _units(text: str | None) -> int | None:
     return None if text is None else int(text, 16)
 
 
-def read(path: Path) -> StatsFile:
+_HINT = "give a file that `onnxq calibrate` wrote, or a TensorRT calibration cache"
+
+
+def read(path: Path, *, hint: str = _HINT) -> StatsFile:
     """Reads a file.
+
+    Args:
+        path: the file.
+        hint: what to do where it holds no statistics.
 
     Raises:
         UserError: it is not there, is no such file, or is damaged.
@@ -240,15 +255,26 @@ def read(path: Path) -> StatsFile:
     except OSError as error:
         raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint="check the path") from error
     except Exception as error:  # zipfile, zlib, json and numpy have a dozen classes for damage
-        raise UserError(
-            f"{str(path)!r} holds no statistics, or is damaged: {error}",
-            hint="give a file that `onnxq calibrate` wrote, or a TensorRT calibration cache",
-        ) from error
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise UserError(f"{str(path)!r} holds no statistics, or is damaged: {why}", hint=hint) from error
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    """The members of an archive."""
+    if not content.startswith(b"PK"):
+        raise ValueError("it is no .npz archive")
+    arrays = {}
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name]
+            except ValueError as error:  # objects, say
+                raise ValueError(f"its {name!r} is no array of numbers") from error
+    return arrays
 
 
 def _parse(content: bytes) -> StatsFile:
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    arrays = _arrays(content)
     meta = json.loads(arrays["meta"].tobytes())
     if meta["onnxq_stats"] != _SCHEMA:
         raise ValueError(f"it has schema {meta['onnxq_stats']}, this onnxq reads {_SCHEMA}")
@@ -267,14 +293,12 @@ def _parse(content: bytes) -> StatsFile:
             arrays["lows"][i], arrays["highs"][i], entry["size"], _units(entry["total"]),
             _units(entry["squares"]), entry["step"], histogram, channels,
         )  # fmt: skip
-    origin = meta["origin"]
-    shapes = {name: tuple(shape) for name, shape in origin["shapes"].items()}
+    origin = {name: meta["origin"][name] for name in Origin.__dataclass_fields__}
+    origin["shapes"] = {name: tuple(shape) for name, shape in origin["shapes"].items()}
     skipped = tuple((str(where), str(why)) for where, why in meta["skipped"])
     file = StatsFile(
         Stats(tensors, arrays["indices"]),
-        Origin(
-            origin["model"], origin["counting"], origin["samples"], origin["seed"], shapes, origin["images"]
-        ),
+        Origin(**origin),
         arrays["digests"],
         tuple(meta["lines"]),
         skipped,

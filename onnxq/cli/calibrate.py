@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,11 @@ from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
 from onnxq.cli.screen import Screen
+from onnxq.cli.verb import INTERRUPTED, Interrupted, report_error
 from onnxq.errors import UserError
+
+if TYPE_CHECKING:
+    from onnxq.calib.shards import Checkpoints
 
 
 @flags.takes_ort_ops
@@ -41,7 +45,7 @@ def calibrate(
     config: calib_flags.ConfigPath = None,
     samples: calib_flags.Samples = None,
     seed: calib_flags.Seed = None,
-    target: calib_flags.CalibrationTarget = None,
+    target: flags.TargetName = None,
     shape: flags.Shapes = None,
     assume: flags.Assume = None,
     freeze: flags.Freeze = None,
@@ -51,12 +55,13 @@ def calibrate(
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
     script: str | None = None,
-) -> None:
+) -> int:
     """Take statistics for calibration; every method is then chosen in seconds.
 
     Writes X.stats.npz for `onnxq quantize --stats`. A run that was interrupted goes on when it is repeated.
     """
     import onnxq
+    from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
     from onnxq.cli.render_stats import statistics_page, to_json
 
@@ -64,9 +69,10 @@ def calibrate(
         if output is None:
             raise UserError("where the merged statistics go is not said", hint="give -o ALL.stats.npz")
         result = onnxq.merge_stats(paths, output, force=force)
-        screen.show(statistics_page(output, result))
+        if not screen.quiet:
+            screen.show(statistics_page(output, result))
         screen.document(to_json(output, result))
-        return
+        return 0
     (model, *more) = paths
     if more:
         raise UserError(
@@ -79,26 +85,41 @@ def calibrate(
     )
     del arguments["prove"]
     number, count = _shard(shard)
+    check_division((number, count), workers)
     path = output or Path(f"{model.stem}{f'.{number}-of-{count}' if count > 1 else ''}{SUFFIX}")
     data_path = settings.data(calib, script)
-    with screen.progress() as observe:
-        result = onnxq.calibrate(
-            model,
-            data_source(data_path, script, "calibrate"),
-            path,
-            force=force,
-            **arguments,
-            images=settings.images(images) if data_path is not None else images,
-            skip_bad=settings.get("skip_bad", skip_bad or None, False),
-            exact=settings.get("exact", exact or None, False),
-            samples=settings.get("samples", samples, 512),
-            seed=settings.get("seed", seed, 0),
-            shard=(number, count),
-            workers=workers,
-            observe=observe,
-        )
-    screen.show(statistics_page(path, result))
+    source = data_source(data_path, script, "calibrate")
+    try:
+        with screen.progress() as observe:
+            result = onnxq.calibrate(
+                model,
+                source,
+                path,
+                force=force,
+                **arguments,
+                images=settings.images(images) if data_path is not None else images,
+                skip_bad=settings.get("skip_bad", skip_bad or None, False),
+                exact=settings.get("exact", exact or None, False),
+                samples=settings.get("samples", samples, 512),
+                seed=settings.get("seed", seed, 0),
+                shard=(number, count),
+                workers=workers,
+                observe=observe,
+            )
+    except Interrupted:
+        return report_error(screen, "interrupted", _kept(Checkpoints(path)), INTERRUPTED)
+    if not screen.quiet:
+        screen.show(statistics_page(path, result))
     screen.document(to_json(path, result))
+    return 0
+
+
+def _kept(checkpoints: Checkpoints) -> str:
+    """What a run that was interrupted leaves for the next one."""
+    from onnxq.cli.render import counted
+
+    done = checkpoints.samples()
+    return f"what was done is kept ({counted(done, 'sample')}): repeat the command to go on" if done else ""
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
 
@@ -20,7 +21,8 @@ _SAME_PARSER = ("tensorrt-11", "tensorrt-rtx")
 def check(
     screen: Screen,
     model: flags.ModelPath,
-    target: flags.TargetName = "tensorrt-11",
+    target: flags.TargetName = None,
+    config: calib_flags.ConfigPath = None,
     shape: flags.Shapes = None,
     assume: flags.Assume = None,
     freeze: flags.Freeze = None,
@@ -42,6 +44,8 @@ def check(
     from onnxq.run import trt
     from onnxq.target import load_target
 
+    settings = calib_flags.Settings(config)
+    target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
     with screen.progress() as observe:
         report = onnxq.sanitize(model, **arguments, observe=observe).report
@@ -62,6 +66,7 @@ def check(
         "findings": _once_a_node(findings),
         **{name: report[name] for name in ("changes", "rejected", "near_misses", "assumptions")},
     }
+    settings.tell(document)
     screen.show(check_page(document))
     screen.document(document)
     return 1 if findings else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
 from onnxq.cli.screen import Screen
@@ -32,6 +33,7 @@ def data(
         ),
     ] = None,
     force: flags.Force = False,
+    config: calib_flags.ConfigPath = None,
     shape: flags.Shapes = None,
     assume: flags.Assume = None,
     freeze: flags.Freeze = None,
@@ -56,6 +58,9 @@ def data(
 
     if samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
+    settings = calib_flags.Settings(config)
+    calib = settings.data(calib, script)
+    images = settings.images(images) if calib is not None else images
     opened, specs = _open(model, flags.bind_arguments(shape, assume, freeze))
     # bad samples are what one wants to know of here: all of them, not the first
     source = open_source(
@@ -92,6 +97,7 @@ def data(
         if output is None
         else {"file": str(output), "images": pictures.tiles, "captions": pictures.captions},
     }
+    settings.tell(document)
     screen.show(data_page(document))
     screen.document(document)
 

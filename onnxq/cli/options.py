@@ -21,7 +21,10 @@ ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
 TargetName = Annotated[
-    str, typer.Option("--target", metavar="NAME", help="tensorrt-11, tensorrt-rtx, ... (see the README).")
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", help="tensorrt-11 (default), tensorrt-rtx, ... (see the README)."
+    ),
 ]
 Shapes = Annotated[
     list[str] | None,

@@ -21,7 +21,7 @@ def quantize(
     calib: CalibrationData = None,
     output: flags.Output = None,
     force: flags.Force = False,
-    target: calib_flags.CalibrationTarget = None,
+    target: flags.TargetName = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -77,6 +77,7 @@ def quantize(
     from onnxq.emit.files import check_output
     from onnxq.target import load_target
 
+    calib_flags.refuse_parameters(method, percentile, constant, search=search)
     settings = calib_flags.Settings(config)
     target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
@@ -85,6 +86,10 @@ def quantize(
     check_output(path, model, force=force, cache=cache or not load_target(target).explicit)
     data_path = settings.data(calib, script)
     without_data = stats is not None and data_path is None and script is None
+    if stats is not None:
+        on_samples = {"--samples": samples is not None, "--seed": seed is not None, "--exact": exact}
+        on_data = {**{f"--{name}": True for name in images or ()}, "--skip-bad": skip_bad}
+        calib_flags.refuse_with_stats(stats, on_samples, on_data, without_data=without_data)
     with screen.progress() as observe:
         result = onnxq.quantize(
             model,
@@ -109,9 +114,8 @@ def quantize(
             compile=not no_engine,
             observe=observe,
         )
+        settings.tell(result.report)
         result.save(path, force=force)
-    if settings.config is not None:
-        result.report["config"] = str(settings.config.path)
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)

@@ -10,6 +10,7 @@ from typing import Any
 from onnxq.cli.screen import Page, shorten
 
 _FEW = 4
+_FEW_SAMPLES = 32
 
 
 # --- sanitize and quantize ------------------------------------------------------------------------
@@ -20,6 +21,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     page = Page()
     page.head(f"{report['model']} -> {report['output']}")
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
+    settings_section(page, report)
     _changes(page, report)
     _misses(page, report["near_misses"])
     if report["plan"]:
@@ -40,6 +42,12 @@ def end_screen(report: Mapping[str, Any]) -> Page:
             page.section("Next", "")
         page.code(line)
     return page
+
+
+def settings_section(page: Page, report: Mapping[str, Any]) -> None:
+    """The configuration file that was read, if one was."""
+    if "config" in report:
+        page.section("Settings", report["config"])
 
 
 def _changes(page: Page, report: Mapping[str, Any]) -> None:
@@ -92,10 +100,22 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     text = f"{sum(layer['int8'] for layer in eligible)} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
     unknown = sum(layer["macs"] is None for layer in eligible)
-    text += f" (without {unknown} whose sizes are not known)" if unknown else ""
+    if unknown:
+        text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
     extra = len(int8) - sum(layer["int8"] for layer in eligible)
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
+    if not (int8 or plan["sites"]):
+        page.entry("nothing is quantized: the file is a float model", style="yellow")
     data_section(page, calibration["data"])
+    if plan["sites"] or calibration["cached"]:
+        _scales(page, plan, calibration)
+    for note in calibration["notes"]:
+        page.entry(note, style="yellow")
+    _kept_float(page, plan["kept_float"])
+
+
+def _scales(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:
+    """How many scales there are, and what found them."""
     scales = calibration["scales"]
     used = [group for group in plan["groups"] if group["tensors"][0] in scales]
     shared = sum(len(group["tensors"]) > 1 for group in used)
@@ -105,20 +125,25 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
         f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration['method']}"
         f"{over}; {_weight_scales(plan['sites'])}",
     )
-    _scales(page, calibration)
-    for note in calibration["notes"]:
-        page.entry(note, style="yellow")
+    _origins(page, calibration)
+    samples = calibration["samples"] * calibration["data"].get("batch", 1)
+    if 0 < samples < _FEW_SAMPLES:
+        page.entry(f"{counted(samples, 'sample')} calibrated: 100 or more are usual", style="yellow")
+
+
+def _kept_float(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
+    """The layers that stay in float, by reason."""
     reasons: dict[str, list[str]] = {}
-    for entry in plan["kept_float"]:
+    for entry in kept:
         reasons.setdefault(f"{entry['op']}: {entry['because']}", []).append(entry["node"])
     if reasons:
-        page.section("Float", counted(len(plan["kept_float"]), "layer"))
+        page.section("Float", counted(len(kept), "layer"))
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
         page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
         page.names(nodes)
 
 
-def _scales(page: Page, calibration: Mapping[str, Any]) -> None:
+def _origins(page: Page, calibration: Mapping[str, Any]) -> None:
     """Where the scales are from."""
     if calibration["stats_file"] is not None:
         page.entry(f"read from {calibration['stats_file']}")
@@ -142,7 +167,7 @@ def _scales(page: Page, calibration: Mapping[str, Any]) -> None:
 
 def _choice(page: Page, choice: Mapping[str, Any]) -> None:
     """What the outputs chose."""
-    if choice["trials"]:
+    if len(choice["trials"]) > 1:
         tried = ", ".join(f"{t['method']} {t['sqnr_db']:.1f}" for t in choice["trials"])
         apart = "" if choice["why"] else " kept apart"
         page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}, dB: {tried}")
@@ -217,8 +242,33 @@ def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Ma
     text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
+    _destroyed(page, accuracy)
     if calibration["not_verified"]:
         page.entry(calibration["not_verified"], style="yellow")
+
+
+_LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
+
+
+def _destroyed(page: Page, accuracy: Sequence[Mapping[str, Any]]) -> None:
+    """Says which outputs have little to do with those of the float model, and what may help."""
+    lost = [entry["output"] for entry in accuracy if _is_destroyed(entry)]
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        have = "have" if more else "has"
+        page.entry(
+            f"{shorten(lost[0], 40)}{more} {have} little to do with the float model's: look at the data and "
+            "how they are prepared (onnxq data), try another --method, or keep layers in float "
+            "(--keep-float)",
+            style="yellow",
+        )
+
+
+def _is_destroyed(entry: Mapping[str, Any]) -> bool:
+    sqnr, cosine = entry["sqnr_db"], entry["cosine"]  # None: not of floats; "inf": equal
+    if sqnr is None or sqnr == "inf":
+        return False
+    return sqnr == "-inf" or sqnr < _LEAST_SQNR or (cosine is not None and cosine < _LEAST_COSINE)
 
 
 def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
@@ -266,6 +316,7 @@ def check_page(document: Mapping[str, Any]) -> Page:
     page = Page()
     findings = document["findings"]
     page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}")
+    settings_section(page, document)
     groups: dict[tuple[str, str, str], list[str]] = {}
     for finding in findings:
         key = (finding["op"], finding["reason"], finding["advice"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.cli.render import data_section
+from onnxq.cli.render import data_section, settings_section
 from onnxq.cli.screen import Page, shorten
 
 _FEW = 3
@@ -20,6 +20,7 @@ def data_page(document: Mapping[str, Any]) -> Page:
     samples = f"{read} of {_number(count, 'sample')}" if known else _number(read, "sample")
     where = data["path"] or data["script"]
     page.head(f"{document['model']} on {where}: {samples} read")
+    settings_section(page, document)
     data_section(page, data)
     for entry in data["skipped"]["first"][1:_FEW]:
         page.entry(entry["why"], 2, "yellow")

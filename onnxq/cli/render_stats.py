@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from onnxq.calib.collect import SAMPLED
-from onnxq.calib.stats import TensorStats
-from onnxq.calib.stats_file import StatsFile
+from onnxq.calib.stats import Stats, TensorStats
+from onnxq.calib.stats_file import Origin, StatsFile
 from onnxq.cli.render import counted, data_section, size_text
 from onnxq.cli.screen import Page, shorten
 
@@ -19,33 +18,56 @@ def statistics_page(path: Path, file: StatsFile) -> Page:
     page = Page()
     stats, origin = file.stats, file.origin
     others = origin.samples - stats.samples - len(file.skipped)
-    text = counted(stats.samples, "sample")
-    text += f" of {origin.samples}" if stats.samples < origin.samples else ""
-    page.section("Samples", text, "yellow" if others > 0 else "")
+    page.section("Samples", _samples(stats, origin), "yellow" if others > 0 else "")
     for where, why in file.skipped[:_FEW]:
         page.entry(f"left out as bad: {why if where in why else f'{where}: {why}'}", style="yellow")
     if len(file.skipped) > _FEW:
         page.entry(f"+{len(file.skipped) - _FEW} more", style="yellow")
     data_section(page, {"lines": file.lines, "images": origin.images, "notes": []})
-    kinds = {
-        "none": "ranges only",
-        "exact": "histograms of all values",
-        "sampled": f"histograms of {SAMPLED / 1e6:g} M values or more of a tensor (all, where it has fewer)",
-    }
-    page.section("Tensors", f"{len(stats.tensors)}, {kinds[origin.counting]}")
+    page.section("Tensors", f"{len(stats.tensors)}, {_counting(origin, stats)}")
     for name, entry in list(stats.tensors.items())[:_FEW]:
         page.entry(f"{shorten(name)}: {entry.min:.4g} to {entry.max:.4g}{_spread(entry)}")
     if len(stats.tensors) > _FEW:
         page.entry(f"+{len(stats.tensors) - _FEW} more", style="dim")
     page.section("Hashes", f"model {origin.model[:16]}, data {file.data_hash[:16]}")
     page.section("File", f"{path}  {size_text(path.stat().st_size)}")
+    page.section("Next", "")
     if others > 0:
-        page.section("Next", "")
         page.code(f"onnxq calibrate --merge {path} OTHERS -o ALL.stats.npz")
+    elif origin.available is None:  # which samples did not calibrate is not known
+        page.code(f"onnxq quantize MODEL --stats {path}")
     else:
-        page.section("Next", "")
         page.code(f"onnxq quantize MODEL --stats {path} --calib DATA")
     return page
+
+
+def _samples(stats: Stats, origin: Origin) -> str:
+    """How many there are, and what the others are for."""
+    available = origin.available or origin.samples  # of a stream it is not known
+    if stats.samples < origin.samples:
+        text = f"{stats.samples} of the {origin.samples} samples that calibrate"
+        others = f"others of the {available}"
+    elif origin.samples < available:
+        text, others = f"{stats.samples} of {available} samples", "others"
+    else:
+        text, others = counted(stats.samples, "sample"), ""
+    return f"{text}; {others} are kept apart to choose and to verify" if origin.samples < available else text
+
+
+def _counting(origin: Origin, stats: Stats) -> str:
+    """What the histograms are made of, and how many values that is at least."""
+    if origin.counting == "none":
+        return "ranges only"
+    some = [
+        entry.histogram.total
+        for entry in stats.tensors.values()
+        if entry.histogram is not None and entry.histogram.total < entry.size
+    ]
+    if not some:
+        return "histograms of all values"
+    least = min(some)
+    number = f"{least / 1e6:.3g} M" if least >= 1e5 else f"{least:,}"
+    return f"histograms of {number} values or more of a tensor (all, where it has fewer)"
 
 
 def _spread(entry: TensorStats) -> str:
@@ -61,6 +83,7 @@ def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
         "file": str(path),
         "samples": file.stats.samples,
         "of": file.origin.samples,
+        "available": file.origin.available,
         "counting": file.origin.counting,
         "model_hash": file.origin.model,
         "data_hash": file.data_hash,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
 
@@ -14,7 +15,8 @@ def sanitize(
     model: flags.ModelPath,
     output: flags.Output = None,
     force: flags.Force = False,
-    target: flags.TargetName = "tensorrt-11",
+    target: flags.TargetName = None,
+    config: calib_flags.ConfigPath = None,
     shape: flags.Shapes = None,
     assume: flags.Assume = None,
     freeze: flags.Freeze = None,
@@ -32,11 +34,14 @@ def sanitize(
     from onnxq.cli.render import end_screen
     from onnxq.emit.files import check_output
 
+    settings = calib_flags.Settings(config)
+    target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
     path = output or Path(f"{model.stem}.clean.onnx")
     check_output(path, model, force=force)
     with screen.progress() as observe:
         result = onnxq.sanitize(model, **arguments, observe=observe)
+        settings.tell(result.report)
         result.save(path, force=force)
     if not screen.quiet:
         screen.show(end_screen(result.report))

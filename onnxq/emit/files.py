@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import onnx
 
+from onnxq import interrupts
 from onnxq.errors import UserError
 from onnxq.graph.constants import external_range, tensor_bytes
 from onnxq.graph.external import externalize
@@ -144,7 +144,7 @@ def save_models(
                 document = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             # a file name that is no text is escaped, as JSON has it
             (stage / name).write_bytes(document.encode("utf-8", "backslashreplace"))
-        with _uninterrupted():
+        with interrupts.held_back():  # files that belong together are renamed together
             for name in names:
                 os.replace(stage / name, folder / name)
     return [folder / name for name in sorted(names)]
@@ -159,19 +159,6 @@ def save_file(output: Path, content: bytes) -> None:
     with _staged(output.parent) as stage:
         (stage / output.name).write_bytes(content)
         os.replace(stage / output.name, output)
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Holds back interrupts, so that files which belong together are renamed together."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

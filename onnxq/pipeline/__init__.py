@@ -209,7 +209,8 @@ def calibrate(
 
     Args:
         model: as in `quantize`.
-        data: as in `quantize`; it must be possible to read it again.
+        data: as in `quantize`; what can be read only once (an iterator, a loader script) is taken in one
+            go: not in shards, not by several workers, and anew after an interruption.
         output: the file to write, `X.stats.npz`.
         force: replace a file that holds no statistics; the model itself is never replaced.
         images: as in `quantize`.

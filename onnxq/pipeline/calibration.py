@@ -12,6 +12,7 @@ import onnx
 
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
+from onnxq.calib.probes import makers
 from onnxq.calib.samples import Sample
 from onnxq.calib.sources import Source
 from onnxq.calib.split import Split, split
@@ -22,7 +23,7 @@ from onnxq.errors import UserError
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.plan import VETOES, QuantPlan, make_plan
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import NAMES, Method, needs_histogram
@@ -64,8 +65,7 @@ class Calibration:
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
-        if self.method != "auto":
-            _ = self.default
+        _ = self.parameters
         if self.search and self.method not in ("percentile", "auto"):
             raise UserError(
                 f"a percentile is searched for, but the method is {self.method}",
@@ -73,6 +73,8 @@ class Calibration:
             )
         if self.samples < 1:
             raise UserError(f"{self.samples} calibration samples are too few", hint="give at least 1")
+        if self.seed < 0:
+            raise UserError(f"the seed is {self.seed}", hint="give 0 or more")
 
     @property
     def default(self) -> Method:
@@ -80,6 +82,14 @@ class Calibration:
         name = self.method
         if name == "auto":
             name = "percentile" if self.search else "mse"
+        if name == "average":
+            return Method(name, constant=self.constant)
+        return Method(name, self.percentile) if name == "percentile" else Method(name)
+
+    @property
+    def parameters(self) -> Method:
+        """The parameters of the methods of `[[layer]]` entries that leave them open."""
+        name = "mse" if self.method == "auto" else self.method
         return Method(name, self.percentile, self.constant)
 
     @property
@@ -176,16 +186,18 @@ def _assign(prepared: Prepared, own: Mapping[str, LayerRule], layers: Sequence[L
     ]
 
 
-def activations(job: Job, plan: QuantPlan) -> tuple[str, ...]:
-    """The float activations of the main graph: those that TensorRT's own calibration has scales for."""
-    kept = {
-        entry.node for entry in plan.kept_float if entry.because.startswith(("--keep-float", "[[layer]]"))
-    }
+def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:
+    """The float activations of the main graph: those that TensorRT's own calibration has scales for.
+
+    Without those that the user keeps in float, and those that onnxruntime does not compute.
+    """
+    kept = {entry.node for entry in prepared.plan.kept_float if entry.because.startswith(VETOES)}
     found = [name for name, dtype, _ in job.model.inputs if dtype is not None and is_float(dtype)]
     for node in job.model.graph.nodes:
         if node.name not in kept:
             found += [t.name for t in node.outputs if t.dtype is not None and is_float(t.dtype)]
-    return tuple(found)
+    computed = makers(prepared.reference.graph)
+    return tuple(name for name in found if name in computed)
 
 
 @dataclass(slots=True)
@@ -227,20 +239,26 @@ class Given:
                 hint="take them again: onnxq calibrate MODEL --calib DATA",
             )
 
-    def check_data(self, first: Sample) -> None:
-        """Refuses statistics of other data, as far as the first sample tells.
+    def check_data(self, source: Source) -> None:
+        """Refuses statistics of other data, as far as the first, the middle and the last sample tell.
 
         Raises:
             UserError: they are.
         """
         if self.stats is None:
             return
-        if stats_file.digest(first) != self.stats.digests[0].tobytes():
-            raise UserError(
-                f"{str(self.path)!r} holds statistics of other data: sample {first.where} is another one "
-                "now, or is prepared in another way",
-                hint="give the data and the image options of the statistics, or take them again",
-            )
+        indices = self.stats.stats.indices
+        places = sorted({0, len(indices) // 2, len(indices) - 1})
+        samples = {sample.index: sample for sample in source.good(indices[places].tolist())}
+        for place in places:
+            sample = samples.get(int(indices[place]))
+            if sample is None or stats_file.digest(sample) != self.stats.digests[place].tobytes():
+                where = f"sample {indices[place]}" + (f" ({sample.where})" if sample is not None else "")
+                raise UserError(
+                    f"{str(self.path)!r} holds statistics of other data: {where} is another one now, or is "
+                    "prepared in another way",
+                    hint="give the data and the image options of the statistics, or take them again",
+                )
 
 
 def divide(
@@ -284,7 +302,8 @@ def measure(
     """
     if not prepared.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
-    request = Request(tensors, counting, samples=total, shapes=job.model.typical_shapes, first=first)
+    (ready,) = job.feeds([first])
+    request = Request(tensors, counting, samples=total, shapes=job.model.typical_shapes, first=ready)
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
     try:
         found = collect(

@@ -16,7 +16,7 @@ import onnx
 from onnxq import report as reporting
 from onnxq.calib.samples import Sample, watched
 from onnxq.calib.sources import Source
-from onnxq.calib.split import CHOOSING, Split
+from onnxq.calib.split import CHOOSING, HELD_OUT, Split
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.emit import files
@@ -100,6 +100,7 @@ class Quantization:
         self._parts: Split | None = None
         self._apart = False  # whether the samples that choose are others than those that calibrate
         self._bad: set[int] = set()  # indices of samples on which the model does not run
+        self._running = ""  # where the sample is from that is run
 
     def run(self, keep_float: Sequence[str], compilation: Compilation) -> Result:
         """All steps.
@@ -123,7 +124,7 @@ class Quantization:
         done = self._insert(prepared, ranges, floats)
         del floats
         self._verify(done, expected)
-        cache = self._cache(prepared.plan, ranges, done)
+        cache = self._cache(prepared, ranges, done)
         part = {
             "plan": prepared.plan.to_json(),
             "calibration": self._report(prepared, stats, done, cache),
@@ -153,7 +154,7 @@ class Quantization:
         if self._first is None:
             raise UserError("there are zero samples to calibrate with", hint="check the data")
         if self._given is not None:
-            self._given.check_data(self._first)
+            self._given.check_data(self._source)
         return itertools.chain([self._first], samples)
 
     def _resolve(
@@ -175,14 +176,15 @@ class Quantization:
         known = Stats({}, np.zeros(0, np.int64))
         if given is not None and given.stats is not None:
             known = given.stats.stats
-            known.require_values(plan.measured)
         wanted = plan.measured
         if self._header is not None:
-            wanted = tuple(dict.fromkeys((*wanted, *activations(self._job, plan))))
-        stated = self._stated(plan)
+            wanted = tuple(dict.fromkeys((*wanted, *activations(self._job, prepared))))
+        stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
+        known.require_values([name for name in plan.measured if name not in stated])
         missing = [name for name in wanted if name not in known.tensors and name not in stated]
         if self._source is None:
-            self._refuse([name for name in missing if name in plan.measured])
+            fixed = self._fixed(plan.measured)
+            self._refuse([name for name in missing if name in plan.measured and name not in fixed])
             return known
         again = self._parts is not None and self._parts.used is not None  # not an iterator
         if not missing and (known.tensors or (stated and again)):
@@ -209,6 +211,7 @@ class Quantization:
         assert first is not None
 
         def skip(sample: Sample, error: UserError) -> None:
+            self._bad.add(sample.index)
             source.skip(sample.where, str(error))
 
         return measure(
@@ -227,12 +230,20 @@ class Quantization:
 
     def _ranges(self, prepared: Prepared, stats: Stats) -> Ranges:
         plan = prepared.plan
-        fixed = bounded(self._job.model, stats.tensors)
+        fixed = self._fixed({*plan.measured, *stats.tensors})
+        return Ranges(
+            plan, stats.tensors, self._stated(plan), fixed, prepared.layers, self._options.parameters
+        )
+
+    def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
+        """The ranges that are known without data."""
+        names = set(tensors)
+        fixed = bounded(self._job.model, names)
         for image in self._data()["images"]:
             low, high = image["range"]
-            if image["input"] in stats.tensors:
+            if image["input"] in names:
                 fixed[image["input"]] = Range(max(-low, high), "fixed: the range of the images' values")
-        return Ranges(plan, stats.tensors, self._stated(plan), fixed, prepared.layers, self._options.default)
+        return fixed
 
     def _references(self, reference: onnx.ModelProto) -> tuple[Reference | None, Reference | None]:
         """The float model to choose scales with, and to verify with.
@@ -249,8 +260,9 @@ class Quantization:
             self._leave_out_bad(session)
         if weight_bytes(reference) < LARGE:
             return session, session
-        choosing = Recording(session, self._feeds(self._choosing())) if self._options.chooses else None
-        return choosing, Recording(session, self._feeds(self._held_out()))
+        with self._named():
+            choosing = Recording(session, self._feeds(self._choosing())) if self._options.chooses else None
+            return choosing, Recording(session, self._feeds(self._held_out()))
 
     def _leave_out_bad(self, session: ort.Session) -> None:
         """Leaves out samples on which the float model does not run, of those that choose and verify."""
@@ -267,7 +279,20 @@ class Quantization:
         return (sample for sample in samples if sample.index not in self._bad)
 
     def _feeds(self, samples: Iterable[Sample]) -> Iterator[Mapping[str, np.ndarray]]:
-        return (sample.feeds for sample in self._job.feeds(samples))
+        for sample in self._job.feeds(samples):
+            self._running = sample.where
+            yield sample.feeds
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Names the sample on which a model does not run."""
+        try:
+            yield
+        except ort.RunError as error:
+            raise UserError(
+                f"the model does not run on {self._running}: {error}",
+                hint="check the sample's sizes and values against what the model expects, or --skip-bad",
+            ) from error
 
     # -- insert and choose ---------------------------------------------------------------------
 
@@ -314,8 +339,9 @@ class Quantization:
             return noise.measure(floats, candidate, feeds, settings)
 
         methods = SEARCH if self._options.search else AUTO
-        choice = choose(ranges, methods, samples, tried, prior=default, refine=not self._options.search)
-        if self._parts.shared or not self._apart:
+        with self._named():
+            choice = choose(ranges, methods, samples, tried, prior=default, refine=not self._options.search)
+        if not choice.why and (self._parts.shared or not self._apart):
             choice.why = "there are too few samples to keep some apart: those that calibrated chose"
         return choice
 
@@ -332,7 +358,13 @@ class Quantization:
 
     def _held_out(self) -> Iterator[Sample]:
         assert self._parts is not None
-        return self._watched("verify", self._good(self._parts.held_out()), self._parts.held)
+        apart = self._good(self._parts.held_out())
+        first = next(apart, None)
+        if first is None:  # the model runs on none of them
+            self._parts.shared = True
+            apart = itertools.islice(self._good(self._parts.calibration()), HELD_OUT)
+        found = apart if first is None else itertools.chain([first], apart)
+        return self._watched("verify", found, self._parts.held)
 
     def _watched(self, step: str, samples: Iterable[Sample], total: int | None) -> Iterator[Sample]:
         """Samples; the observer is told."""
@@ -346,17 +378,19 @@ class Quantization:
             part = self._job.runnable(self._job.part(done.proto)[0])
             with _loading():
                 session = ort.load(part, data_dir=self._job.model.data_dir)
-            done.accuracy = compare_models(expected, session, self._feeds(self._held_out()))
+            with self._named():
+                done.accuracy = compare_models(expected, session, self._feeds(self._held_out()))
 
-    def _cache(self, plan: QuantPlan, ranges: Ranges, done: Quantized) -> str | None:
+    def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
         if self._header is None:
             return None
         scales: dict[str, np.float32] = {}
-        for name in activations(self._job, plan):
+        method = done.choice.method if done.choice is not None else self._options.default
+        for name in activations(self._job, prepared):
             if name in ranges.tensors or name in ranges.stated:
-                scales[name] = scale_of(ranges.of(name, self._options.default).amax)
-        for group in plan.groups:
+                scales[name] = scale_of(ranges.of(name, method).amax)
+        for group in prepared.plan.groups:
             if group.id in done.scales:
                 scales.update(dict.fromkeys(group.tensors, done.scales[group.id]))
         return write_cache(scales, self._header)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from onnxq.calib.collect import Request
 from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.shards import Checkpoints, DataArguments, Work, gather, gather_with_workers, shard_of
+from onnxq.calib.samples import Sample
+from onnxq.calib.shards import (
+    Checkpoints,
+    DataArguments,
+    Work,
+    check_division,
+    gather,
+    gather_from,
+    gather_with_workers,
+    shard_of,
+)
 from onnxq.calib.sources import Source
-from onnxq.calib.split import chosen_indices
+from onnxq.calib.split import chosen_indices, split
 from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, merge_files, read, write
+from onnxq.calib.trt_cache import is_cache
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Calibration, activations, prepare, unloadable
@@ -35,42 +48,110 @@ def take_statistics(
         UserError: the data or an argument cannot be used.
     """
     path = Path(output)
-    is_path = isinstance(data, str | os.PathLike)
-    if workers < 1:
-        raise UserError(f"{workers} workers are too few", hint="give at least 1")
-    if workers > 1 and not is_path:
-        raise UserError(
-            f"{workers} workers cannot read the data", hint="each has to open it itself: give a path"
-        )
-    every = chosen_indices(source, options.samples, options.seed)
-    indices = shard_of(every, *shard)
-    first = next(source.read(every))
-    prepared = prepare(job, {name: array.shape for name, array in first.feeds.items()}, (), ())
+    check_division(shard, workers)
+    if source.count is None:
+        _check_undivided(shard, workers)
+        done = _of_stream(job, options, source)
+    else:
+        if workers > 1 and not isinstance(data, str | os.PathLike):
+            raise UserError(
+                f"{workers} workers cannot read the data", hint="each has to open it itself: give a path"
+            )
+        every = chosen_indices(source, options.samples, options.seed)
+        indices = shard_of(every, *shard)
+        work = _work(job, options, source, next(source.read(every)), len(every), workers)
+        arguments = DataArguments(data, job.input_specs(), images, options.skip_bad)
+        done = _gathered(job, work, source, arguments, indices, workers, path)
+    if not done.stats.samples:
+        Checkpoints(path).clear()
+        where, why = done.skipped[0]
+        reason = why if where in why else f"{where}: {why}"
+        raise UserError(f"there is no good sample; the first bad one: {reason}", hint="check the data")
+    write(done, path)
+    Checkpoints(path).clear()
+    return done
+
+
+def _check_undivided(shard: tuple[int, int], workers: int) -> None:
+    """Refuses to divide data that can be read only once.
+
+    Raises:
+        UserError: they were to be divided.
+    """
+    for flag, value, divides in (
+        ("--shard", f"{shard[0]}/{shard[1]}", shard[1] > 1),
+        ("--workers", str(workers), workers > 1),
+    ):
+        if divides:
+            raise UserError(
+                f"{flag} {value} cannot divide the data: a script or an iterator can be read only once, from "
+                "its start to its end",
+                hint=f"leave {flag} out, or give a path or a list of arrays",
+            )
+
+
+def _of_stream(job: Job, options: Calibration, source: Source) -> StatsFile:
+    """Statistics of data that can be read only once, in one go."""
+    samples = split(source, options.samples, options.seed, choose=True).calibration()
+    first = next(samples)
+    work = _work(job, options, source, first, None, 1)
+    taken = 0
+
+    def counted(samples: Iterable[Sample]) -> Iterator[Sample]:
+        nonlocal taken
+        for sample in samples:
+            taken += 1
+            yield sample
+
+    def progress(done: int) -> None:
+        job.observe("calibrate", done, None)
+
+    try:
+        with job.step("calibrate"):
+            done = gather_from(work, source, counted(itertools.chain([first], samples)), progress=progress)
+    except ort.RunError as error:
+        raise unloadable(error) from error
+    return replace(done, origin=replace(done.origin, samples=taken))
+
+
+def _work(
+    job: Job, options: Calibration, source: Source, first: Sample, samples: int | None, workers: int
+) -> Work:
+    """The pass.
+
+    Args:
+        job: of a sanitized model.
+        options: how it is calibrated.
+        source: the data.
+        first: the first sample of all shards.
+        samples: how many there are in all shards; None: not known.
+        workers: how many processes take part.
+
+    Raises:
+        UserError: there is nothing to calibrate.
+    """
+    shapes = {name: array.shape for name, array in first.feeds.items()}
+    prepared = prepare(job, shapes, (), ())
     tensors = prepared.plan.measured
     if not job.target.explicit:
-        tensors = tuple(dict.fromkeys((*tensors, *activations(job, prepared.plan))))
+        tensors = tuple(dict.fromkeys((*tensors, *activations(job, prepared))))
     if not prepared.reference.graph.output or not tensors:
         raise UserError(
             "there is nothing to calibrate: no tensor would be quantized, or no part of the model runs",
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
-    shapes = {name: array.shape for name, array in first.feeds.items()}
     described = source.to_json()["images"]
-    origin = Origin(job.fingerprint(), options.counting, len(every), options.seed, shapes, described)
+    origin = Origin(
+        job.fingerprint(), options.counting, samples or 0, source.count, options.seed, shapes, described
+    )
     (ready,) = job.feeds([first])
     request = Request(
-        tensors, options.counting, samples=len(every), shapes=job.model.typical_shapes, first=ready
+        tensors, options.counting, samples=samples, shapes=job.model.typical_shapes, first=ready
     )
-    work = Work(
+    return Work(
         prepared.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,
         threads=max(1, (os.cpu_count() or 1) // workers) if workers > 1 else 0,
     )  # fmt: skip
-    with job.step("calibrate"):
-        arguments = DataArguments(data, job.input_specs(), images, options.skip_bad)
-        done = _gathered(job, work, source, arguments, indices, workers, path)
-        write(done, path)
-        Checkpoints(path).clear()
-    return done
 
 
 def merge_stats(
@@ -92,24 +173,44 @@ def merge_stats(
     """
     if not parts:
         raise UserError("there are no statistics to merge", hint="give the files of the shards")
-    path = Path(output)
-    check_output(path, None, force=force)
-    done = merge_files([read(Path(part)) for part in parts])
+    path, inputs = Path(output), [Path(part) for part in parts]
+    for part in inputs:
+        if path.exists() and part.exists() and path.samefile(part):
+            raise UserError(
+                f"the output {str(path)!r} is one of the files to merge", hint="give another path with -o"
+            )
+        if is_cache(part):
+            raise UserError(
+                f"{str(part)!r} is a calibration cache: it holds scales, which cannot be merged", hint=_MERGED
+            )
+    _check_file(path, None, force=force)
+    done = merge_files([read(part, hint=_MERGED) for part in inputs])
     write(done, path)
     return done
+
+
+_MERGED = "give files that `onnxq calibrate` wrote"
 
 
 def check_output(path: Path, model: Path | None, *, force: bool) -> None:
     """Refuses a path for statistics before any work is done; earlier ones are replaced.
 
     Raises:
-        UserError: see `onnxq.emit.files.check_output`.
+        UserError: see `onnxq.emit.files.check_output`; or files of the user's are where an interrupted run
+            keeps what it did.
     """
+    _check_file(path, model, force=force)
+    Checkpoints(path).check()
+
+
+def _check_file(path: Path, model: Path | None, *, force: bool) -> None:
     files.check_output(path, model, force=force or is_statistics(path), record=path)
 
 
 def _is_of(before: StatsFile, source: Source) -> bool:
     """Whether statistics are of these data, as far as their first sample tells."""
+    if not before.stats.samples:
+        return False
     first = next(source.good([int(before.stats.indices[0])]), None)
     return first is not None and digest(first) == before.digests[0].tobytes()
 
@@ -129,6 +230,8 @@ def _gathered(
     if before is not None and not _is_of(before, source):
         checkpoints.clear()
         before = None
+    if before is not None:
+        job.observe(f"going on after {before.stats.samples} samples", None, None)
     known = set(before.stats.indices.tolist()) if before is not None else set()
     rest = [index for index in indices if index not in known]
     parts = [before] if before is not None else []
@@ -139,10 +242,11 @@ def _gathered(
     if not rest:
         return merge_files(parts)
     try:
-        if workers == 1:
-            parts.append(gather(work, source, rest, keep=checkpoints.path(1), progress=progress))
-        else:
-            parts += gather_with_workers(work, data, rest, workers, checkpoints, progress)
+        with job.step("calibrate"):
+            if workers == 1:
+                parts.append(gather(work, source, rest, keep=checkpoints.path(1), progress=progress))
+            else:
+                parts += gather_with_workers(work, data, rest, workers, checkpoints, progress)
     except ort.RunError as error:
         raise unloadable(error) from error
     return merge_files(parts)

@@ -151,8 +151,7 @@ def choose(
         prior: the method that is taken in doubt, or where no output can be compared.
         refine: whether single tensors are tried.
     """
-    first = [prior] * (prior in methods)
-    candidates = _different({method: ranges.all(method) for method in (*first, *methods)})
+    candidates = _different({method: ranges.all(method) for method in (prior, *methods)})
     scales = [scales_of(ranges.plan, found) for found in candidates.values()]
     race = _Race(scales, measure)
     race.run(samples())
@@ -165,7 +164,7 @@ def choose(
     level, count = race.results[best]
     choice = Choice(method, dict(candidates[method]), trials, samples=count, sqnr_db=level)
     if refine and choice.samples >= _REFINED_WITH:
-        _Refiner(ranges, methods, samples, measure, choice, race.noise_of(best)).run()
+        _Refiner(ranges, methods, samples, measure, choice).run()
     return choice
 
 
@@ -294,11 +293,9 @@ class _Refiner:
         samples: Callable[[], Iterable[Feeds]],
         measure: Measure,
         choice: Choice,
-        base: np.ndarray,
     ) -> None:
         self._ranges, self._methods, self._samples, self._measure = ranges, methods, samples, measure
         self._choice = choice
-        self._base = base  # noise of the choice, [samples, outputs]
 
     def run(self) -> None:
         """Changes the choice for the better, or not at all."""
@@ -310,10 +307,9 @@ class _Refiner:
         if not taken:
             return
         ways = [[variant] for variant, _ in taken] + ([[v for v, _ in taken]] if len(taken) > 1 else [])
-        noise = self._measured(ways)
-        levels = noise.sqnr_db()
+        base, *levels = self._noise(self._again(), ways).sqnr_db()
         best = int(np.argmax(levels))
-        if self._choice.sqnr_db is None or levels[best] <= self._choice.sqnr_db:
+        if levels[best] <= base:
             return
         gains = dict(taken)
         for variant in ways[best]:
@@ -354,29 +350,33 @@ class _Refiner:
 
     def _tested(self, variants: Sequence[_Variant]) -> list[tuple[_Variant, float]]:
         """The variants that are surely better, and by how much, dB."""
-        rest = iter(itertools.islice(self._samples(), len(self._base)))
+        rest = iter(self._again())
         noise = self._noise(itertools.islice(rest, BLOCKS[0]), [[v] for v in variants])
-        found = noise.advantages(self._base[: len(noise.signal)])
+        found = noise.advantages(noise.noise[0])[1:]
         alive = [i for i, values in enumerate(found) if _lead(values) > 1]
         if not alive:
             return []
-        noise = noise.of(alive).joined(self._noise(rest, [[variants[i]] for i in alive]))
-        leads = [_lead(values) for values in noise.advantages(self._base)]
-        level = Noise(noise.signal, self._base[None]).sqnr_db()[0]
-        gains = noise.sqnr_db() - level
+        later = self._noise(rest, [[variants[i]] for i in alive])
+        noise = noise.of([0, *(i + 1 for i in alive)]).joined(later)
+        leads = [_lead(values) for values in noise.advantages(noise.noise[0])[1:]]
+        base, *levels = noise.sqnr_db()
         return [
-            (variants[i], float(gain))
-            for i, lead, gain in zip(alive, leads, gains, strict=True)
-            if lead > _SURE and gain > 0
+            (variants[i], float(level - base))
+            for i, lead, level in zip(alive, leads, levels, strict=True)
+            if lead > _SURE and level > base
         ]
 
-    def _measured(self, ways: Sequence[Sequence[_Variant]]) -> Noise:
-        return self._noise(itertools.islice(self._samples(), len(self._base)), ways)
+    def _again(self) -> Iterable[Feeds]:
+        """The samples that chose the method."""
+        return itertools.islice(self._samples(), self._choice.samples)
 
     def _noise(self, samples: Iterable[Feeds], ways: Sequence[Sequence[_Variant]]) -> Noise:
-        """The noise with each set of variants."""
+        """The noise of the choice as it is, and with each set of variants.
+
+        All in one call, as what differs in shape from the float output in one of them counts in none.
+        """
         settings = []
-        for way in ways:
+        for way in ([], *ways):
             ranges = self._choice.ranges
             for variant in way:
                 ranges = variant.apply(ranges)

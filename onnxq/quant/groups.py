@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
 from dataclasses import dataclass
 
 
@@ -51,7 +51,9 @@ class Groups:
             found.setdefault(self.find(tensor), []).append(tensor)
         return found
 
-    def reasons(self, members: Iterable[str]) -> list[Join]:
-        """The joins among some tensors."""
-        known = set(members)
-        return [join for join in self.joins if join.one in known]
+    def reasons(self) -> dict[str, list[Join]]:
+        """The joins of each group, by the tensor that stands for it; none for a tensor alone."""
+        found: dict[str, list[Join]] = defaultdict(list)
+        for join in self.joins:
+            found[self.find(join.one)].append(join)
+        return found

@@ -23,6 +23,8 @@ from onnxq.quant.groups import Groups
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
 
 _USERS_VETO = "--keep-float"
+VETOES = (_USERS_VETO, "[[layer]]")
+"""How the reasons of the user's own vetoes begin: by flag, by configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +345,9 @@ class _Resolver:
         moved = {tensor.name for tensor in self.moved}
         groups: list[ScaleGroup] = []
         number: dict[str, int] = {}
-        for index, members in enumerate(self.groups.members().values()):
-            reasons = tuple(dict.fromkeys(j.because for j in self.groups.reasons(members)))
+        joins = self.groups.reasons()
+        for index, (root, members) in enumerate(self.groups.members().items()):
+            reasons = tuple(dict.fromkeys(join.because for join in joins.get(root, ())))
             sources = tuple(name for name in members if name not in moved) or tuple(members)
             groups.append(ScaleGroup(index, tuple(members), sources, reasons))
             number.update((name, index) for name in members)
@@ -368,7 +371,7 @@ class _Resolver:
         kept = [
             KeptFloat(node.name, node.op, why)
             for node, why in self.vetoes.items()
-            if (node.op in WEIGHTED and node not in weighted) or why.startswith(_USERS_VETO)
+            if (node.op in WEIGHTED and node not in weighted) or why.startswith(VETOES)
         ]
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:

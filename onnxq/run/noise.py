@@ -53,9 +53,9 @@ class Noise:
         if not counts.any():
             return np.zeros(self.noise.shape[:2])
         signal = self.signal.sum(0)[counts]
-        unit = np.maximum(base.sum(0)[counts], signal * 10 ** (-BEST_DB / 10)) / len(base)
         limit = _LOUDEST * signal
         ours, theirs = (np.minimum(noise[..., counts], limit) for noise in (self.noise, base))
+        unit = np.maximum(theirs.sum(0), signal * 10 ** (-BEST_DB / 10)) / len(theirs)
         found: np.ndarray = ((theirs - ours) / unit).mean(2)
         return found
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -517,11 +519,44 @@ class TestGroups:
                 assert collect(relu(), request, given).tensors["y"].step == 4
             assert loads.count == passes
 
-    def test_nothing_is_kept_of_some_tensors(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        kept: list[Stats] = []
+    @pytest.mark.parametrize("after", [1, 2, 4])
+    def test_blocks_are_kept(self, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All groups over a block of samples, so that an interruption loses one block."""
+        given, kept, told = samples(), [], []
+
+        def stop(done: int) -> None:
+            told.append(done)
+            if done > after:
+                raise KeyboardInterrupt
+
         monkeypatch.setattr(collector, "_LEAVING", 1)
-        taken(net(), ["x", "y"], samples(), "exact", Watch(checkpoint=kept.append, seconds=0))
-        assert kept == []
+        monkeypatch.setattr(collector, "_BLOCK", 2)
+        with pytest.raises(KeyboardInterrupt):
+            taken(net(), ["x", "y", "r"], iter(given), "exact", Watch(stop, checkpoint=kept.append))
+        assert told == sorted(told)
+        done = after // 2 * 2
+        assert [part.samples for part in kept] == [done] * bool(done)
+        rest = taken(net(), ["x", "y", "r"], given[done:], "exact")
+        assert content(merge([rest, *kept])) == content(taken(net(), ["x", "y", "r"], given, "exact"))
+
+    def test_progress_is_over_all_groups(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(collector, "_LEAVING", 1)
+        monkeypatch.setattr(collector, "_BLOCK", 4)
+        told: list[int] = []
+        taken(net(), ["x", "y"], samples(), "exact", Watch(told.append))
+        assert told == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+
+    def test_a_block_of_bad_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(collector, "_BLOCK", 2)
+        given = samples(7)
+        for index in (0, 1, 4, 5):
+            given[index].feeds["x"][0, 0, 0, 0] = np.nan
+        good = [sample for sample in given if np.isfinite(sample.feeds["x"]).all()]
+        expected = content(taken(net(), ["x", "y"], good, "exact"))
+        monkeypatch.setattr(collector, "_LEAVING", 1)
+        watch = Watch(skip=lambda sample, error: None)
+        found = taken(net(), ["x", "y"], given, "exact", watch, first=good[0])
+        assert content(found) == expected
 
     def test_a_fault_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(collector, "_LEAVING", 1)
@@ -553,11 +588,63 @@ class TestWatch:
             taken(net(), ["x"], given, "exact", Watch(checkpoint=kept.append))
         assert [part.indices.tolist() for part in kept] == [[0, 1]]
 
-    def test_now_and_then(self) -> None:
+    def test_now_and_then(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kept: list[Stats] = []
+        monkeypatch.setattr(collector, "_SHARE", 0)
         taken(net(), ["x"], samples(), "exact", Watch(checkpoint=kept.append, seconds=0))
         assert [part.indices.tolist() for part in kept] == [list(range(n)) for n in range(1, 6)]
         assert content(kept[1]) == content(taken(net(), ["x"], samples()[:2], "exact"))
+
+    def test_less_often_where_it_takes_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now, kept = [0.0], []
+        monkeypatch.setattr(collector.time, "monotonic", lambda: now[0])
+
+        def keep(part: Stats) -> None:
+            kept.append(part.samples)
+            now[0] += 3
+
+        def pass_by(done: int) -> None:
+            now[0] += 10
+
+        taken(net(), ["x"], samples(8), "exact", Watch(pass_by, checkpoint=keep, seconds=20))
+        assert kept == [2, 5, 8]
+
+    def test_an_interruption_waits_until_a_sample_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given, kept = samples(), []
+        count = collector.HistogramCounter.add
+
+        def interrupted(self: collector.HistogramCounter, values: np.ndarray) -> None:
+            if values[0, 0, 0, 0] == given[2].feeds["x"][0, 0, 0, 0]:
+                signal.raise_signal(signal.SIGINT)
+            count(self, values)
+
+        monkeypatch.setattr(collector.HistogramCounter, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            taken(net(), ["x", "r"], given, "exact", Watch(checkpoint=kept.append))
+        monkeypatch.undo()
+        assert [content(part) for part in kept] == [content(taken(net(), ["x", "r"], given[:3], "exact"))]
+
+    @pytest.mark.parametrize("method", ["add", "histogram"])
+    def test_a_sample_that_is_counted_in_part_is_not_kept(
+        self, method: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept: list[Stats] = []
+        monkeypatch.setattr(collector, "_SHARE", 0)
+        plain = getattr(collector.HistogramCounter, method)
+        calls = [0]
+
+        def fails(self: collector.HistogramCounter, *arguments: np.ndarray) -> Any:
+            calls[0] += 1
+            if calls[0] == 6:  # the second tensor of the third sample
+                raise MemoryError
+            return plain(self, *arguments)
+
+        monkeypatch.setattr(collector.HistogramCounter, method, fails)
+        with pytest.raises(MemoryError):
+            taken(net(), ["x", "r"], samples(), "exact", Watch(checkpoint=kept.append, seconds=0))
+        monkeypatch.undo()
+        assert [part.samples for part in kept] == [1, 2]
+        assert content(kept[-1]) == content(taken(net(), ["x", "r"], samples()[:2], "exact"))
 
     def test_nothing_done_nothing_kept(self) -> None:
         def broken() -> Iterator[Sample]:

@@ -122,3 +122,14 @@ def test_views_of_any_layout() -> None:
     values = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
     assert counted(count(values[::2, ::-3])) == brute_counts(values[::2, ::-3])
     assert counted(count(np.float32(2.5))) == brute_counts(np.array([2.5]))
+
+
+def test_room_is_for_what_is_there() -> None:
+    """There may be 10,000 counters."""
+    counter = HistogramCounter()
+    counter.add(np.linspace(1.1, 15, 1000, dtype=np.float32))
+    counter.histogram()
+    assert counter._counts.nbytes == 4 * 1024 * 8
+    counter.add(np.array([0.3, 70], np.float32))
+    counter.histogram()
+    assert counter._counts.nbytes == 9 * 1024 * 8

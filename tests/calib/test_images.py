@@ -271,13 +271,41 @@ class TestRefusals:
             {"std": 0}, {"std": (1, -1, 1)}, {"std": ()}, {"scale": 0}, {"scale": float("nan")},
             {"mean": "0.5"}, {"mean": (float("inf"),)}, {"color": "rbg"}, {"crop": 224}, {"crop": (0, 4)},
             {"resize": 0}, {"resize": (1, 2, 3)}, {"resize": 2.5}, {"letterbox": True, "crop": (4, 4)},
-            {"letterbox": True, "resize": 4}, {"means": 0.5},
+            {"letterbox": True, "resize": 4}, {"means": 0.5}, {"mean": 3.5e38}, {"scale": 10**400},
+            {"mean": (0, -1e39)}, {"std": 1e-39}, {"scale": -1e-50},
         ],
     )  # fmt: skip
     def test_options_that_make_no_sense(self, options) -> None:
         with pytest.raises(UserError) as caught:
             image_options(options)
         assert caught.value.hint
+
+    @pytest.mark.parametrize("name", ["resize", "crop"])
+    def test_sides_have_a_limit(self, name: str) -> None:
+        """Nothing is allocated: the size of the memory is not known."""
+        image_options({name: (32768, 32768)})
+        for size in ((32769, 1), (1, 10**6)):
+            with pytest.raises(UserError, match=f"{name} to {max(size)} pixels: a side has 32768 at most"):
+                image_options({name: size})
+        with pytest.raises(UserError, match="resize to 1000000 pixels"):
+            image_options({"resize": 10**6})
+
+    def test_a_strip_that_would_become_too_long(self, tmp_path: Path) -> None:
+        save(tmp_path, np.zeros((1, 200, 3), np.uint8))
+        assert only(tmp_path / "a.png", nhwc("H", "W"), resize=10).shape == (1, 10, 2000, 3)
+        with pytest.raises(UserError, match=r"a.png.* 200x1 .* the other one has 40000 pixels") as caught:
+            only(tmp_path / "a.png", nhwc("H", "W"), resize=200)
+        assert "--skip-bad" in caught.value.hint
+
+    @pytest.mark.parametrize("options", [{"scale": 2e36}, {"std": 1e-37, "scale": 1, "mean": 100}])
+    def test_values_that_float32_does_not_hold(self, options, png: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(
+                UserError, match=r"input 'x' would be fed values from .* too large for float32"
+            ):
+                only(png, nhwc(4, 6, F4), **options)
+            only(png, nhwc(4, 6, F4), scale=1e36)
 
     def test_options_for_arrays(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", np.zeros((1, 3, 4, 6), np.float32))

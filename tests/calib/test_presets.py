@@ -124,6 +124,9 @@ class TestChoices:
         with pytest.raises(UserError, match="no preset 'imagnet'") as caught:
             ImageOptions(preset="imagnet")
         assert "'imagenet'" in caught.value.hint
+        with pytest.raises(UserError) as caught:
+            ImageOptions(preset="foo")
+        assert caught.value.hint == "known: imagenet, raw, tensorflow, yolo"
 
     @pytest.mark.parametrize("preset", ["imagenet", "yolo", "tensorflow"])
     def test_an_integer_input(self, preset: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -149,11 +152,31 @@ class TestShards:
 
     @pytest.mark.parametrize(
         ("number", "count", "says"),
-        [(0, 2, "no shard 0/2"), (3, 2, "no shard 3/2"), (5, 5, "shard 5/5 has no samples")],
+        [
+            (0, 2, "no shard 0/2"),
+            (3, 2, "no shard 3/2"),
+            (1, 0, "no shard 1/0"),
+            (5, 5, "5/5 has no samples"),
+        ],
     )
-    def test_that_are_not_there(self, number: int, count: int, says: str) -> None:
+    def test_that_are_not_there(self, number: int, count: int, says: str, data: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=says):
-            shard_of([3, 5, 8, 9], number, count)
+            calibrate(net(), data, tmp_path / "a.npz", samples=4, shard=(number, count))
+        assert names(tmp_path) == set()
+
+    def test_of_bad_samples_only(self, data: Path, tmp_path: Path) -> None:
+        """A command that has no sample at all says so, and leaves nothing."""
+        done = calibrate(net(), data, tmp_path / "a.npz", shard=(2, 4))
+        (tmp_path / "a.npz").unlink()
+        for index in done.stats.indices:
+            np.save(data / f"{index:02}.npy", np.full((16, 32), 100, np.float32))
+        with pytest.raises(UserError, match=r"no good sample; the first bad one: .*is infinite for"):
+            calibrate(net(), data, tmp_path / "a.npz", shard=(2, 4), skip_bad=True)
+        assert names(tmp_path) == set()
+
+
+def spoil(path: Path, value: float) -> None:
+    np.save(path, np.full_like(np.load(path), value))
 
 
 def test_workers(tmp_path: Path) -> None:
@@ -166,6 +189,43 @@ def test_workers(tmp_path: Path) -> None:
         files.append(output.read_bytes())
     assert files[0] == files[1]
     assert names(tmp_path) == {"1.npz", "2.npz"}
+
+
+@pytest.mark.parametrize("value", [np.nan, 100], ids=["unreadable", "fails"])
+def test_a_worker_with_bad_samples_only(value: float, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(net(), path)
+    indices = calibrate(path, data, tmp_path / "whole.npz").stats.indices
+    for index in indices[1::2]:
+        spoil(data / f"{index:02}.npy", value)
+    whole = calibrate(path, data, tmp_path / "whole.npz", skip_bad=True)
+    found = calibrate(path, data, tmp_path / "a.npz", skip_bad=True, workers=2)
+    assert found.stats.indices.tolist() == indices[::2].tolist()
+    assert to_bytes(found) == to_bytes(whole) == (tmp_path / "a.npz").read_bytes()
+    assert len(found.skipped) == len(indices) // 2
+    assert names(tmp_path) == {"net.onnx", "a.npz"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+def test_interrupted_workers_keep_what_they_did(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A terminal's signal goes to all processes, and the parent ends its own, more than once."""
+    images = sorted((DIGITS / "calib").iterdir())
+    (tmp_path / "many.txt").write_text("".join(f"{path}\n" for path in images * 50))
+    arguments = (DIGITS / "digits.onnx", tmp_path / "many.txt", tmp_path / "a.npz")
+
+    def observe(step: str, done: int | None, total: int | None) -> None:
+        if done:
+            for child in multiprocessing.active_children():
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+                    os.kill(child.pid or 0, number)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(*arguments, samples=10_000, workers=2, observe=observe)
+    parts = [read(path) for path in tmp_path.glob("a.npz.part-*")]
+    assert 1 <= Checkpoints(tmp_path / "a.npz").samples() == sum(part.stats.samples for part in parts)
+    assert names(tmp_path) - {"many.txt"} <= {"a.npz.part-1", "a.npz.part-2"}
+    assert "Traceback" not in capfd.readouterr().err
 
 
 class TestInterrupted:
@@ -217,6 +277,24 @@ class TestInterrupted:
         calibrate(net(), data, tmp_path / "a.npz", exact=True)
         assert len(run) == COUNT - 4 + 1
         assert (tmp_path / "a.npz").read_bytes() == whole
+
+    @pytest.mark.parametrize("value", [np.nan, 100], ids=["unreadable", "fails"])
+    def test_only_bad_samples_are_left(self, value: float, data: Path, whole: bytes, tmp_path: Path) -> None:
+        last = int(read(tmp_path / "whole.npz").stats.indices[-1])
+        spoil(data / f"{last:02}.npy", value)
+        expected = calibrate(net(), data, tmp_path / "b.npz", exact=True, skip_bad=True)
+        interrupted(COUNT - 5, net(), data, tmp_path / "a.npz", exact=True, skip_bad=True)
+        found = calibrate(net(), data, tmp_path / "a.npz", exact=True, skip_bad=True)
+        assert to_bytes(found) == to_bytes(expected)
+        assert [Path(where).name for where, _ in found.skipped] == [f"{last:02}.npy"]
+
+    def test_it_says_so(self, data: Path, whole: bytes, tmp_path: Path) -> None:
+        interrupted(5, net(), data, tmp_path / "a.npz", exact=True)
+        steps: list[str] = []
+        calibrate(net(), data, tmp_path / "a.npz", exact=True, observe=lambda step, *_: steps.append(step))
+        at = steps.index("going on after 5 samples")
+        assert steps[at + 1] == "calibrate"
+        assert "calibrate" not in steps[:at]
 
     @pytest.mark.parametrize(
         ("model", "options"),
@@ -271,15 +349,38 @@ class TestCheckpoints:
             (self.part(1, 4), self.part(2), self.part(0, 8), self.part(3, seed=1), self.part(12))
         ):
             write(part, checkpoints.path(worker))
-        checkpoints.path(5).write_bytes(b"half")
-        (tmp_path / "another.npz.part-1").write_bytes(b"")
+        mine = ("another.npz.part-1", "a.npz.part-x", "a.npz.part-1.bak")
+        for name in mine:
+            (tmp_path / name).write_bytes(b"")
+        checkpoints.check()
+        assert checkpoints.samples() == 7
         found = checkpoints.resume(ORIGIN, range(9))
         assert found is not None
         assert found.stats.indices.tolist() == [0, 1, 2, 4, 8]
-        assert names(tmp_path) == {"a.npz.part-0", "another.npz.part-1"}
+        assert names(tmp_path) == {"a.npz.part-0", *mine}
         assert to_bytes(read(checkpoints.path(0))) == to_bytes(found)
         checkpoints.clear()
-        assert names(tmp_path) == {"another.npz.part-1"}
+        assert names(tmp_path) == {*mine}
+
+    @pytest.mark.parametrize("number", [0, 1, 7])
+    @pytest.mark.parametrize("kind", ["text", "folder", "arrays"])
+    def test_what_is_the_users_stays(self, number: int, kind: str, data: Path, tmp_path: Path) -> None:
+        path = tmp_path / f"a.npz.part-{number}"
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "text":
+            path.write_text("mine")
+        else:
+            with path.open("wb") as stream:
+                np.savez(stream, x=np.ones(3))
+        steps: list[str] = []
+        with pytest.raises(UserError, match=rf"part-{number}' is in the way"):
+            calibrate(net(), data, tmp_path / "a.npz", observe=lambda step, *_: steps.append(step))
+        assert steps == ["load"]
+        assert names(tmp_path) == {path.name}
+        with pytest.raises(UserError):
+            Checkpoints(tmp_path / "a.npz").resume(ORIGIN, range(9))
+        assert path.exists()
 
     def test_ended_while_they_were_merged(self, tmp_path: Path) -> None:
         """What is in the merged file already is not taken twice."""
@@ -293,9 +394,12 @@ class TestCheckpoints:
 
 
 class TestRefusals:
-    def test_data_that_can_be_read_once(self, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match="can be read only once"):
-            calibrate(net(), iter([{"x": row[None]} for row in rows()]), tmp_path / "a.npz")
+    @pytest.mark.parametrize("options", [{"shard": (1, 2)}, {"workers": 2}])
+    def test_data_that_can_be_read_once(self, options, tmp_path: Path) -> None:
+        flag = f"--{next(iter(options))}"
+        with pytest.raises(UserError, match=f"^{flag} .* cannot divide the data") as caught:
+            calibrate(net(), iter([{"x": row[None]} for row in rows()]), tmp_path / "a.npz", **options)
+        assert flag in caught.value.hint
 
     def test_nothing_to_calibrate(self, data: Path, tmp_path: Path) -> None:
         model = parser.parse_model(
@@ -322,11 +426,33 @@ class TestRefusals:
         calibrate(net(), data, two)
         with pytest.raises(UserError, match=r"sample \d+ is in two of the statistics \(4 samples are\)"):
             onnxq.merge_stats([one, two], tmp_path / "a.npz")
+        for part in (one, tmp_path / "data" / ".." / "1.npz"):
+            before = one.read_bytes()
+            with pytest.raises(UserError, match=r"1\.npz' is one of the files to merge"):
+                onnxq.merge_stats([two, part], one, force=True)
+            assert one.read_bytes() == before
         mine.write_text("mine")
         with pytest.raises(UserError, match="mine' exists"):
             onnxq.merge_stats([one], mine)
         assert mine.read_text() == "mine"
         assert names(tmp_path) == {"1.npz", "2.npz", "mine"}
+
+
+def test_data_that_can_be_read_once(tmp_path: Path) -> None:
+    """The same as of a list of the samples that calibrate; nothing is kept on the way."""
+    data = [{"x": row[None]} for row in rows(COUNT)]
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(net(), iter(data), tmp_path / "a.npz", exact=True, observe=stop_after(3))
+    assert names(tmp_path) == set()
+    found = calibrate(net(), iter(data), tmp_path / "a.npz", exact=True)
+    assert found.stats.indices.tolist() == [1, 2, 3, 5, 6, 7, 9, 10, 11]
+    assert (found.origin.samples, found.origin.available) == (9, None)
+    assert to_bytes(read(tmp_path / "a.npz")) == to_bytes(found)
+    x = rows(COUNT)[found.stats.indices]
+    entry = found.stats.tensors["x"]
+    assert entry.lows.tolist() == x.min((1, 2)).tolist()
+    assert entry.histogram is not None
+    assert entry.histogram.total == x.size
 
 
 def test_a_tensor_without_values_in_some_shards(tmp_path: Path) -> None:

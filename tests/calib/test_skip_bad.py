@@ -81,6 +81,20 @@ def test_without_it_the_first_one_ends_the_run(tmp_path: Path) -> None:
         assert caught.value.hint.endswith("or leave bad samples out with --skip-bad")
 
 
+@pytest.mark.parametrize("good", [0, 1])
+@pytest.mark.parametrize("kind", ["files", "items", "stream"])
+def test_a_name_that_no_sample_has_is_no_bad_sample(tmp_path: Path, kind: str, good: int) -> None:
+    """Leaving samples out helps only where others have the name."""
+    items = [{"x" if index < good else "xx": DATA[index]} for index in range(3)]
+    for index, item in enumerate(items):
+        np.savez(tmp_path / f"{index}.npz", **item)
+    data = {"files": tmp_path, "items": items, "stream": iter(items)}[kind]
+    with pytest.raises(UserError, match="there is no array named 'x'") as caught:
+        list(open_source(data, [X]))  # type: ignore[arg-type]
+    assert "did you mean 'xx'?" in caught.value.hint
+    assert ("--skip-bad" in caught.value.hint) == bool(good)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(1, 12), batch=st.integers(1, 4), bad=st.sets(st.integers(0, 11)), stream=st.booleans()
@@ -190,6 +204,17 @@ def test_items_that_are_no_feeds() -> None:
     reasons = [why for _, why in source.skipped]
     for reason, says in zip(reasons, ("type list", "no array named 'x'", "no array of numbers"), strict=True):
         assert says in reason
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 2, 3), ()])
+def test_text_is_told_as_such(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """Whatever its shape: it may be an array of paths."""
+    text = np.full(shape, "a.png")
+    np.savez(tmp_path / "d.npz", x=text)
+    for data in ({"x": text}, tmp_path / "d.npz"):
+        with pytest.raises(UserError, match=r"input 'x' is float32, the data is text \(<U5\)") as caught:
+            list(open_source(data, [X]))  # type: ignore[arg-type]
+        assert ".txt list" in caught.value.hint
 
 
 class TestNothingLeft:

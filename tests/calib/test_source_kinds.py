@@ -376,6 +376,8 @@ def as_list():
     return [{"x": row} for row in beside.rows()]
 def number():
     return 7
+def nothing():
+    return []
 limit = 5
 """
 
@@ -384,6 +386,7 @@ limit = 5
         rows = "import numpy as np\ndef rows():\n    return np.arange(30, dtype='f4').reshape(5, 2, 3)\n"
         (tmp_path / "beside.py").write_text(rows)
         (tmp_path / "loader.py").write_text(self.GOOD)
+        np.save(tmp_path / "data.npy", DATA)
         return tmp_path / "loader.py"
 
     @pytest.mark.parametrize("function", ["", ":load_data", ":as_list"])
@@ -426,7 +429,6 @@ limit = 5
             ("import sys\nsys.exit('why')", "line 2: SystemExit: why"),
             ("import beside\ndef load_data():\n    yield beside.rows()['x']", "line 3: IndexError"),
             ("def load_data(path):\n    yield {}", "TypeError: load_data() missing 1 required"),
-            ("\0", "source code string cannot contain null bytes"),
         ],
     )
     def test_its_errors_name_the_line(self, script: Path, text: str, says: str) -> None:
@@ -449,6 +451,8 @@ limit = 5
             ("loader.py:load_dota", "named 'load_dota'", "did you mean 'load_data'?"),
             ("loader.py:limit", "'limit' of '{}/loader.py' is of type int", "def load_data()"),
             ("loader.py:number", "{}/loader.py:number returned int", "def load_data()"),
+            ("loader.py:nothing", "{}/loader.py:nothing yielded zero samples", "def load_data()"),
+            ("data.npy", "data loader script '{}/data.npy' is no Python script", "--calib or --data"),
         ],
     )
     def test_what_is_no_data_loader(self, script: Path, spec: str, says: str, hint: str) -> None:

@@ -139,7 +139,8 @@ class TestDamaged:
     )
     def test_another_file(self, content: bytes, tmp_path: Path) -> None:
         (tmp_path / "a.npz").write_bytes(content)
-        with pytest.raises(UserError, match="holds no statistics, or is damaged") as caught:
+        says = "has no 'meta'" if content.startswith(b"PK\x05") else "it is no .npz archive|not a zip file"
+        with pytest.raises(UserError, match=f"holds no statistics, or is damaged: .*({says})") as caught:
             read(tmp_path / "a.npz")
         assert "onnxq calibrate" in caught.value.hint
 
@@ -165,7 +166,11 @@ class TestDamaged:
                 return os.mkdir, (str(tmp_path / "evil"),)
 
         for name in arrays:
-            self.refused(tmp_path, "allow_pickle", **{**arrays, name: np.array([Evil()], object)})
+            self.refused(
+                tmp_path,
+                f"its '{name}' is no array of numbers$",
+                **{**arrays, name: np.array([Evil()], object)},
+            )
         assert not (tmp_path / "evil").exists()
 
     def test_a_plain_array(self, tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ class TestDamaged:
     def test_parts_that_lack(self, tmp_path: Path) -> None:
         arrays = self.arrays(tmp_path)
         for name in arrays:
-            self.refused(tmp_path, name, **{n: a for n, a in arrays.items() if n != name})
+            self.refused(tmp_path, f"it has no '{name}'", **{n: a for n, a in arrays.items() if n != name})
 
     @pytest.mark.parametrize("name", ["counts", "channel_lows", "channel_highs"])
     def test_parts_that_are_too_short(self, name: str, tmp_path: Path) -> None:
@@ -260,6 +265,13 @@ class TestMerge:
         assert [where for where, _ in whole.skipped] == [f"bad/{i}.jpg" for i in (1, 3, 5)]
         assert whole.digests[:, 0].tolist() == list(range(6))
 
+    def test_parts_without_samples(self) -> None:
+        """Of bad samples only: they say which, and have no tensors."""
+        bad = file_of(Stats({}, np.zeros(0, np.int64)), skipped=(("bad/0.jpg", "truncated"),))
+        merged = merge_files([bad, some(3, 4), bad])
+        same(merged, replace(some(3, 4), skipped=(("bad/0.jpg", "truncated"), ("bad/3.jpg", "truncated"))))
+        assert merge_files([bad, bad]).stats.samples == 0
+
     def test_a_sample_twice(self) -> None:
         with pytest.raises(UserError, match=r"sample 4 is in two of the statistics"):
             merge_files([some(3, 4), some(4, 5)])
@@ -270,6 +282,7 @@ class TestMerge:
             ({"model": "cd" * 32}, r"their model \(hash abab.* and cdcd"),
             ({"counting": "sampled"}, r"what was counted \(exact and sampled\)"),
             ({"samples": 8}, r"the number of samples of all shards \(9 and 8\)"),
+            ({"available": 13}, r"the number of samples in the data \(12 and 13\)"),
             ({"seed": 1}, r"the seed \(0 and 1\)"),
             ({"shapes": {"x": (2, 3)}}, "the shapes of the first sample"),
             ({"images": [{"scale": 1.0}]}, "how images became input values"),

@@ -209,6 +209,7 @@ VALUES = [
     Case("freeze-form", (*SANITIZE, "--freeze", "x=1,true"), ("--freeze 'x=1,true'", "INPUT=VALUE")),
     Case("profile-form", (*QUANTIZE, "--profile", "x=1x32x8"), ("--profile 'x=1x32x8'", "MIN:OPT:MAX")),
     Case("samples", (*QUANTIZE, "--samples", "0"), ("samples", "at least 1")),
+    Case("seed", (*QUANTIZE, "--seed", "-1"), ("the seed is -1", "hint: give 0 or more")),
     Case("compare-samples", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--samples", "0"),
          ("--samples 0", "at least 1")),
     Case("no-model", ("sanitize",), ("MODEL", "hint: see onnxq sanitize --help")),

@@ -16,8 +16,10 @@ import pytest
 from command import Ran, contents
 from PIL import Image
 
+from onnxq.calib import collect, stats_file
 from onnxq.calib.stats_file import read
 from onnxq.cli.app import app
+from onnxq.cli.verb import Interrupted
 
 ONE = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -74,7 +76,7 @@ def test_shards_and_their_merger(here: Path, onnxq) -> None:
     for i in (1, 2, 3):
         ran = onnxq(*CALIBRATE, "--shard", f"{i}/3")
         assert f"{names[i - 1]}" in ran.out
-        assert "of 10" in ran.out
+        assert f"{4 if i == 1 else 3} of the 10 samples that calibrate; others of the 16 are kept" in ran.out
         assert "onnxq calibrate --merge" in ran.out
     merged = onnxq("calibrate", "--merge", *names[::-1], "-o", "all.npz", "--json").json()
     assert Path("all.npz").read_bytes() == Path("net.stats.npz").read_bytes()
@@ -91,7 +93,7 @@ def test_shards_and_their_merger(here: Path, onnxq) -> None:
 def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
-    assert "9 samples of 10" in ran.out
+    assert "9 of the 10 samples that calibrate" in ran.out
     assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
     assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
     assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
@@ -104,6 +106,99 @@ def test_exact_and_seed(here: Path, onnxq) -> None:
     assert (second["counting"], second["samples"]) == ("sampled", 4)
     assert first["data_hash"] != second["data_hash"]
     assert first["tensors"]["x"]["counted"] == first["tensors"]["x"]["values"] == 4 * 3 * 8 * 8
+
+
+def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = onnxq(*CALIBRATE).out
+    assert "10 of 16 samples; others are kept apart to choose and to verify" in page
+    assert "Tensors    2, histograms of all values" in page
+    monkeypatch.setattr(collect, "SAMPLED", 1000)
+    page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows
+    least = min(t.histogram.total for t in read(Path("net.stats.npz")).stats.tensors.values() if t.histogram)
+    assert 1000 <= least < 1920
+    assert f"histograms of {least:,} values or more of a tensor (all, where it has fewer)" in page
+
+
+def test_quiet(here: Path, onnxq) -> None:
+    for arguments in ((*CALIBRATE, "-o", "a.npz"), ("calibrate", "--merge", "a.npz", "-o", "b.npz")):
+        assert onnxq(*arguments, "-q") == Ran(0, "", "")
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_an_interruption_and_what_follows(
+    here: Path, onnxq, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = stats_file.digest
+    run: list[int] = []
+
+    def stop(sample: Any) -> bytes:
+        if len(run) == 4:
+            raise Interrupted
+        run.append(sample.index)
+        return plain(sample)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stats_file, "digest", stop)
+        ran = onnxq(*CALIBRATE, *flags)
+    assert ran.code == 130
+    hint = "what was done is kept (4 samples): repeat the command to go on"
+    assert ran.err.endswith(f"error: interrupted\nhint: {hint}\n")
+    if flags:
+        assert ran.json()["error"]["hint"] == hint
+    ran = onnxq(*CALIBRATE)
+    assert ran.err.splitlines()[-2:] == ["onnxq: going on after 4 samples", "onnxq: calibrate"]
+    assert (ran.code, read(Path("net.stats.npz")).stats.samples) == (0, 10)
+
+
+def test_an_interruption_before_the_first_sample(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(sample: Any) -> bytes:
+        raise Interrupted
+
+    monkeypatch.setattr(stats_file, "digest", stop)
+    ran = onnxq(*CALIBRATE)
+    assert (ran.code, ran.err.splitlines()[-1]) == (130, "error: interrupted")
+
+
+SCRIPT = """import numpy as np
+def load_data():
+    for path in sorted(__import__("glob").glob("npy/*.npy")):
+        yield {"x": np.load(path)}
+"""
+
+
+def test_a_script(here: Path, onnxq) -> None:
+    """It can be read once: in one go, by one process."""
+    Path("ld.py").write_text(SCRIPT)
+    calibrate = ("calibrate", "net.onnx", "--data-loader-script", "ld.py")
+    ran = onnxq(*calibrate, "-o", "s.npz")
+    assert (ran.code, "onnxq quantize MODEL --stats s.npz\n" in ran.out) == (0, True), ran.err
+    assert "Samples    12 samples\n" in ran.out
+    file = read(Path("s.npz"))
+    assert file.stats.indices.tolist() == [i for i in range(COUNT) if i % 4]
+    assert (file.origin.samples, file.origin.available) == (12, None)
+    x = np.concatenate([np.load(f"npy/{i:02}.npy") for i in range(COUNT) if i % 4])
+    entry = file.stats.tensors["x"]
+    assert (entry.min, entry.max, entry.size) == (x.min(), x.max(), x.size)
+    assert onnxq(*QUANTIZE, "--stats", "s.npz").json()["calibration"]["samples"] == 12
+    assert onnxq(*calibrate, "-o", "few.npz", "--samples", 5, "--json").json()["samples"] == 5
+    before = contents(here)
+    for flag, value in (("--shard", "1/2"), ("--workers", "2")):
+        ran = onnxq(*calibrate, flag, value)
+        assert (ran.code, f"{flag} {value} cannot divide the data" in ran.err) == (2, True)
+    assert contents(here) == before
+
+
+def test_bad_samples_of_a_script(here: Path, onnxq) -> None:
+    Path("ld.py").write_text(SCRIPT)
+    calibrate = ("calibrate", "net.onnx", "--data-loader-script", "ld.py", "--json")
+    spoil(5)
+    spoil(9, 3e38)  # its convolution is infinite
+    assert onnxq(*calibrate).code == 2
+    ran = onnxq(*calibrate, "--skip-bad")
+    assert (ran.json()["samples"], len(ran.json()["skipped"])) == (10, 2)
+    for number in range(COUNT):
+        spoil(number)
+    assert "no good sample" in onnxq(*calibrate, "--skip-bad").err
 
 
 # -- onnxq.toml ------------------------------------------------------------------------------------
@@ -194,10 +289,10 @@ def test_a_mistake_in_the_file(here: Path, onnxq) -> None:
 
 def test_search(here: Path, onnxq) -> None:
     found = calibration(onnxq(*QUANTIZE, "--calib", "npy", "--search"))
-    assert found["method"].startswith("auto: percentile ")
+    assert found["method"].startswith("search: percentile ")
     assert {trial["method"].split()[0] for trial in found["choice"]["trials"]} == {"percentile"}
     ran = onnxq(*QUANTIZE, "--calib", "npy", "--search", "--method", "mse")
-    assert (ran.code, "a percentile is searched for, but the method is mse" in ran.err) == (2, True)
+    assert (ran.code, "--method mse and --search exclude each other" in ran.err) == (2, True)
 
 
 def test_a_cache_in_and_out(here: Path, onnxq) -> None:
@@ -279,15 +374,19 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "method": ((*QUANTIZE, "--calib", "npy", "--method", "emtropy"), ("'emtropy'", "did you mean 'entropy'")),
     "stats-garbage": ((*QUANTIZE, "--stats", "net.onnx"), ("'net.onnx' holds no statistics",)),
     "stats-missing": ((*QUANTIZE, "--stats", "no.npz"), ("cannot read 'no.npz'",)),
-    "stats-arrays": ((*QUANTIZE, "--stats", "named.npz"), ("'named.npz' holds no statistics",)),
+    "stats-arrays": ((*QUANTIZE, "--stats", "named.npz"), ("'named.npz' holds no", "it has no 'meta'")),
     "cache-garbage": ((*QUANTIZE, "--stats", "bad.cache"), ("'bad.cache', line 2: 'x: zzz'",)),
     "cache-and-11": ((*QUANTIZE, "--calib", "npy", "--cache"), ("TensorRT 11 reads no calibration caches",)),
     "no-data": ((*QUANTIZE,), ("no data is given", "--calib")),
     "merge-where": (("calibrate", "--merge", "a.npz", "b.npz"), ("is not said", "give -o ALL.stats.npz")),
+    "merge-model": (("calibrate", "--merge", "net.onnx", "-o", "o.npz"), ("it is no .npz archive",)),
+    "merge-cache": (("calibrate", "--merge", "bad.cache", "-o", "o"), ("'bad.cache' is a calibration",)),
+    "merge-itself": (("calibrate", "--merge", "named.npz", "-o", "./named.npz"), ("is one of the files to",)),
     "merge-garbage": (("calibrate", "--merge", "named.npz", "-o", "o.npz"), ("'named.npz' holds no",)),
     "two-models": (("calibrate", "net.onnx", "b.onnx", "--calib", "npy"), ("2 models", "--merge to merge")),
     "shard-5": ((*CALIBRATE, "--shard", "5/4"), ("there is no shard 5/4", "1/4 to 4/4")),
     "shard-0": ((*CALIBRATE, "--shard", "0/4"), ("there is no shard 0/4",)),
+    "shard-of-0": ((*CALIBRATE, "--shard", "1/0"), ("there is no shard 1/0", "as in 1/4")),
     "shard-form": ((*CALIBRATE, "--shard", "1of4"), ("--shard '1of4' is not understood", "1/4")),
     "shard-many": ((*CALIBRATE, "--shard", "12/12"), ("shard 12/12 has no samples", "fewer shards")),
     "workers-0": ((*CALIBRATE, "--workers", 0), ("0 workers are too few", "at least 1")),
@@ -314,7 +413,35 @@ def test_is_refused(here: Path, onnxq, arguments: tuple[Any, ...], says: tuple[s
     for part in says:
         assert part in ran.err
     assert "Traceback" not in ran.err
+    assert "allow_pickle" not in ran.err
     assert contents(here) == before
+
+
+@pytest.mark.parametrize("flags", [("--shard", "1/0"), ("--shard", "3/2"), ("--workers", 0)])
+def test_a_division_is_refused_before_anything_is_read(here: Path, onnxq, flags: tuple[Any, ...]) -> None:
+    ran = onnxq("calibrate", "no.onnx", "--calib", "npy", *flags)
+    assert ran.code == 2
+    assert "no.onnx" not in ran.err
+
+
+def test_a_file_of_the_users_in_the_place_of_a_checkpoint(here: Path, onnxq) -> None:
+    Path("net.stats.npz.part-1").write_text("mine")
+    Path("net.stats.npz.part-time").write_text("mine, and in nobody's way")
+    before = contents(here)
+    ran = onnxq(*CALIBRATE)
+    assert (ran.code, "'net.stats.npz.part-1' is in the way" in ran.err) == (2, True)
+    assert "onnxq: sanitize" not in ran.err
+    assert contents(here) == before
+    Path("net.stats.npz.part-1").unlink()
+    assert onnxq(*CALIBRATE).code == 0
+    assert Path("net.stats.npz.part-time").exists()
+
+
+def test_the_hint_for_what_is_to_be_merged(here: Path, onnxq) -> None:
+    Path("x.cache").write_text("TRT-8601-EntropyCalibration2\nx: 3c010a14\n")
+    for path in ("x.cache", "net.onnx"):
+        ran = onnxq("calibrate", "--merge", path, "-o", "o.npz")
+        assert ran.err.splitlines()[-1] == "hint: give files that `onnxq calibrate` wrote"
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can write")
@@ -329,13 +456,16 @@ def test_a_folder_that_cannot_be_written(here: Path, onnxq) -> None:
 def test_statistics_of_other_data_or_another_model(here: Path, onnxq) -> None:
     assert onnxq(*CALIBRATE).code == 0
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "jpg")
-    assert (ran.code, "'net.stats.npz' holds statistics of other data: sample jpg/00.jpg" in ran.err) == (
+    assert (
+        ran.code,
+        "'net.stats.npz' holds statistics of other data: sample 0 (jpg/00.jpg) is another" in ran.err,
+    ) == (
         2,
         True,
     )
     spoil(0, 7.0)
     ran = onnxq(*QUANTIZE, "--stats", "net.stats.npz", "--calib", "npy")
-    assert (ran.code, "of other data: sample npy/00.npy is another one now" in ran.err) == (2, True)
+    assert (ran.code, "of other data: sample 0 (npy/00.npy) is another one now" in ran.err) == (2, True)
     model = onnx.load("net.onnx")
     model.graph.node[0].doc_string = "new"
     onnx.save(model, "net.onnx")

@@ -46,8 +46,8 @@ def test_a_group_is_what_joins_connect_and_says_why() -> None:
         groups.join(one, other, why)
     assert list(groups.members().values()) == [["z"], ["a", "b", "c", "d"]]
     assert groups.find("d") == groups.find("a") != groups.find("z")
-    assert [join.because for join in groups.reasons("abcd")] == ["1", "2", "3", "4"]
-    assert groups.reasons(["z"]) == []
+    assert [join.because for join in groups.reasons()["a"]] == ["1", "2", "3", "4"]
+    assert list(groups.reasons()) == ["a"]
 
 
 # -- small nets ------------------------------------------------------------------------------------

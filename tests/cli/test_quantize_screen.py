@@ -1,0 +1,263 @@
+"""What `quantize` says of flags that exclude each other, of doubtful results, and of `onnxq.toml`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from command import Ran
+from PIL import Image
+
+from onnxq.cli.app import app
+from onnxq.cli.render import end_screen
+
+NET = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's folder with `net.onnx` and 64 samples for it, `data.npz`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    save(NET)
+    np.savez("data.npz", x=np.random.default_rng(1).standard_normal((64, 3, 8, 8), np.float32))
+    return tmp_path
+
+
+def save(text: str) -> None:
+    model, random = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for name, channels in (("w1", 3), ("w2", 16)):
+        weights = random.standard_normal((16, channels, 3, 3)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, "net.onnx")
+
+
+@pytest.fixture
+def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs `onnxq ARGUMENTS` in this process; lines are joined by single spaces."""
+
+    def run(*arguments: object) -> Ran:
+        capsys.readouterr()
+        code = app([str(argument) for argument in arguments], prog_name="onnxq", standalone_mode=False) or 0
+        return Ran(code, *(" ".join(text.split()) for text in capsys.readouterr()))
+
+    return run
+
+
+FAST = ("--no-engine", "--prove", "never", "--force")
+QUANTIZE = ("quantize", "net.onnx", *FAST, "--calib", "data.npz")
+STATS = ("quantize", "net.onnx", *FAST, "--stats", "net.stats.npz")
+
+CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], tuple[str, str]]] = {
+    "mse-percentile": ((*QUANTIZE, "--method", "mse", "--percentile", 99), ("--method mse", "--percentile")),
+    "mse-constant": ((*QUANTIZE, "--method", "mse", "--constant", 0.1), ("--method mse", "--constant")),
+    "auto": ((*QUANTIZE, "--method", "auto", "--percentile", 9), ("--method auto", "--percentile")),
+    "average-search": ((*QUANTIZE, "--method", "average", "--search"), ("--method average", "--search")),
+    "search-percentile": ((*QUANTIZE, "--search", "--percentile", 99), ("--search", "--percentile")),
+    "search-constant": ((*QUANTIZE, "--search", "--constant", 0.1), ("--search", "--constant")),
+    "both": ((*QUANTIZE, "--percentile", 99, "--constant", 0.1), ("--percentile", "--constant")),
+    "stats-samples": ((*STATS, "--samples", 5), ("--stats", "--samples")),
+    "stats-data-samples": ((*STATS, "--calib", "data.npz", "--samples", 5), ("--stats", "--samples")),
+    "stats-seed": ((*STATS, "--calib", "data.npz", "--seed", 0), ("--stats", "--seed")),
+    "stats-exact": ((*STATS, "--calib", "data.npz", "--exact"), ("--stats", "--exact")),
+    "stats-preset": ((*STATS, "--preset", "yolo"), ("--stats", "--preset")),
+    "stats-mean": ((*STATS, "--mean", "0.5"), ("--stats", "--mean")),
+    "stats-skip-bad": ((*STATS, "--skip-bad"), ("--stats", "--skip-bad")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "flags"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_flags_that_exclude_each_other(
+    here: Path, onnxq, arguments: tuple[Any, ...], flags: tuple[str, str]
+) -> None:
+    ran = onnxq(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"error: {flags[0]} and {flags[1]} exclude each other: ")
+    assert "hint: leave one of them out" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "method"),
+    [
+        (("--method", "percentile", "--percentile", 99), "percentile 99"),
+        (("--method", "average", "--constant", 0.1), "average 0.1"),
+        (("--method", "percentile", "--search"), "search: percentile"),
+        (("--method", "auto", "--search"), "search: percentile"),
+        (("--search",), "search: percentile"),
+    ],
+)
+def test_flags_that_go_together(here: Path, onnxq, flags: tuple[Any, ...], method: str) -> None:
+    ran = onnxq(*QUANTIZE, *flags)
+    assert ran.code == 0, ran.err
+    assert f"Scales 2 for 2 activations (0 shared), {method}" in ran.out
+
+
+def test_what_the_file_says_contradicts_no_flag(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text("[calibration]\npercentile = 99\nexact = true\nsamples = 40\nseed = 1\n")
+    ran = onnxq(*QUANTIZE, "--method", "mse")
+    assert ran.code == 0, ran.err
+    assert onnxq("calibrate", "net.onnx", "--calib", "data.npz").code == 0
+    ran = onnxq(*STATS)
+    assert ran.code == 0, ran.err
+    assert "Settings onnxq.toml" in ran.out
+
+
+def test_a_cache_leaves_flags_to_the_data(here: Path, onnxq) -> None:
+    """It may lack scales, which are measured then."""
+    assert onnxq(*QUANTIZE, "--target", "tensorrt-7", "-o", "seven.onnx").code == 0
+    stats = ("quantize", "net.onnx", *FAST, "--stats", "seven.cache")
+    assert onnxq(*stats, "--calib", "data.npz", "--samples", 40, "--seed", 3, "--exact").code == 0
+    ran = onnxq(*stats, "--samples", 40)
+    assert (ran.code, "error: --stats and --samples exclude each other" in ran.err) == (2, True)
+
+
+LOST = "y has little to do with the float model's: look at the data"
+
+
+def test_a_destroyed_model(here: Path, onnxq) -> None:
+    Path("onnxq.toml").write_text('[[layer]]\nop = "Conv"\namax = 1e-3\n')
+    ran = onnxq(*QUANTIZE)
+    assert ran.code == 0
+    assert LOST in ran.out
+    for advice in ("onnxq data", "--method", "--keep-float"):
+        assert advice in ran.out[ran.out.index(LOST) :]
+    Path("onnxq.toml").unlink()
+    assert "little to do" not in onnxq(*QUANTIZE).out
+
+
+@pytest.mark.parametrize(
+    ("measured", "lost"),
+    [
+        ({"sqnr_db": 10.0, "cosine": 0.9}, False), ({"sqnr_db": 9.9, "cosine": 0.95}, True),
+        ({"sqnr_db": 12.0, "cosine": 0.89}, True), ({"sqnr_db": "-inf", "cosine": None}, True),
+        ({"sqnr_db": "inf", "cosine": 1.0}, False), ({"sqnr_db": None, "cosine": None}, False),
+    ],
+)  # fmt: skip
+def test_which_outputs_are_destroyed(here: Path, onnxq, measured: dict[str, Any], lost: bool) -> None:
+    report = onnxq(*QUANTIZE, "--json").json()
+    report["accuracy"] = [report["accuracy"][0] | measured, report["accuracy"][0] | {"output": "z"}]
+    said = [line for line in end_screen(report).lines if "little to do with" in line.text]
+    assert [(line.text[:6], line.style) for line in said] == [("y has ", "yellow")] * lost
+
+
+def test_nothing_is_quantized(here: Path, onnxq) -> None:
+    ran = onnxq(*QUANTIZE, "--keep-float", "c*", "--samples", 8)
+    assert "Int8 0 of 2 eligible layers" in ran.out
+    assert "nothing is quantized: the file is a float model" in ran.out
+    assert "Scales" not in ran.out
+    assert "100 or more" not in ran.out
+    assert not {"QuantizeLinear"} & {node.op_type for node in onnx.load("net.int8.onnx").graph.node}
+    assert "nothing is quantized" not in onnxq(*QUANTIZE, "--keep-float", "c1").out
+
+
+@pytest.mark.parametrize(
+    ("shape", "was", "now", "says"),
+    [
+        ((1, 3, 8, 8), "(x, w1)", "(v, w1)", "2 of 2 eligible layers, whose sizes are not known"),
+        ((1, 16, 8, 8), "(b, w2)", "(v, w2)",
+         "100.0 % of their multiply-accumulates (without 1 of unknown size)"),
+    ],
+)  # fmt: skip
+def test_sizes_that_only_a_run_tells(
+    here: Path, onnxq, shape: tuple[int, ...], was: str, now: str, says: str
+) -> None:
+    first = was[1]
+    text = NET.replace("] x)", "] x, int64[4] s)").replace(was, now)
+    save(text.replace("[c1]" if first == "x" else "[c2]", f"v = Reshape ({first}, s) [c]"))
+    x = np.load("data.npz")["x"]
+    np.savez("data.npz", x=x, s=np.array(shape))
+    ran = onnxq(*QUANTIZE)
+    assert ran.code == 0, ran.err
+    assert f"Int8 {says}" in ran.out or f"Int8 2 of 2 eligible layers, {says}" in ran.out
+
+
+class TestMethod:
+    """The line of the scales names the method that found them."""
+
+    def method(self, ran: Ran) -> str:
+        assert ran.code == 0, ran.err
+        return ran.out.split("shared), ")[1].split(" over ")[0]
+
+    def test_each_tensor_is_stated(self, here: Path, onnxq) -> None:
+        Path("onnxq.toml").write_text('[[layer]]\nop = "Conv"\nmethod = "minmax"\nbecause = "so"\n')
+        assert self.method(onnxq(*QUANTIZE)) == "minmax, [[layer]] 1: so"
+
+    def test_in_different_ways(self, here: Path, onnxq) -> None:
+        save(NET.replace("Relu", "Sigmoid"))
+        Path("onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 4.0\n')
+        ran = onnxq(*QUANTIZE)
+        assert self.method(ran) == "stated or fixed"
+        assert "1 tensor: [[layer]] 1 1 tensor: fixed: the output of a Sigmoid" in ran.out
+        assert "output SQNR" not in ran.out
+
+    def test_one_tensor_is_left(self, here: Path, onnxq) -> None:
+        Path("onnxq.toml").write_text('[[layer]]\nmatch = "c1"\namax = 4.0\n')
+        assert self.method(onnxq(*QUANTIZE, "--method", "entropy")) == "entropy"
+
+
+@pytest.mark.parametrize(
+    ("flags", "few"), [(("--samples", 31), "31 samples"), (("--samples", 1), "1 sample")]
+)
+def test_few_samples(here: Path, onnxq, flags: tuple[Any, ...], few: str) -> None:
+    assert f"{few} calibrated: 100 or more are usual" in onnxq(*QUANTIZE, *flags).out
+    assert "more are usual" not in onnxq(*QUANTIZE, "--samples", 32).out
+
+
+def test_few_samples_of_a_batch(here: Path, onnxq) -> None:
+    save(NET.replace("N,", "4,"))
+    ran = onnxq(*QUANTIZE)  # 10 batches calibrate
+    assert "over 10 samples" in ran.out
+    assert "more are usual" not in ran.out
+
+
+@pytest.mark.parametrize(("value", "says"), [(0, "is zero in every sample"), (0.5, "is 0.5 everywhere, in")])
+def test_constant_data(here: Path, onnxq, value: float, says: str) -> None:
+    np.savez("data.npz", x=np.full((64, 3, 8, 8), value, np.float32))
+    assert f"tensor 'x' {says}" in onnxq(*QUANTIZE).out
+
+
+class TestConfig:
+    def test_check_and_sanitize_take_the_target(self, here: Path, onnxq) -> None:
+        Path("onnxq.toml").write_text('target = "tensorrt-8.6"\n')
+        Path("mine.toml").write_text('target = "tensorrt-10"\n')
+        check, sanitize = ("check", "net.onnx"), ("sanitize", "net.onnx", "--prove", "never")
+        assert "net.onnx (tensorrt-8.6): 0 findings Settings onnxq.toml" in onnxq(*check).out
+        assert (
+            "net.onnx (tensorrt-10): 0 findings Settings mine" in onnxq(*check, "--config", "mine.toml").out
+        )
+        assert "(tensorrt-7)" in onnxq(*check, "--target", "tensorrt-7").out
+        assert "Target tensorrt-8.6," in onnxq(*sanitize).out
+        assert "s Settings onnxq.toml" in onnxq(*sanitize).out
+        told = json.loads(Path("net.clean.report.json").read_text())
+        assert (told["target"], told["config"]) == ("tensorrt-8.6", "onnxq.toml")
+        Path("onnxq.toml").unlink()
+        assert "net.onnx (tensorrt-11): 0 findings Sanitize" in onnxq(*check).out
+
+    def test_data_takes_its_data(self, here: Path, onnxq) -> None:
+        (here / "images").mkdir()
+        for name in ("a", "b"):
+            Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(f"images/{name}.png")
+        Path("onnxq.toml").write_text('[calibration]\ndata = "images"\npreset = "tensorflow"\n')
+        ran = onnxq("data", "net.onnx")
+        assert "net.onnx on images: 2 samples read Settings onnxq.toml" in ran.out
+        assert "(preset tensorflow)" in ran.out
+        assert "(preset raw)" in onnxq("data", "net.onnx", "--preset", "raw", "--force").out
+        assert "net.onnx on data.npz" not in ran.out
+        ran = onnxq("data", "net.onnx", "--calib", "data.npz")
+        assert (ran.code, "error: preset: for images" in ran.err, "onnxq.toml" in ran.err) == (2, True, True)
+
+    @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("nowhere")])
+    def test_what_cannot_be_read(self, here: Path, onnxq, make: Callable[[Path], Any]) -> None:
+        make(Path("onnxq.toml"))
+        for verb in ("quantize", "check", "sanitize", "data"):
+            ran = onnxq(verb, "net.onnx")
+            assert (ran.code, "error: cannot read 'onnxq.toml': " in ran.err) == (2, True)
