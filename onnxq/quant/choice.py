@@ -44,7 +44,8 @@ _SAME = 0.01  # thresholds that differ by less are one
 _WORST = 0.1  # of the tensors are tried with other thresholds
 _VARIANTS = 16
 _REFINED_WITH = 32  # samples at least: fewer tell too little of single tensors
-_SURE = 2.0  # standard errors: what is left out, or changed for one tensor
+_SURE = 2.0  # standard errors: what is left out
+_SURE_OF_MANY = 2.7  # what is changed for one tensor: 5 % for any of 16 variants to seem so by chance
 _BETTER = 0.5  # standard errors: what is preferred to the prior
 
 
@@ -363,7 +364,7 @@ class _Refiner:
         return [
             (variants[i], float(level - base))
             for i, lead, level in zip(alive, leads, levels, strict=True)
-            if lead > _SURE and level > base
+            if lead > _SURE_OF_MANY and level > base
         ]
 
     def _again(self) -> Iterable[Feeds]:
