@@ -52,6 +52,7 @@ def test_where_other_threads_take_the_signal() -> None:
     """The system gives it to any thread that does not block it."""
     code = (
         "import os, signal, threading, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from onnxq import interrupts\n"
         "threading.Thread(target=time.sleep, args=(2,), daemon=True).start()\n"
         "try:\n"
