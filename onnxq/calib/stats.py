@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.calib.histogram import RESOLUTION, Histogram
+from onnxq.calib.histogram import Histogram
 from onnxq.errors import UserError
 
 _UNIT = 149
@@ -233,6 +233,3 @@ def _merged(name: str, parts: Sequence[TensorStats], order: np.ndarray) -> Tenso
         histogram,
         channels,
     )
-
-
-__all__ = ["RESOLUTION", "ChannelStats", "Stats", "TensorStats", "add_exact", "exact", "merge"]
