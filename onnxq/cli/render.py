@@ -66,7 +66,7 @@ def _changes(page: Page, report: Mapping[str, Any]) -> None:
     for whole in report["whole_model"][-1:]:
         page.entry(f"whole model against the original: {_whole(whole)}")
     for change in report["rejected"]:
-        why = f"rejected: {change['rule']} on {shorten(change['node'])}: {change['proof']['why']}"
+        why = _rejected(change)
         if change["proof"]["verdict"] == "unproven":  # under --prove always
             page.entry(why, style="yellow")
             continue
@@ -75,12 +75,18 @@ def _changes(page: Page, report: Mapping[str, Any]) -> None:
             page.entry(f"reproducer: {change['reproducer']}", 2)
 
 
+def _rejected(change: Mapping[str, Any]) -> str:
+    where = f" on {shorten(change['node'])}" if change["node"] else ""
+    return f"rejected: {change['rule']}{where}: {change['proof']['why']}"
+
+
 def _whole(proof: Mapping[str, Any]) -> str:
     if proof["verdict"] == "unproven":
         return f"not compared: {proof['why']}"
     if proof["verdict"] == "exact":
         return "equal"
-    return f"close, max difference {proof['max_abs']:.2g}"
+    floats = [f"max difference {proof['max_abs']:.2g}"] if proof["sqnr_db"] is not None else []
+    return ", ".join(["close", *floats, *([proof["why"]] if proof["why"] else [])])
 
 
 def _misses(page: Page, misses: Sequence[Mapping[str, Any]]) -> None:
@@ -333,9 +339,7 @@ def check_page(document: Mapping[str, Any]) -> Page:
     else:
         page.section("Sanitize", "would change nothing")
     for change in document["rejected"]:
-        page.entry(
-            f"rejected: {change['rule']} on {shorten(change['node'])}: {change['proof']['why']}", 1, "red"
-        )
+        page.entry(_rejected(change), 1, "red")
     said = {finding["node"] for finding in findings if finding["kind"] == "near-miss"}
     _misses(page, [miss for miss in document["near_misses"] if miss["node"] not in said])
     compiler = document["compiler"]

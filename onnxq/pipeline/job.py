@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +17,18 @@ from onnxq import report as reporting
 from onnxq.calib.image_options import ImageOptions
 from onnxq.calib.samples import InputSpec, Sample, as_float32
 from onnxq.calib.sources import Source, open_source
-from onnxq.errors import Fault, UserError, unknown_name
+from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.model import Model
 from onnxq.graph.part import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
+from onnxq.pipeline.repair import Repair
 from onnxq.pipeline.result import Result
-from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport, rewrite
+from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport
 from onnxq.rewrite.proof import Proof
-from onnxq.rewrite.whole import Diverged, WholeModel
+from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
@@ -105,24 +104,37 @@ class Job:
     ) -> None:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (shapes, assume, freeze)
-        fixed = {}
+        self.stated, fixed = self._apply(self.model)
+        if self.whole is not None and (shapes or freeze):
+            self.whole = WholeModel(self.model, fixed)
+
+    def _apply(self, model: Model) -> tuple[list[Assumption], dict[str, np.ndarray]]:
+        """Applies the user's statements to a model; returns them, and the values of frozen inputs."""
+        shapes, assume, freeze = self.statements
+        stated, fixed = [], {}
         for name, value in (freeze or {}).items():
-            fixed[name] = self.model.freeze_input(name, np.asarray(value))
-            self.stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
+            fixed[name] = model.freeze_input(name, np.asarray(value))
+            stated.append(Assumption("--freeze", name, np.asarray(value).tolist(), "stated"))
         for name, shape in (shapes or {}).items():
-            self.model.set_input_shape(name, shape)
+            model.set_input_shape(name, shape)
         if shapes or freeze:
-            self.model.infer_shapes()
-        symbols = self.model.dim_symbols() if assume else set()
+            model.infer_shapes()
+        symbols = model.dim_symbols() if assume else set()
         for name, size in (assume or {}).items():
             if name not in symbols:
                 raise unknown_name("dynamic dimension", name, sorted(symbols))
             if size < 1:
                 raise UserError(f"--assume {name}={size}: a size is at least 1")
-            self.model.assumed[name] = int(size)
-            self.stated.append(Assumption("--assume", name, int(size), "stated"))
-        if self.whole is not None and (shapes or freeze):
-            self.whole = WholeModel(self.model, fixed)
+            model.assumed[name] = int(size)
+            stated.append(Assumption("--assume", name, int(size), "stated"))
+        return stated, fixed
+
+    def _fresh(self) -> Model:
+        """The model as the user gave it, once more."""
+        model = Model.open(self.source)
+        model.runtime = ort.evaluate
+        self._apply(model)
+        return model
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
@@ -133,51 +145,17 @@ class Job:
         return fingerprint(self.source, *stated)
 
     def sanitize(self) -> None:
-        """Runs the rules; again without those whose close changes add up to another model."""
+        """Runs the rules."""
         with self.step("sanitize"):
-            while True:
-                try:
-                    return self._sanitize()
-                except Diverged as error:
-                    self._restart_without(error)
-
-    def _restart_without(self, error: Diverged) -> None:
-        """Begins anew without the rules whose changes are close."""
-        culprits = {change.rule for change in error.changes}
-        if not culprits:
-            raise Fault(str(error), hint="leave rules out with --skip, and report this") from error
-        self.rules = [rule for rule in self.rules if rule.id not in culprits]
-        self.rewrites = RewriteReport(rejected=[*self.rewrites.rejected, *error.changes])
-        self.model = Model.open(self.source)
-        self.model.runtime = ort.evaluate
-        self.whole = WholeModel(self.model)
-        self.stated.clear()
-        self.bind(*self.statements)
-
-    def _sanitize(self) -> None:
-        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
-        self._rewrite()
-        if self.model.assumed:
-            self.model.bind_dims(self.model.assumed)
-            self.model.infer_shapes()
-            self._rewrite()
-
-    def _rewrite(self) -> None:
-        found = rewrite(
-            self.model,
-            self.rules,
-            self.target.lacks_feature,
-            prove=self.prove,
-            reproducers=Path(tempfile.gettempdir()) / "onnxq-reproducers",
-            whole=self.whole,
-            exact=all(change.proof.verdict != "close" for change in self.rewrites.changes),
-            observe=lambda stage: self.observe(f"sanitize: {stage}", None, None),
-        )
-        self.rewrites.changes += found.changes
-        self.rewrites.rejected += found.rejected
-        self.rewrites.near_misses = found.near_misses
-        self.rewrites.assumptions += found.assumptions
-        self.rewrites.whole += found.whole
+            repair = Repair(
+                self.rules,
+                self.target.lacks_feature,
+                self.prove,
+                self.whole,
+                self._fresh,
+                lambda stage: self.observe(f"sanitize: {stage}", None, None),
+            )
+            self.model, self.rewrites = repair.run(self.model)
 
     def open_data(self, data: DataSource, images: ImageOptions | None, skip_bad: bool) -> Source:
         """Opens calibration data for the model's inputs."""
@@ -223,7 +201,7 @@ class Job:
         elif self.whole is not None:
             try:
                 found = self.whole.compare(self.model, "upgrade", exact=False)
-            except Diverged as error:
+            except Differs as error:
                 raise UserError(
                     f"raising the model's opset from {was} to {OPSET} would change what it computes: {error}",
                     hint=f"export the model again with opset {OPSET} or newer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import validate
 from onnxq.graph.view import Node, Value
 from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
-from onnxq.rewrite.whole import Diverged, WholeModel, WholeProof
+from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import ANY, STAGES, Assuming, Close, Rule, Skip, Stage
 
 Prove = Literal["always", "when-possible", "never"]
@@ -60,6 +60,18 @@ class Change:
         }
 
 
+class Endless(Fault):
+    """Rules undo each other.
+
+    Attributes:
+        rules: those that fired most in the end.
+    """
+
+    def __init__(self, message: str, rules: Sequence[str]) -> None:
+        super().__init__(message, hint=f"leave one of them out with --skip {rules[0]}")
+        self.rules = tuple(rules)
+
+
 @dataclass(frozen=True, slots=True)
 class NearMiss:
     """A rule's pattern that is in the model, and why the rule left it alone."""
@@ -96,6 +108,7 @@ class RewriteReport:
         near_misses: patterns that guards left alone.
         assumptions: what changes rely on.
         whole: comparisons of the whole model with the original, one a stage that changed it.
+        exact: whether all changes claim bit-equality.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -103,6 +116,7 @@ class RewriteReport:
     near_misses: list[NearMiss] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     whole: list[WholeProof] = field(default_factory=list)
+    exact: bool = True
 
 
 def rewrite(
@@ -115,6 +129,9 @@ def rewrite(
     whole: WholeModel | None = None,
     exact: bool = True,
     observe: Callable[[str], None] | None = None,
+    prover: Prover | None = None,
+    refused: Iterable[tuple[str, str]] = (),
+    limit: int | None = None,
 ) -> RewriteReport:
     """Applies rules to a model, stage by stage, each to a fixpoint.
 
@@ -128,13 +145,15 @@ def rewrite(
         whole: compares the whole model after each stage.
         exact: whether the model is still bit-equal to the original that `whole` has.
         observe: is told each stage's name.
+        prover: one that may know proofs from before.
+        refused: rules that are not to fire on a node, as `(rule, node)`.
+        limit: how many changes are made at most.
 
     Raises:
-        Fault: rules undo each other without end, or the whole model differs although each change
-            was exact.
-        Diverged: the whole model differs although each change is close; the model is not usable.
+        Endless: rules undo each other without end.
+        Differs: the whole model is another one although each change was proved; the model is not usable.
     """
-    run = _Run(model, prove, reproducers, exact)
+    run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     for stage in STAGES[:3]:
         chosen = [rule for rule in active if rule.stage == stage]
@@ -142,9 +161,9 @@ def rewrite(
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
             try:
-                run.report.whole.append(whole.compare(model, stage, exact=run.all_exact))
-            except Diverged as error:
-                error.changes = run.close_changes(f"together with the other close changes, {error}")
+                run.report.whole.append(whole.compare(model, stage, exact=run.report.exact))
+            except Differs as error:
+                error.changes = len(run.report.changes)
                 raise
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
     run.report.near_misses = [NearMiss(*key, why) for key, why in run.misses.items() if key[1] in left]
@@ -154,15 +173,24 @@ def rewrite(
 class _Run:
     """One run of the engine over one model."""
 
-    def __init__(self, model: Model, prove: Prove, reproducers: Path | None, exact: bool) -> None:
+    def __init__(
+        self,
+        model: Model,
+        prove: Prove,
+        reproducers: Path | None,
+        exact: bool,
+        prover: Prover,
+        refused: Iterable[tuple[str, str]],
+        limit: int | None,
+    ) -> None:
         self.model = model
         self.prove = prove
         self.reproducers = reproducers
-        self.prover = Prover()
-        self.report = RewriteReport()
+        self.prover = prover
+        self.report = RewriteReport(exact=exact)
         self.misses: dict[tuple[str, str], str] = {}
-        self.refused: set[tuple[str, str]] = set()
-        self.all_exact = exact
+        self.refused = set(refused)
+        self.limit = limit
         self._swept_from = 0  # how many changes there were when the sweep began
 
     def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
@@ -178,13 +206,10 @@ class _Run:
             self.model.infer_shapes()
         return len(self.report.changes) > started
 
-    def close_changes(self, why: str) -> list[Change]:
-        """The changes that are not exact, as rejected."""
-        return [
-            replace(change, proof=replace(change.proof, verdict="failed", why=why))
-            for change in self.report.changes
-            if change.proof.verdict == "close"
-        ]
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many changes as there may be."""
+        return self.limit is not None and len(self.report.changes) >= self.limit
 
     def _sweep(self, stage: Stage, index: dict[str, list[Rule]], budget: int) -> bool:
         editor = Editor(self.model)
@@ -192,7 +217,7 @@ class _Run:
         todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
         queued = {id(node) for node in todo}
         before = len(self.report.changes)
-        while todo:
+        while todo and not self.is_full:
             node = todo.popleft()
             queued.discard(id(node))
             if not editor.alive(node):
@@ -273,7 +298,7 @@ class _Run:
         if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
             saved = None
             if proof.verdict == "failed" and snippet is not None and self.reproducers is not None:
-                saved = str(save_reproducer(snippet, self.reproducers, _file_name(rule.id, name)))
+                saved = str(save_reproducer(snippet, self.reproducers, f"{rule.id}-{name}"))
             self.refused.add((rule.id, name))
             self.report.rejected.append(Change(rule.id, stage, name, (), (), proof, saved))
             return None
@@ -285,7 +310,7 @@ class _Run:
         else:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
-        self.all_exact = self.all_exact and tolerance is None
+        self.report.exact = self.report.exact and tolerance is None
         self.report.changes.append(
             Change(
                 rule.id,
@@ -320,13 +345,13 @@ class _Run:
         self.refused.add((rule.id, view.name))
         self.report.rejected.append(Change(rule.id, stage, view.name, (), (), Proof("failed", why=why)))
 
-    def _endless(self, stage: Stage) -> Fault:
+    def _endless(self, stage: Stage) -> Endless:
         recent = Counter(change.rule for change in self.report.changes[-200:])
-        names = " and ".join(name for name, _ in recent.most_common(2))
-        doing = f"{names} undo each other" if len(recent) > 1 else f"{names} fires again and again"
-        return Fault(
-            f"stage {stage!r} does not end after {len(self.report.changes)} changes: {doing}",
-            hint=f"leave one of them out with --skip {recent.most_common(1)[0][0]}",
+        rules = [name for name, _ in recent.most_common(2)]
+        doing = "undo each other" if len(recent) > 1 else "fires again and again"
+        count = len(self.report.changes)
+        return Endless(
+            f"stage {stage!r} does not end after {count} changes: {' and '.join(rules)} {doing}", rules
         )
 
 
@@ -337,8 +362,3 @@ def _by_output(answer: Any, view: Node) -> Replacement:
         if index not in range(len(view.node.outputs)) or not known:
             raise TypeError(f"a rule returns values by output; this is {type(value).__name__} for {index!r}")
     return {i: np.asarray(v) if isinstance(v, np.generic) else v for i, v in results.items()}
-
-
-def _file_name(rule: str, node: str) -> str:
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in node)[:60]
-    return f"{rule}-{safe}"

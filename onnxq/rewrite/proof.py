@@ -208,15 +208,24 @@ def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str,
 
 def save_reproducer(snippet: Snippet, folder: Path, name: str) -> Path:
     """Saves both sides of a snippet as `before.onnx` and `after.onnx` in a new folder."""
-    target = folder / name
-    count = 1
-    while target.exists():
-        count += 1
-        target = folder / f"{name}-{count}"
-    target.mkdir(parents=True)
+    target = new_folder(folder, name)
     onnx.save(snippet.before, target / "before.onnx")
     onnx.save(snippet.after, target / "after.onnx")
     return target
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """A new folder for what reproduces a fault, of this name as far as the file system takes it."""
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:100]
+    target, count = parent / safe, 1
+    while True:
+        try:
+            target.mkdir(parents=True)
+        except FileExistsError:
+            count += 1
+            target = parent / f"{safe}-{count}"
+        else:
+            return target
 
 
 class _Wires:

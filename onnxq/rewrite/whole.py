@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from onnxq.errors import Fault
 from onnxq.graph.constant_part import constant_part
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
@@ -44,7 +44,7 @@ class WholeProof:
         verdict: `exact`, `close`, or `unproven`.
         max_abs: the largest absolute difference over all outputs.
         sqnr_db: the smallest signal-to-difference ratio over the outputs, None where all are equal.
-        why: for `unproven`: why it was not compared.
+        why: for `unproven`: why it was not compared; for `close`: what the numbers do not say.
     """
 
     stage: str
@@ -52,6 +52,13 @@ class WholeProof:
     max_abs: float = 0.0
     sqnr_db: float | None = None
     why: str = ""
+
+    @property
+    def change(self) -> str:
+        """How far the outputs are off, for a reader."""
+        if self.sqnr_db is None:
+            return f"({self.why})"
+        return f"by up to {self.max_abs:.3g} ({self.sqnr_db:.1f} dB{f'; {self.why}' if self.why else ''})"
 
 
 _RANDOM = (
@@ -64,16 +71,16 @@ _RANDOM = (
 )
 
 
-class Diverged(Exception):
-    """The whole model differs although each change is close.
+class Differs(Exception):
+    """The whole model is another one, although each change was proved by itself.
 
     Attributes:
-        changes: the close changes, as rejected.
+        changes: how many changes there were when it was found.
     """
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
-        self.changes: list[Any] = []
+        self.changes = 0
 
 
 class WholeModel:
@@ -85,7 +92,6 @@ class WholeModel:
         self._source = model.source
         self._inputs = [(n, d, s) for n, d, s in model.inputs]
         self._data_dir = model.data_dir
-        self._assumed = model.assumed
         self._feeds: dict[str, np.ndarray] = {}
         self._expected: list[Any] | None = None
         self._why = ""
@@ -100,38 +106,30 @@ class WholeModel:
             exact: whether all changes so far claim bit-equality.
 
         Raises:
-            Fault: it does not run, or its outputs are others although every change is exact.
-            Diverged: its outputs are further off than onnxruntime's own optimizations of the
-                original put them.
+            Differs: it does not run, its outputs are others although every change is exact, or they are
+                further off than onnxruntime's own optimizations of the original put them.
         """
-        if self._ran_with != self._assumed:
-            self._run_original()
-            self._ran_with = dict(self._assumed)
+        if self._ran_with != model.assumed:
+            self._run_original(model.assumed)
+            self._ran_with = dict(model.assumed)
         if self._expected is None:
             return WholeProof(stage, "unproven", why=self._why)
         try:
             got = self._run(model)  # which leaves no session behind: a second one may follow
         except ort.RunError as error:
-            raise Fault(
-                f"after stage {stage!r} the model does not run any more: {error}",
-                hint="--skip the rules that fired in that stage; each change was proved by itself",
-            ) from error
+            raise Differs(f"the model does not run any more: {error}") from error
         found = _verdict(stage, self._expected, got)
         if found.verdict == "exact":
             return found
-        if exact:
-            raise Fault(
-                f"after stage {stage!r} the outputs differ from the original's by up to "
-                f"{found.max_abs:.3g} ({found.sqnr_db:.1f} dB), although each change was exact by itself",
-                hint="--skip the rules that fired in that stage, and report this",
-            )
-        if found.sqnr_db is not None and found.sqnr_db < _MIN_SQNR:
-            own = self._own_noise()
-            if own is None or found.sqnr_db < own - _MARGIN:
-                raise Diverged(
-                    f"the model's outputs change by up to {found.max_abs:.3g} ({found.sqnr_db:.1f} dB)"
-                )
+        if exact or (found.sqnr_db is not None and found.sqnr_db < _MIN_SQNR):
+            own = None if exact else self._own_noise()
+            if own is None or (found.sqnr_db is not None and found.sqnr_db < own - _MARGIN):
+                raise Differs(f"the model's outputs change {found.change}")
         return found
+
+    def save_inputs(self, path: Path) -> None:
+        """Writes what the models were run on."""
+        np.savez(path, **self._feeds)  # type: ignore[arg-type]
 
     def _run(self, model: Model) -> list[Any]:
         session = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
@@ -143,10 +141,10 @@ class WholeModel:
         try:
             session = ort.load(self._source, data_dir=self._data_dir)
             return _verdict("", self._expected, session.run(self._feeds)).sqnr_db
-        except (ort.RunError, Fault):
+        except (ort.RunError, Differs):
             return None
 
-    def _run_original(self) -> None:
+    def _run_original(self, assumed: Mapping[str, int]) -> None:
         self._expected = None
         operators = {node.op_type for graph in graphs(self._source.graph) for node in graph.node}
         random = next((op for op in _RANDOM if op in operators), None)
@@ -159,7 +157,7 @@ class WholeModel:
         except ort.RunError as error:
             self._why = f"onnxruntime does not load the original: {error}"
             return
-        for feeds in self._samples():
+        for feeds in self._samples(assumed):
             feeds |= self._fixed
             try:
                 self._expected = session.run({n: feeds[n] for n in session.inputs}, seconds=seconds)
@@ -183,12 +181,12 @@ class WholeModel:
                 return ort.load(rest, optimize=False, data_dir=self._data_dir)
         return ort.load(self._source, optimize=False, data_dir=self._data_dir)
 
-    def _samples(self) -> Iterator[dict[str, np.ndarray]]:
+    def _samples(self, assumed: Mapping[str, int]) -> Iterator[dict[str, np.ndarray]]:
         dynamic = any(not isinstance(d, int) for _, _, shape in self._inputs for d in shape or ())
         for size in _SIZES if dynamic else _SIZES[:1]:
             for batch in (2, 1) if dynamic else (1,):
                 feeds: dict[str, np.ndarray] = {}
-                known: dict[str, int] = dict(self._assumed)
+                known: dict[str, int] = dict(assumed)
                 generator = np.random.default_rng(size)
                 for name, dtype, shape in self._inputs:
                     if dtype is None or shape is None or dtype.kind == "O":
@@ -217,33 +215,48 @@ def _values(generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, .
 
 
 def _verdict(stage: str, expected: list[Any], got: list[Any]) -> WholeProof:
-    largest, ratio = 0.0, float("inf")
+    """Compares outputs; integers may be off where the floats that they are rounded from are.
+
+    Raises:
+        Differs: an output is of another type or shape, or NaN or infinite at other places.
+    """
+    largest, ratio, notes = 0.0, float("inf"), []
     for one, other in zip(expected, got, strict=True):
         if not isinstance(one, np.ndarray):
             continue
         if one.dtype != other.dtype or one.shape != other.shape:
-            raise Fault(
-                f"after stage {stage!r} an output is {other.dtype}{list(other.shape)} "
-                f"instead of {one.dtype}{list(one.shape)}"
+            raise Differs(
+                f"an output is {other.dtype}{list(other.shape)} instead of {one.dtype}{list(one.shape)}"
             )
-        if one.tobytes() == other.tobytes():
+        if one.tobytes() == other.tobytes() or (one.dtype.kind in "OSU" and np.array_equal(one, other)):
             continue
-        if one.dtype.kind not in "fV" and one.dtype.kind != "c":
-            if np.array_equal(one, other):
-                continue
-            raise Fault(f"after stage {stage!r} an integer output differs from the original's")
+        if one.dtype.kind in "OSU":
+            raise Differs("an output of text differs from the original's")
         a, b = one.astype(np.float64), other.astype(np.float64)
         if not np.array_equal(np.isnan(a), np.isnan(b)):
-            raise Fault(f"after stage {stage!r} an output is NaN where the original's is not")
+            raise Differs("an output is NaN where the original's is not")
         finite = np.isfinite(a) & np.isfinite(b)
         if not np.array_equal(a[~finite & ~np.isnan(a)], b[~finite & ~np.isnan(a)]):
-            raise Fault(f"after stage {stage!r} an output is infinite where the original's is not")
-        noise = float(np.sum((a[finite] - b[finite]) ** 2))
-        if noise == 0.0:
+            raise Differs("an output is infinite where the original's is not")
+        gaps = np.abs(a[finite] - b[finite])
+        if one.dtype.kind in "iub":
+            count, steps = int(np.count_nonzero(one != other)), max(1.0, float(gaps.max()))
+            notes.append(f"{count:,} of {a.size:,} values differ by at most {_steps(steps)}")
+            if steps <= 1 and count <= _ROUNDED * a.size:
+                continue
+        if not gaps.any():  # zeros of another sign
             continue
+        largest = max(largest, float(gaps.max()))
         signal = float(np.sum(a[finite] ** 2))
-        largest = max(largest, float(np.max(np.abs(a[finite] - b[finite]))))
-        ratio = min(ratio, 10 * float(np.log10(signal / noise)) if signal else -np.inf)
-    if ratio == float("inf"):
+        ratio = min(ratio, 10 * float(np.log10(signal / np.sum(gaps**2))) if signal else -np.inf)
+    if ratio == float("inf") and not notes:
         return WholeProof(stage, "exact")
-    return WholeProof(stage, "close", largest, ratio)
+    return WholeProof(stage, "close", largest, None if ratio == float("inf") else ratio, "; ".join(notes))
+
+
+_ROUNDED = 0.01
+"""The share of integers that may be one step off: values near the middle of two steps."""
+
+
+def _steps(count: float) -> str:
+    return f"{count:.0f} step" if count == 1 else f"{count:.0f} steps"

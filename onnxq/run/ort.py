@@ -21,6 +21,7 @@ import onnxruntime
 from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
+from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, opset_of, tensors
 from onnxq.graph.spool import LARGE, weight_bytes
 
@@ -159,7 +160,8 @@ def load(
 
     Args:
         model: the model, or its file.
-        optimize: whether onnxruntime may rewrite the graph; False computes node by node.
+        optimize: whether onnxruntime may rewrite the graph; False computes node by node, and rounds what
+            is of half precision after every node (see `onnxq.graph.half`).
         threads: threads inside an operator, 0 for all cores.
         data_dir: the folder of external data, for a model that is not a file.
         probes: nodes and outputs to add to the graph of a model that is not a file.
@@ -172,6 +174,8 @@ def load(
     if settable:
         assert isinstance(model, onnx.ModelProto)
         probes = _with_inputs(model, settable, probes)
+    if not optimize:
+        model, data_dir = _as_defined(model, data_dir)
     try:
         return _load(model, optimize, threads, data_dir, probes, bool(settable))
     except RunError as error:
@@ -181,6 +185,28 @@ def load(
     if isinstance(model, Path):
         data_dir, model = model.parent, onnx.load(model, load_external_data=False)
     return _load(_nameless(model), optimize, threads, data_dir, probes, bool(settable))
+
+
+def _as_defined(
+    model: onnx.ModelProto | Path, data_dir: Path | None
+) -> tuple[onnx.ModelProto | Path, Path | None]:
+    """The model, or a copy that rounds half precision after every node; and the folder of its data."""
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else model
+    if not speaks_half(proto):
+        return model, data_dir
+    if isinstance(model, Path):
+        data_dir = model.parent
+
+    def inferred(part: onnx.ModelProto, names: list[str]) -> dict[str, int]:
+        wanted = onnx.GraphProto(output=[onnx.ValueInfoProto(name=name) for name in names])
+        try:
+            session = _load(part, False, 1, data_dir, wanted, False)
+        except RunError:
+            return {}
+        kinds = {name: kind.elem_type for name, kind in _types(session).items()}
+        return {name: kinds[name] for name in names if name in kinds}
+
+    return rounded(proto, inferred), data_dir
 
 
 def _with_inputs(
@@ -320,13 +346,19 @@ def output_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         session = load(model, optimize=False, threads=1)
     except RunError:
         return {}
+    return {name: onnx.TypeProto(tensor_type=kind) for name, kind in _types(session).items()}
+
+
+def _types(session: Session) -> dict[str, onnx.TypeProto.Tensor]:
+    """The types of a session's outputs; of tensors only."""
     found = {}
     for value in session._session.get_outputs():
         kind = re.fullmatch(r"tensor\((\w+)\)", value.type)  # as in tensor(float)
         if kind is not None:
             elem_type = onnx.TensorProto.DataType.Value(kind[1].upper())
             # no dimensions: a scalar, or onnxruntime does not know the rank
-            found[value.name] = onnx.helper.make_tensor_type_proto(elem_type, value.shape or None)
+            made = onnx.helper.make_tensor_type_proto(elem_type, value.shape or None)
+            found[value.name] = made.tensor_type
     return found
 
 

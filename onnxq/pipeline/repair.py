@@ -1,0 +1,199 @@
+"""Repair: the rules over a model, and what is done when the repaired model is another one as a whole.
+
+Then one of the changes is wrong although it was proved by itself. The rules are run again over the model
+as it was, with fewer and fewer changes, until it is known with which one the difference begins. That one
+is left out, and named in the report.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from onnxq.emit.files import save_model
+from onnxq.errors import Fault, OnnxqError, UserError
+from onnxq.graph.model import Model
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.rewrite.engine import Change, Endless, Prove, RewriteReport, rewrite
+from onnxq.rewrite.proof import Proof, Prover, new_folder
+from onnxq.rewrite.whole import Differs, WholeModel
+from onnxq.rule.api import STAGES, Rule, Stage
+
+_MOST = 8
+"""So many changes are searched for and left out, one by one, before a stage is left out as a whole."""
+
+_REPRODUCERS = "onnxq-reproducers"  # in the system's folder for temporary files
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A model with some of the changes, and how it differs from the original ("": not at all)."""
+
+    model: Model
+    report: RewriteReport
+    difference: str = ""
+
+
+class Repair:
+    """The rules' run over a model, repeated without what turns out to be wrong."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        lacks: Callable[[str], bool],
+        prove: Prove,
+        whole: WholeModel | None,
+        fresh: Callable[[], Model],
+        observe: Callable[[str], None],
+    ) -> None:
+        """Takes what `rewrite` takes, and `fresh`, which opens the model as it was."""
+        self._rules, self._lacks, self._prove = list(rules), lacks, prove
+        self._whole, self._fresh, self._observe = whole, fresh, observe
+        self._prover = Prover()
+        self._left_out: list[Change] = []
+        self._stage: Stage = STAGES[0]
+        self._folder = Path(tempfile.gettempdir()) / _REPRODUCERS
+
+    def run(self, model: Model) -> tuple[Model, RewriteReport]:
+        """Runs the rules.
+
+        Returns:
+            The repaired model, and what was done and left out.
+
+        Raises:
+            UserError: what the user states of the model cannot be.
+            Fault: the model is another one whatever is left out.
+        """
+        while True:
+            try:
+                report = self._attempt(model, self._whole)
+            except (UserError, MemoryError):
+                raise
+            except Differs as error:
+                self._leave_out(error)
+            except Endless as error:
+                rules = [rule for rule in self._rules if rule.id in error.rules]
+                self._drop(rules, " and ".join(error.rules), str(error), error)
+            except Exception as error:  # a fault of ours: the stage is as if it had not been
+                what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
+                self._drop_stage(f"stage {self._stage!r} ends in a fault: {what}", error)
+            else:
+                report.rejected[:0] = self._left_out
+                return model, report
+            del model  # two large ones would be in memory at a time
+            model = self._fresh()
+
+    def _attempt(self, model: Model, whole: WholeModel | None, limit: int | None = None) -> RewriteReport:
+        """Runs the rules; once more after sizes that changes rely on are written into the inputs."""
+        report = RewriteReport()
+        self._rewrite(model, report, whole, limit)
+        if model.assumed and (limit is None or len(report.changes) < limit):
+            model.bind_dims(model.assumed)
+            model.infer_shapes()
+            self._rewrite(model, report, whole, limit)
+        return report
+
+    def _rewrite(
+        self, model: Model, report: RewriteReport, whole: WholeModel | None, limit: int | None
+    ) -> None:
+        before = len(report.changes)
+        try:
+            found = rewrite(
+                model,
+                self._rules,
+                self._lacks,
+                prove=self._prove,
+                reproducers=self._folder if limit is None else None,
+                whole=whole,
+                exact=report.exact,
+                observe=self._watch,
+                prover=self._prover,
+                refused=[(change.rule, change.node) for change in self._left_out],
+                limit=None if limit is None else limit - before,
+            )
+        except Differs as error:
+            error.changes += before
+            raise
+        report.changes += found.changes
+        report.rejected += found.rejected
+        report.near_misses = found.near_misses
+        report.assumptions += found.assumptions
+        report.whole += found.whole
+        report.exact = found.exact
+
+    def _watch(self, stage: str) -> None:
+        self._stage = next(known for known in STAGES if known == stage)
+        self._observe(stage)
+
+    # -- what is wrong -------------------------------------------------------------------------
+
+    def _leave_out(self, error: Differs) -> None:
+        """Finds the change with which the whole model becomes another one, and leaves it out."""
+        stage = self._stage
+        culprit = self._search(error.changes) if len(self._left_out) < _MOST else None
+        if culprit is not None:
+            self._left_out.append(culprit)
+            return
+        self._stage = stage
+        self._drop_stage(f"after stage {stage!r} {error}, although each change was proved by itself", error)
+
+    def _search(self, count: int) -> Change | None:
+        """Bisects: a model with `low` changes is still the original, one with `high` is not."""
+        self._observe("search")
+        low, high, last = 0, count, self._with(count)
+        while last is not None and high - low > 1:
+            middle = (low + high) // 2
+            found = self._with(middle)
+            if found is None or found.difference:
+                high, last = middle, found
+            else:
+                low = middle
+        if last is None or not last.difference:  # it does not repeat
+            return None
+        change = last.report.changes[-1]
+        why = f"with it {last.difference}, although it was proved by itself"
+        proof = replace(change.proof, verdict="failed", why=why)
+        return replace(change, removed=(), added=(), proof=proof, reproducer=self._save(last, low))
+
+    def _with(self, changes: int) -> _Tried | None:
+        """The model with so many changes; None where the run does not repeat."""
+        assert self._whole is not None
+        model = self._fresh()
+        report = self._attempt(model, None, changes)
+        if len(report.changes) != changes:
+            return None
+        try:
+            self._whole.compare(model, "", exact=report.exact)
+        except Differs as error:
+            return _Tried(model, report, str(error))
+        return _Tried(model, report)
+
+    def _save(self, wrong: _Tried, low: int) -> str:
+        """Saves the model before and after a change, and the inputs that tell them apart."""
+        assert self._whole is not None
+        change = wrong.report.changes[-1]
+        folder = new_folder(self._folder, f"{change.rule}-{change.node}")
+        self._whole.save_inputs(folder / "inputs.npz")
+        right = self._with(low)
+        for name, tried in (("before", right), ("after", wrong)):
+            if tried is not None and weight_bytes(proto := tried.model.to_proto()) < LARGE:
+                save_model(proto, folder / f"{name}.onnx", tried.model.data_dir)
+        return str(folder)
+
+    def _drop_stage(self, why: str, error: Exception) -> None:
+        stage = self._stage
+        self._drop([rule for rule in self._rules if rule.stage == stage], f"all of stage {stage}", why, error)
+
+    def _drop(self, rules: Sequence[Rule], name: str, why: str, error: Exception) -> None:
+        """Leaves out rules, under one name."""
+        if not rules:
+            raise Fault(why, hint="leave rules out with --skip") from error
+        folder = new_folder(self._folder, name)
+        (folder / "fault.txt").write_text("".join(traceback.format_exception(error)), "utf-8", "replace")
+        dropped = {rule.id for rule in rules}
+        self._rules = [rule for rule in self._rules if rule.id not in dropped]
+        proof = Proof("failed", why=f"{why}; left out: {', '.join(sorted(dropped))}")
+        self._left_out.append(Change(name, rules[0].stage, "", (), (), proof, str(folder)))

@@ -1,0 +1,37 @@
+"""Give `Range` scalars.
+
+ONNX asks for scalars; exporters also write tensors of shape [1]. onnxruntime takes one that is computed, and
+refuses the model as soon as it is a constant:
+
+    [ShapeInferenceError] Input to 'Range' op should be scalars
+
+    before    r = Range(start, limit, delta)                      with start of shape [1]
+    after     r = Range(Reshape(start, []), limit, delta)
+"""
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skips, Value, op, rule
+
+
+@rule("Range", stage="clean")
+def scalar_range_operands(node: Node) -> Value | None:
+    operands = list(node.inputs)
+    if not any(value is not None and value.shape == (1,) for value in operands):
+        return None
+    scalar = np.zeros(0, np.int64)
+    return op.Range(
+        *(op.Reshape(v, scalar) if v is not None and v.shape == (1,) else v for v in operands)
+    )
+
+
+EXAMPLES = [
+    Fires("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (int64[M] y) <int64[1] first = {0}, int64 zero = {0}, int64 one = {1}> {
+            s = Shape (x)  n = Gather (s, first)  y = Range (zero, n, one) }"""),
+    Fires("""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[1] a, float b, float[1] c) => (float[M] y) { y = Range (a, b, c) }"""),
+    Skips("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (int64[M] y) <int64 first = {0}, int64 zero = {0}, int64 one = {1}> {
+            s = Shape (x)  n = Gather (s, first)  y = Range (zero, n, one) }"""),
+]
