@@ -35,11 +35,6 @@ Observer = Callable[[str, int | None, int | None], None]
 
 SCHEMA = 1
 
-_ROUNDED = (
-    "float16 passes between the pieces: the whole, which onnxruntime computes in float32 on a CPU, "
-    "does not round there"
-)
-
 
 @dataclass(slots=True)
 class Split:
@@ -257,8 +252,6 @@ def run_pieces(
         for sample in feeds:
             runner.run(sample)
             count += 1
-    if not all(map(_equal, found)) and "float16" in _passed_types(document):
-        notes.append(_ROUNDED)
     return {
         "schema": SCHEMA,
         "manifest": str(path),
@@ -289,13 +282,6 @@ def _rankless(pieces: Sequence[Piece]) -> list[str]:
     return (
         [f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape"] if names else []
     )
-
-
-def _passed_types(document: Mapping[str, Any]) -> set[str | None]:
-    """The types of what the pieces read of one another."""
-    own = {entry["name"] for entry in document["inputs"]}
-    read = (entry for piece in document["pieces"] for entry in piece["inputs"])
-    return {entry["dtype"] for entry in read if entry["name"] not in own}
 
 
 def _silent(step: str, done: int | None, total: int | None) -> None:
