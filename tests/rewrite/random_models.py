@@ -980,6 +980,9 @@ def feeds_of(model: onnx.ModelProto, choice: int, *, special: bool, c: bool, k: 
             continue
         dims = info.type.tensor_type.shape.dim
         shape = [SYMBOLS[d.dim_param][choice] if d.dim_param else d.dim_value for d in dims]
-        values = rng.standard_normal(shape).astype(np.float32)
-        feeds[info.name] = np.resize(np.roll(SPECIAL, index), shape) if special else values
+        values = np.resize(np.roll(SPECIAL, index), shape) if special else rng.standard_normal(shape)
+        with np.errstate(over="ignore"):
+            feeds[info.name] = values.astype(np.float32).astype(
+                helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+            )
     return feeds

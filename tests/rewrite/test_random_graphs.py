@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from half_models import as_half
+from hypothesis import HealthCheck, given, reject, settings
 from onnx import numpy_helper
 from random_models import CHANGED, CHOICES, LAYERED, SMOOTH, feeds_of, models
 
@@ -85,7 +86,8 @@ def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether all elements are bit-equal; one NaN is as good as another."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    equal = one.view(np.uint32) == other.view(np.uint32)
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    equal = one.view(bits) == other.view(bits)
     return bool((equal | (np.isnan(one) & np.isnan(other))).all())
 
 
@@ -176,6 +178,25 @@ def test_sanitizing_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
     again = sanitize(result.model, skip=CLOSE)
     assert again.report["changes"] == []
     assert again.model == result.model
+
+
+@graphs(25)
+def test_half_precision_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
+    """Rounded after every node, before and after."""
+    half = as_half(model)
+    try:
+        before = loaded(half)
+    except ort.RunError:  # an operator that has no float16 in this opset
+        reject()
+    result = sanitize(half, skip=CLOSE)
+    assert [c for c in result.report["rejected"] if c["proof"]["verdict"] == "failed"] == []
+    after = loaded(result.model)
+    for run in runs(half):
+        expected = run(before)
+        if expected is not None:
+            got = run(after)
+            assert got is not None
+            assert all(map(same_bits, expected, got))
 
 
 @graphs(20, steps=SMOOTH, most=10)
