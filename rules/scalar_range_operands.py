@@ -20,9 +20,7 @@ def scalar_range_operands(node: Node) -> Value | None:
     if not any(value is not None and value.shape == (1,) for value in operands):
         return None
     scalar = np.zeros(0, np.int64)
-    return op.Range(
-        *(op.Reshape(v, scalar) if v is not None and v.shape == (1,) else v for v in operands)
-    )
+    return op.Range(*(op.Reshape(v, scalar) if v is not None and v.shape == (1,) else v for v in operands))
 
 
 EXAMPLES = [

@@ -115,7 +115,7 @@ class Repair:
                 limit=None if limit is None else limit - before,
             )
         except Differs as error:
-            error.changes += before
+            error.changes, error.equal = error.changes + before, error.equal + before
             raise
         report.changes += found.changes
         report.rejected += found.rejected
@@ -133,17 +133,17 @@ class Repair:
     def _leave_out(self, error: Differs) -> None:
         """Finds the change with which the whole model becomes another one, and leaves it out."""
         stage = self._stage
-        culprit = self._search(error.changes) if len(self._left_out) < _MOST else None
+        culprit = self._search(error.equal, error.changes) if len(self._left_out) < _MOST else None
         if culprit is not None:
             self._left_out.append(culprit)
             return
         self._stage = stage
         self._drop_stage(f"after stage {stage!r} {error}, although each change was proved by itself", error)
 
-    def _search(self, count: int) -> Change | None:
+    def _search(self, low: int, high: int) -> Change | None:
         """Bisects: a model with `low` changes is still the original, one with `high` is not."""
         self._observe("search")
-        low, high, last = 0, count, self._with(count)
+        last = self._with(high)
         while last is not None and high - low > 1:
             middle = (low + high) // 2
             found = self._with(middle)

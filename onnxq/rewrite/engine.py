@@ -155,6 +155,7 @@ def rewrite(
     """
     run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
+    compared = 0
     for stage in STAGES[:3]:
         chosen = [rule for rule in active if rule.stage == stage]
         if observe is not None:
@@ -163,8 +164,9 @@ def rewrite(
             try:
                 run.report.whole.append(whole.compare(model, stage, exact=run.report.exact))
             except Differs as error:
-                error.changes = len(run.report.changes)
+                error.changes, error.equal = len(run.report.changes), compared
                 raise
+            compared = len(run.report.changes)
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
     run.report.near_misses = [NearMiss(*key, why) for key, why in run.misses.items() if key[1] in left]
     return run.report

@@ -76,11 +76,12 @@ class Differs(Exception):
 
     Attributes:
         changes: how many changes there were when it was found.
+        equal: after how many of them it was still the original.
     """
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
-        self.changes = 0
+        self.changes = self.equal = 0
 
 
 class WholeModel:
