@@ -184,10 +184,9 @@ def test_sanitizing_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
 def test_half_precision_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
     """Rounded after every node, before and after."""
     half = as_half(model)
-    try:
-        before = loaded(half)
-    except ort.RunError:  # an operator that has no float16 in this opset
+    if not ort.loads(half):  # an operator has no float16 in this opset, or types do not match any more
         reject()
+    before = loaded(half)
     result = sanitize(half, skip=CLOSE)
     assert [c for c in result.report["rejected"] if c["proof"]["verdict"] == "failed"] == []
     after = loaded(result.model)
