@@ -14,7 +14,7 @@ So have MatMul weights of more than two dimensions: onnxruntime takes no other.
 A layer that the model has half quantized is completed: what has a pair keeps it, the rest gets one.
 
 Left in float, because int8 is slower there or has no kernel: ConvTranspose, depthwise and groups of
-fewer than 4 channels, fewer than 16 rows (matrix-vector products), fewer than 16 channels both in
+fewer than 4 channels, fewer than 16 rows (bound by reading the weights), fewer than 16 channels both in
 and out.
 """
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from onnxq.errors import UserError
 
-_WIDEST = 110
+_NARROWEST, _WIDEST = 40, 110
 _LABELS = 13  # columns of the labels on the left
 
 Observer = Callable[[str, int | None, int | None], None]
@@ -95,7 +95,7 @@ class Screen:
 
     def show(self, page: Page) -> None:
         """Prints a page."""
-        width = min(self._prose.width, _WIDEST)
+        width = _width(self._prose)
         for line in page.lines:
             for text in _laid_out(line, width):
                 _write(self._prose, text)
@@ -150,7 +150,16 @@ def write_json(document: Any) -> None:
 def _console(file: TextIO) -> Console:
     with contextlib.suppress(AttributeError):  # a name that the terminal's encoding lacks is escaped
         file.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
-    return Console(file=file, markup=False, emoji=False, highlight=False)
+    console = Console(file=file, markup=False, emoji=False, highlight=False)
+    console.width = console.width or 80  # COLUMNS=0: nothing would be printed
+    return console
+
+
+def _width(console: Console) -> int:
+    """The columns of a terminal, or those that COLUMNS states; in a file or a pipe a line is not broken."""
+    if console.file.isatty() or os.environ.get("COLUMNS", "0") != "0":
+        return max(_NARROWEST, min(console.width, _WIDEST))
+    return sys.maxsize
 
 
 @contextlib.contextmanager

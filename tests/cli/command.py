@@ -36,15 +36,17 @@ class Ran:
         return json.loads(self.out)
 
 
-def environment(folder: Path, columns: int = 80) -> dict[str, str]:
-    own = {"COLUMNS": str(columns), "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "dumb"}
+def environment(folder: Path, columns: int | None = 80) -> dict[str, str]:
+    own = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "dumb"}
+    own |= {} if columns is None else {"COLUMNS": str(columns)}
     scratch = folder.parent / f"{folder.name}.tmp"
     scratch.mkdir(exist_ok=True)
-    return os.environ | own | {"TMPDIR": str(scratch)}
+    inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    return inherited | own | {"TMPDIR": str(scratch)}
 
 
-def run(folder: Path, *arguments: object, columns: int = 80) -> Ran:
-    """Runs `onnxq ARGUMENTS` in a folder."""
+def run(folder: Path, *arguments: object, columns: int | None = 80) -> Ran:
+    """Runs `onnxq ARGUMENTS` in a folder; columns: those that COLUMNS states, None for none."""
     done = subprocess.run(
         [sys.executable, "-m", "onnxq", *map(str, arguments)],
         cwd=folder,

@@ -45,6 +45,24 @@ def test_force_replaces_a_file(folder: Path, onnxq) -> None:
     onnx.checker.check_model(folder / "other.onnx")
 
 
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_a_line_in_a_pipe_is_not_broken(folder: Path, onnxq, stream: str) -> None:
+    name = "a/" * 70 + "input"
+    model = onnx.load(folder / "net.onnx")
+    model.graph.node[0].input[0] = model.graph.input[0].name = name
+    onnx.save(model, folder / "net.onnx")
+    flags = ("--json",) if stream == "err" else ()
+
+    def longest(columns: int | None) -> int:
+        ran = onnxq("sanitize", "net.onnx", "--shape", f"{name}=2x32x8", *flags, columns=columns)
+        lines = (ran.err if flags else ran.out).splitlines()
+        return max(len(line) for line in lines if not line.startswith("  trtexec"))
+
+    assert longest(80) <= max(80, len(name) + 15)
+    assert longest(None) > len(name) + 40
+    assert longest(0) == longest(None)
+
+
 def unknown(folder: Path) -> None:
     model = onnx.parser.parse_model(UNKNOWN)
     model.graph.initializer.extend(net().graph.initializer[:1])

@@ -137,8 +137,8 @@ def _float_net(which: str) -> onnx.ModelProto:
     if which == "small":
         net = Net(1, 8, 8, 8)
         return net.model(net.add("Conv", "x", net.const(net.weights(8, 8, 1, 1)), name="l"))
-    if which == "row":
-        net = Net(1, 64)
+    if which in ("row", "rows"):
+        net = Net(1 if which == "row" else 8, 64)
         return net.model(net.add("Gemm", "x", net.const(net.weights(64, 64)), name="l"))
     net = Net(32, 64)
     net.input("w", 64, 64)
@@ -151,7 +151,8 @@ def _float_net(which: str) -> onnx.ModelProto:
         ("depthwise", "depthwise"),
         ("transposed", "ConvTranspose has no int8 kernel"),
         ("small", "8 channels in and 8 out"),
-        ("row", "1 row: a matrix-vector product"),
+        ("row", "1 row: a matrix-vector product, bound by reading the weights"),
+        ("rows", "8 rows: no full int8 tile, bound by reading the weights"),
         ("dynamic", "no constant weights"),
     ],
 )
