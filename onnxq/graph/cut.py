@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def cut(
     proto = model.to_proto()
     flow = _Flow(proto.graph)
     for name in (name for names in tensors for name in names):
-        flow.check_computed(name)
+        flow.check_computed(name, "--at")
         if flow.maker[name] not in flow.living:
             raise UserError(f"no output depends on tensor {name!r}", hint="cut at a tensor that is read")
     apart = flow.nodes_of(operators)
@@ -88,10 +89,10 @@ def extract_between(model: Model, start: Sequence[str], end: Sequence[str], ask:
     proto = model.to_proto()
     flow = _Flow(proto.graph)
     for name in end:
-        flow.check_computed(name)
+        flow.check_computed(name, "--to")
     for name in start:
         if name not in flow.inputs:
-            flow.check_computed(name)
+            flow.check_computed(name, "--from")
     part = flow.part(sorted(flow.before(end, set(start))), start, end)
     for name in start:
         if name not in part.inputs:
@@ -206,11 +207,11 @@ class _Flow:
                     for body in graphs(attribute.g):
                         yield from ((outer, inner) for inner in body.node)
 
-    def check_computed(self, name: str) -> None:
-        """Refuses a tensor that no node of the main graph computes.
+    def check_computed(self, name: str, flag: str) -> None:
+        """Refuses what `flag` names where it is no tensor that a node of the main graph computes.
 
         Raises:
-            UserError: it is an input, a constant, in a subgraph body, or there is none.
+            UserError: it is an input, a constant, in a subgraph body, a node, or there is none.
         """
         if name in self.maker:
             return
@@ -220,13 +221,45 @@ class _Flow:
                     f"tensor {name!r} is {kind} of the model: nothing computes it",
                     hint="give a tensor that a node computes; onnxq inspect --tensor tells who reads it",
                 )
+        for index, node in enumerate(self.graph.node):
+            if node.name == name:
+                raise self._is_node(index, flag)
         for outer, inner in self.in_bodies():
             if name in inner.output:
                 raise UserError(
                     f"tensor {name!r} is in a body of {outer.op_type} node {outer.name!r}",
                     hint="give a tensor of the main graph, such as an output of that node",
                 )
+            if name == inner.name:
+                raise UserError(
+                    f"{name!r} is a node in a body of {outer.op_type} node {outer.name!r}, not a tensor",
+                    hint=f"give what that one gives: {_flag(flag, self._given(outer))}",
+                )
         raise unknown_name("tensor", name, self.maker)
+
+    def _is_node(self, index: int, flag: str) -> UserError:
+        """The error for a node's name where a tensor's is expected: the tensors that may be meant."""
+        node = self.graph.node[index]
+        read = [name for name in self.reads[index] if name not in self.constants]
+        given = self._given(node)
+        hint = f"give what it gives: {_flag(flag, given)}"
+        if flag != "--to":
+            front = [name for name in read if flag == "--from" or name in self.maker]
+            behind = [name for name in given if any(name in names for names in self.reads)]
+            sides = (("in front of", front), ("behind", behind))
+            cuts = [f"{_flag(flag, names)} cuts {side} it" for side, names in sides if names]
+            hint = ", ".join(cuts) or hint
+        reads = ", ".join(map(repr, read)) or "constants only"
+        gives = ", ".join(map(repr, given))
+        return UserError(
+            f"{node.name!r} is a node, not a tensor: it reads {reads} and gives {gives}", hint=hint
+        )
+
+    def _given(self, node: onnx.NodeProto) -> list[str]:
+        """What a node gives: those of its outputs that are read, where any is."""
+        outputs = [name for name in node.output if name]
+        read = {name for names in self.reads for name in names}.union(self.outputs)
+        return [name for name in outputs if name in read] or outputs
 
     def nodes_of(self, operators: Collection[str]) -> set[int]:
         """The nodes of operators.
@@ -249,6 +282,11 @@ class _Flow:
                 )
         chosen = {_meant(operator, present) for operator in operators}
         return {index for index in self.living if operator_name(self.graph.node[index]) in chosen}
+
+
+def _flag(flag: str, tensors: Sequence[str]) -> str:
+    """A flag with tensors as a shell takes it."""
+    return f"{flag} {shlex.quote(','.join(tensors))}"
 
 
 def _meant(operator: str, present: Collection[str]) -> str:

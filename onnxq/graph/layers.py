@@ -121,7 +121,8 @@ class Layer:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
             return f"{kind}: int8 kernels pad each group to {MIN_GROUP_CHANNELS} channels"
         if self.rows is not None and self.rows < MIN_ROWS:
-            few = "1 row: a matrix-vector product" if self.rows == 1 else f"{self.rows} rows: no full int8 tile"
+            one = self.rows == 1
+            few = "1 row: a matrix-vector product" if one else f"{self.rows} rows: no full int8 tile"
             return f"{few}, bound by reading the weights"
         if self.inputs < MIN_CHANNELS and self.outputs < MIN_CHANNELS:
             return f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -291,6 +292,37 @@ def test_what_cannot_be_cut(act: Callable[[Model], object], message: str, hint: 
     with pytest.raises(UserError, match=message) as caught:
         act(parse(BODY))
     assert hint in caught.value.hint
+
+
+NODES = """g (float[N, 4] x, bool c) => (float[N, 2] y) <float[4] w = {1, 2, 3, 4}> {
+    [scale] a = Mul (x, w)  [parts] p, q = Split <axis = 1> (a)  [sum] s = Add (p, q)
+    [choice] y = If (c) <then_branch = t () => (float[N, 2] u) { [inner] u = Tanh (s) },
+                         else_branch = e () => (float[N, 2] v) { v = Neg (s) }> }"""
+
+
+@pytest.mark.parametrize(
+    ("act", "message", "hint"),
+    [
+        (lambda m: extract_between(m, [], ["parts"]), "reads 'a' and gives 'p', 'q'", "--to p,q"),
+        (lambda m: extract_between(m, ["parts"], ["y"]), "gives", "--from a cuts in front of it, --from p,q"),
+        (
+            lambda m: extract_between(m, ["scale"], ["y"]),
+            "reads 'x'",
+            "--from x cuts in front of it",
+        ),
+        (lambda m: extract_between(m, [], ["inner"]), "in a body of If node 'choice'", "--to y"),
+        (lambda m: cut(m, [["sum"]]), "gives 's'", "--at p,q cuts in front of it, --at s cuts behind it"),
+        (lambda m: cut(m, [["scale"]]), "gives 'a'", "--at a cuts behind it"),
+        (lambda m: cut(m, [["choice"]]), "reads 'c', 's' and gives 'y'", "--at s cuts in front of it"),
+    ],
+)
+def test_the_name_of_a_node_where_a_tensor_is_expected(
+    act: Callable[[Model], object], message: str, hint: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        act(parse(NODES))
+    assert "is a node" in str(caught.value)
+    assert re.search(rf"(^|: ){re.escape(hint)}", caught.value.hint), caught.value.hint
 
 
 def test_a_node_with_a_body_is_isolated_whole() -> None:
