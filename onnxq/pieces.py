@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
@@ -131,7 +130,7 @@ def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: 
         "schema": SCHEMA,
         "onnxq": onnxq.__version__,
         "model": None,
-        "sha256": _sha256(opened.path) if opened.path is not None else None,
+        "sha256": files.sha256(opened.path) if opened.path is not None else None,
         "inputs": [_described(*entry) for entry in opened.inputs],
         "outputs": [_described(*entry) for entry in opened.outputs],
         "pieces": [
@@ -395,7 +394,7 @@ def _find_original(
         if given is not None:
             raise UserError(f"there is no model file {str(path)!r}", hint="check --original")
         return None, [f"not compared: {str(path)!r} is not there any more; give it with --original"]
-    if _sha256(path) != document["sha256"]:
+    if files.sha256(path) != document["sha256"]:
         return path, [f"{str(path)!r} is not, or not any more, the file that was split (another SHA-256)"]
     return path, []
 
@@ -433,11 +432,3 @@ def _relative(path: Path, folder: Path) -> str:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:  # on another drive
         return str(path.resolve())
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -15,21 +15,25 @@ def engine(
 ) -> int:
     """Compile a model and show each layer's precision.
 
-    NVIDIA's compiler needs no GPU for that. The exit code is 1 where it rejects the model.
+    NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
+    that onnxq wrote beside the model. The exit code is 1 where it rejects the model.
     """
     from onnxq.cli.render import engine_page
+    from onnxq.emit.recorded import recorded_profiles
     from onnxq.graph.model import Model
     from onnxq.run import trt
 
-    profiles = flags.parse_profiles(profile)
+    profiles, note = flags.parse_profiles(profile), ""
     Model.open(model)  # its errors are clearer than the compiler's
+    if not profiles:
+        profiles, note = recorded_profiles(model)
     with screen.progress() as observe:
         observe("compile", None, None)
         built = trt.compile_engine(model, sm=sm, profiles=profiles)
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")
         raise UserError(message, hint=hint)
-    document = {"schema": 1, "model": str(model), "engine": built.to_json()}
+    document = {"schema": 1, "model": str(model), "engine": built.to_json(), "profiles_from": note}
     screen.show(engine_page(document))
     screen.document(document)
     return 0 if built.status == "compiled" else 1

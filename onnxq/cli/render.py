@@ -455,6 +455,8 @@ def engine_page(document: Mapping[str, Any]) -> Page:
     page = Page()
     engine = document["engine"]
     page.head(f"{document['model']}  ({engine['compiler']}, sm {engine['sm']})")
+    if document["profiles_from"]:
+        page.section("Profiles", document["profiles_from"])
     if engine["status"] != "compiled":
         page.section("Rejected", _first_lines(engine["reason"], 6), "red")
         return page

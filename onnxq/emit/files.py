@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -122,7 +123,8 @@ def save_models(
         folder: where to.
         models: the models by file name; they are not modified.
         data_dir: the folder of the external data that the models refer to.
-        documents: the documents by file name; what is text already is written as it is.
+        documents: the documents by file name; what is text already is written as it is, what is a
+            function is called with the SHA-256 of each model by file name.
 
     Returns:
         The files written.
@@ -131,6 +133,7 @@ def save_models(
         UserError: the disk is full or a file cannot be written.
     """
     names = []
+    hashes = {}
     with _staged(folder) as stage:
         for name, model in models.items():
             if needs_data_file(model):
@@ -138,8 +141,11 @@ def save_models(
                 model = externalize(model, stage / names[-1], data_dir)
             names.append(name)
             (stage / name).write_bytes(model.SerializeToString(deterministic=True))
+            hashes[name] = sha256(stage / name)
         for name, document in documents.items():
             names.append(name)
+            if callable(document):
+                document = document(hashes)
             if not isinstance(document, str):
                 document = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             # a file name that is no text is escaped, as JSON has it
@@ -148,6 +154,15 @@ def save_models(
             for name in names:
                 os.replace(stage / name, folder / name)
     return [folder / name for name in sorted(names)]
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def save_file(output: Path, content: bytes) -> None:

@@ -64,7 +64,13 @@ class Result:
         self.report["commands"] = commands(
             output, target.name, self.profiles, self.source, cache, implicit, types
         )
-        documents: dict[str, Any] = {files.report_path(output).name: self.report}
+        self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
+
+        def report(hashes: Mapping[str, str]) -> dict[str, Any]:
+            self.report["sha256"] = hashes[output.name]
+            return self.report
+
+        documents: dict[str, Any] = {files.report_path(output).name: report}
         if cache is not None:
             documents[cache.name] = self.cache
         return files.save_models(output.parent, {output.name: self.model}, self.data_dir, documents)

@@ -265,6 +265,31 @@ def test_engine_of_a_model_that_the_compiler_rejects(tmp_path: Path, onnxq) -> N
     assert not list(tmp_path.iterdir())
 
 
+def test_engine_takes_the_profiles_of_the_report_beside_the_model(folder: Path, onnxq) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    flags = ("--calib", "data.npz", "--no-engine", "--profile", "x=1x32x8:4x32x8:8x32x8")
+    assert onnxq("-q", "quantize", "net.onnx", *flags).code == 0
+
+    def compiled(*flags: str) -> tuple[object, str]:
+        ran = onnxq("engine", "net.int8.onnx", *flags, "--json")
+        assert ran.code == 0, ran.err
+        document = ran.json()
+        assert document["profiles_from"] in " ".join(ran.err.split()), "the screen says it too"
+        return document["engine"]["profiles"]["x"], document["profiles_from"]
+
+    ones = [[1, 32, 8]] * 3
+    recorded, where = compiled()
+    assert (recorded, "net.int8.report.json" in where) == ([[1, 32, 8], [4, 32, 8], [8, 32, 8]], True)
+    assert compiled("--profile", "x=2x32x8:2x32x8:2x32x8") == ([[2, 32, 8]] * 3, "")
+    (folder / "net.int8.onnx").write_bytes((folder / "net.onnx").read_bytes())
+    other, why = compiled()
+    assert (other, "not used: it is the report of another file" in why) == (ones, True)
+    (folder / "net.int8.report.json").write_text("[]")
+    assert "no report of onnxq" in compiled()[1]
+    (folder / "net.int8.report.json").unlink()
+    assert compiled() == (ones, "")
+
+
 def test_calibration_that_is_all_zeros_is_said(folder: Path, onnxq) -> None:
     np.savez(folder / "data.npz", x=np.zeros((4, 32, 8), np.float32))
     notes = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--json").json()["calibration"]["notes"]
