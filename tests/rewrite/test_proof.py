@@ -21,7 +21,7 @@ from onnxq.rule import Close, op
 from onnxq.rule.api import Rule
 from onnxq.run import ort
 
-H = '<ir_version: 8, opset_import: ["" : 17]>\n'
+H = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 F = np.float32
 INF, NAN = F(np.inf), F(np.nan)
 
@@ -365,6 +365,37 @@ def taken(node: Node) -> Any:
 
 def test_a_loop_does_not_count_to_the_largest_integer() -> None:
     assert prove(LOOP % "k", taken).verdict == "exact"
+
+
+COUNTED = "g (int32 a, int32 b) => (int32[K] y) <int32 one = {1}> { [n] y = Range (a, b, one) }"
+GATHERED = """g (int32[N, T] i, int32[1, T] p) => (float[N, T, 2] y)
+    <float[2, 2] w = {1, 2, 3, 4}, float[2] g = {1, 2}> {
+    [n] y, c = com.microsoft.EmbedLayerNormalization (i, , w, w, , g, g, , p) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        (COUNTED, lambda n: op.Range(*n.inputs)),  # a Range to 2^31 takes 8 GB
+        (GATHERED, lambda n: op.Gather(n.inputs[2], n.inputs[0])),  # an index out of its table may be read
+    ],
+    ids=["count", "trusted"],
+)
+def test_integers_that_count_or_are_trusted_stay_small(
+    text: str, again: Callable[[Node], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    class Watching(ort.Session):
+        def run(self, feeds: Any, outputs: Any = None, *, seconds: float | None = None) -> list[Any]:
+            seen.extend(int(value) for array in feeds.values() for value in array.ravel())
+            return [np.zeros((1,), np.float32)]  # it is the feeds that matter
+
+    monkeypatch.setattr(ort, "Session", Watching)
+    prove(text, again)
+    assert seen
+    assert min(seen) >= 0
+    assert max(seen) < 100
 
 
 def test_a_loop_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
