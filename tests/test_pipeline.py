@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,8 +13,9 @@ import pytest
 from onnxq import quantize, sanitize
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.pipeline.calibration import unloadable
 from onnxq.rewrite import whole
-from onnxq.run import trt
+from onnxq.run import ort, trt
 
 BATCH_NORM = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[1, 2, 4, 4] x) => (float[1, 3, 4, 4] y) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0.3},
@@ -46,6 +48,58 @@ def test_a_model_that_amplifies_rounding_is_held_against_its_own_noise(
     result = sanitize(onnx.parser.parse_model(BATCH_NORM))
     assert ops(result.model) == ["Conv"]
     assert result.report["rejected"] == []
+
+
+# With 512 values the branch for other rates would join tensors of two and of three dimensions.
+RATES = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, M] x, int64 rate) => (float[K, L] y)
+        <int64 fast = {16000}, int64 one = {1}, int64[1] zero = {0}, int64 most = {256}> {
+        f = Equal (rate, fast)
+        y = If (f) <then_branch = t () => (float[A, B] a) { a = Neg (x) },
+                    else_branch = e () => (float[C, D] b) {
+            n = Shape (x)  m = Gather (n, one)  w = Greater (m, most)
+            k = If (w) <then_branch = u () => (float[P, Q, R] p) { p = Unsqueeze (x, zero) },
+                        else_branch = v () => (float[S, T] q) { q = Identity (x) }>
+            b = Concat <axis = 0> (k, x) }> }"""
+
+
+@pytest.mark.parametrize("prove", ["when-possible", "never"])
+def test_a_shape_with_which_a_branch_cannot_be_asks_for_the_input_that_decides(prove: Any) -> None:
+    model = onnx.parser.parse_model(RATES)
+    with pytest.raises(UserError, match=r"with --shape x=1x512 onnxruntime does not load") as caught:
+        sanitize(model, shapes={"x": (1, 512)}, prove=prove)
+    assert caught.value.hint.endswith("--freeze rate=16000")
+    frozen = sanitize(model, shapes={"x": (1, 512)}, freeze={"rate": 16000}, prove=prove).model
+    assert ort.load(frozen).inputs == ("x",)
+    assert ort.load(sanitize(model, shapes={"x": (1, 256)}, prove=prove).model).inputs == ("x", "rate")
+
+
+def test_a_model_that_never_loads_is_not_refused_for_its_shape() -> None:
+    model = onnx.parser.parse_model(RATES.replace("Equal", "mine.Equal").replace("17]", '17, "mine" : 1]'))
+    result = sanitize(model, shapes={"x": (1, 512)})
+    assert result.report["unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "Type Error: Type 'tensor(float16)' of input parameter (x) of operator (Conv) is invalid.",
+            "float32",
+        ),
+        (
+            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for Conv(11)",
+            "float32",
+        ),
+        ("[ONNXRuntimeError] : 1 : FAIL : Node (n) Op (LSTM) [ShapeInferenceError]", "--freeze rate=16000"),
+    ],
+)
+def test_the_hint_for_a_model_that_does_not_load_fits_the_reason(text: str, hint: str) -> None:
+    model = Model.open(onnx.parser.parse_model(RATES))
+    assert hint in unloadable(ort.RunError(text), model).hint
+    model.freeze_input("rate", np.asarray(8000))
+    assert "--freeze" not in unloadable(ort.RunError(text), model).hint
+    assert unloadable(ort.RunError(text, hint="--ort-ops"), model).hint == "--ort-ops"
 
 
 def test_dimensions_that_inference_finds_are_named_after_their_tensor() -> None:

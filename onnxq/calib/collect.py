@@ -22,6 +22,7 @@ from onnxq.calib.samples import Sample
 from onnxq.calib.shapes import shapes_of
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact, merge
 from onnxq.errors import UserError, unknown_name
+from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
 
@@ -397,7 +398,10 @@ class _Pass:
         except ort.RunError as error:
             raise UserError(
                 f"the model does not run on {sample.where}: {error}",
-                hint="check the sample's sizes and values against what the model expects, or leave it out",
+                hint=or_freeze(
+                    "check the sample's sizes and values against what the model expects, or leave it out",
+                    self._model,
+                ),
             ) from error
 
 

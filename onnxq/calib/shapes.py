@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from onnxq.calib.probes import makers
 from onnxq.calib.samples import Sample
 from onnxq.errors import UserError
+from onnxq.graph.deciders import or_freeze
 from onnxq.run import ort
 
 
@@ -66,6 +67,8 @@ def _run(
     except ort.RunError as error:
         raise UserError(
             f"the model does not run on {sample.where}: {error}",
-            hint="check the sample's sizes and values against what the model expects, or leave it out",
+            hint=or_freeze(
+                "check the sample's sizes and values against what the model expects, or leave it out", model
+            ),
         ) from error
     return {name: tuple(map(int, shape)) for name, shape in zip(names, shapes, strict=True)}

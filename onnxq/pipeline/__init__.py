@@ -66,6 +66,7 @@ def sanitize(
         run = Job(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
         run.sanitize()
+        run.check_loads()
         part = {"engine": reporting.engine_not_run("sanitize does not compile")}
         return run.result(run.model.to_proto(), part)
 
@@ -158,6 +159,7 @@ def quantize(
             source = job.open_data(data, image_options(images), skip_bad) if data is not None else None
             quantization = Quantization(job, options, source, given, cache)
             job.sanitize()
+            job.check_loads()
         return quantization.run(keep_float, Compilation(compile, sm, profiles or {}))
 
 
@@ -248,4 +250,5 @@ def calibrate(
             chosen = image_options(images)
             source = job.open_data(data, chosen, skip_bad)
             job.sanitize()
+            job.check_loads()
         return take_statistics(job, options, source, data, chosen, output, shard, workers)

@@ -20,6 +20,8 @@ from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule, overrides
 from onnxq.errors import UserError
+from onnxq.graph.deciders import freeze_hint
+from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
@@ -310,17 +312,23 @@ def measure(
             prepared.reference, request, job.feeds(samples), data_dir=job.model.data_dir, watch=watch
         )
     except ort.RunError as error:
-        raise unloadable(error) from error
+        raise unloadable(error, job.model) from error
     found.require_values(prepared.plan.measured)
     return found
 
 
-def unloadable(error: ort.RunError) -> UserError:
+def unloadable(error: ort.RunError, model: Model) -> UserError:
     """The error for a float model that onnxruntime does not load."""
-    return UserError(
-        f"onnxruntime does not load the model: {error}",
-        hint="calibration runs the float model on the CPU: export it in float32",
-    )
+    if error.hint:
+        hint = error.hint
+    elif error.is_about_types:
+        hint = "calibration runs the float model on the CPU: export it in float32"
+    else:
+        hint = freeze_hint(model.to_proto(weights=False)) or (
+            "calibration runs the float model on the CPU: export one that onnxruntime takes, or cut off what "
+            "it refuses: onnxq split MODEL --at TENSOR"
+        )
+    return UserError(f"onnxruntime does not load the model: {error}", hint=hint)
 
 
 def stated_by(cache: trt_cache.Cache | None, plan: QuantPlan) -> dict[str, Range]:

@@ -19,6 +19,7 @@ from onnxq.calib.samples import InputSpec, Sample, as_float32
 from onnxq.calib.sources import Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
+from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.model import Model
@@ -156,6 +157,35 @@ class Job:
                 lambda stage: self.observe(f"sanitize: {stage}", None, None),
             )
             self.model, self.rewrites = repair.run(self.model)
+
+    def check_loads(self) -> None:
+        """Refuses sizes with which a part of the model, a branch that never runs perhaps, cannot be.
+
+        Where the whole model was compared it runs, and where nothing is stated nobody asked for it.
+
+        Raises:
+            UserError: onnxruntime loads the model as it was, but not as it is with what is stated.
+        """
+        shapes, assume, freeze = self.statements
+        compared = bool(self.rewrites.whole) and self.rewrites.whole[-1].verdict != "unproven"
+        if compared or not (shapes or assume or freeze):
+            return
+        try:
+            ort.load(self.model.to_proto(), optimize=False, data_dir=self.model.data_dir)
+        except ort.RunError as error:
+            if not ort.loads(self.model.source, self.model.data_dir):
+                return  # nor does it load the original: custom operators, say
+            sizes = {name: "x".join(map(str, shape)) for name, shape in (shapes or {}).items()}
+            stated = [f"--shape {name}={size}" for name, size in sizes.items()]
+            stated += [f"--assume {name}={size}" for name, size in (assume or {}).items()]
+            stated += [
+                f"--freeze {name}={np.asarray(value).tolist()}" for name, value in (freeze or {}).items()
+            ]
+            raise UserError(
+                f"with {' '.join(stated)} onnxruntime does not load the model any more: {error}",
+                hint=freeze_hint(self.model.to_proto(weights=False))
+                or "give values that every part of the model takes, branches that never run included",
+            ) from error
 
     def open_data(self, data: DataSource, images: ImageOptions | None, skip_bad: bool) -> Source:
         """Opens calibration data for the model's inputs."""

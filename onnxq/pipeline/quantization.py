@@ -22,6 +22,7 @@ from onnxq.calib.trt_cache import write_cache
 from onnxq.emit import files
 from onnxq.emit.commands import Profile
 from onnxq.errors import Fault, UserError
+from onnxq.graph.deciders import or_freeze
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import (
     STATED,
@@ -255,7 +256,7 @@ class Quantization:
         try:
             session = ort.load(reference, data_dir=self._job.model.data_dir)
         except ort.RunError as error:
-            raise unloadable(error) from error
+            raise unloadable(error, self._job.model) from error
         if self._options.skip_bad:
             self._leave_out_bad(session)
         if weight_bytes(reference) < LARGE:
@@ -291,7 +292,10 @@ class Quantization:
         except ort.RunError as error:
             raise UserError(
                 f"the model does not run on {self._running}: {error}",
-                hint="check the sample's sizes and values against what the model expects, or --skip-bad",
+                hint=or_freeze(
+                    "check the sample's sizes and values against what the model expects, or --skip-bad",
+                    self._job.model.to_proto(weights=False),
+                ),
             ) from error
 
     # -- insert and choose ---------------------------------------------------------------------

@@ -110,7 +110,7 @@ def _of_stream(job: Job, options: Calibration, source: Source) -> StatsFile:
         with job.step("calibrate"):
             done = gather_from(work, source, counted(itertools.chain([first], samples)), progress=progress)
     except ort.RunError as error:
-        raise unloadable(error) from error
+        raise unloadable(error, job.model) from error
     return replace(done, origin=replace(done.origin, samples=taken))
 
 
@@ -248,5 +248,5 @@ def _gathered(
             else:
                 parts += gather_with_workers(work, data, rest, workers, checkpoints, progress)
     except ort.RunError as error:
-        raise unloadable(error) from error
+        raise unloadable(error, job.model) from error
     return merge_files(parts)

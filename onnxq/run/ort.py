@@ -40,6 +40,11 @@ class RunError(OnnxqError):
 
     exit_code = 2
 
+    @property
+    def is_about_types(self) -> bool:
+        """Whether onnxruntime has no kernel for a type: of what it says, all else is about other things."""
+        return re.search(r"Type Error: |NOT_IMPLEMENTED", str(self)) is not None
+
 
 class Endless(RunError):
     """A run was stopped because it took too long."""
