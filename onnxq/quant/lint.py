@@ -80,6 +80,13 @@ def _pair(node: Node) -> list[tuple[str, str]]:
         values = np.asarray(zero.constant).astype(np.float32)
         if np.any(values != 0):
             found.append(("its zero point is not 0: TensorRT is symmetric", "quantize symmetrically"))
+    if scale is not None and scale.shape == (1,) and not node.attr("block_size", 0):
+        found.append(
+            (
+                "its scale has the shape [1]: TensorRT takes that for one a channel, what reads it runs in float",
+                "give a scalar, as onnxq sanitize does",
+            )
+        )
     if scale is not None and scale.is_constant:
         if not np.all(np.asarray(scale.constant, np.float64) > 0):
             found.append(("a scale is not positive", "calibrate again; a dead channel may have scale 1"))

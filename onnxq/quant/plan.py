@@ -293,8 +293,11 @@ class _Resolver:
             return
         edge = Edge(wish.node.name, wish.input)
         if tensor.is_constant:
-            self.weights.setdefault((tensor, wish.axis), []).append(edge)
-            self.why.setdefault((tensor, wish.axis), wish.because)
+            # a scale of shape [1] is another thing to TensorRT than a scalar
+            one = wish.axis is not None and tensor.shape is not None and tensor.shape[wish.axis] == 1
+            key = tensor, None if one else wish.axis
+            self.weights.setdefault(key, []).append(edge)
+            self.why.setdefault(key, wish.because)
         elif tensor.dtype is None or is_float(tensor.dtype):
             self._quantize(tensor, edge, wish.because)
 

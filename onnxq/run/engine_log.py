@@ -137,7 +137,8 @@ _INTEGERS = re.compile(r"\[(?:-?\d+(?:, ?-?\d+)*)?\]")
 _FORMAT = re.compile(r"[^{}\n]*?(?= ?\})")
 _KEY = re.compile(r"([A-Za-z]+\d*): ?")
 _SEPARATOR = "\x1f"  # between the nodes of a layer
-_NODE = re.compile(r"\[ONNX Layer: ([^\[\]]*)\]")
+# A node that the compiler makes something else of has a suffix: `[ONNX Layer: c]__gemm_from_conv1x1`.
+_NODE = re.compile(r"\[ONNX Layer: ([^\[\]]*)\](?:__\w+)?")
 
 _TENSOR_LISTS = ("Inputs", "Constants", "Outputs")
 # Each field of a layer and the form of its value. The last three describe a copy of shape values

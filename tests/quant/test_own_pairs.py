@@ -148,3 +148,58 @@ def test_a_pair_that_is_not_symmetric_serves_nobody_else(how: str) -> None:
     result = quantize(net.model(c, pair))
     assert result.report["plan"]["own_pairs_read"] == []
     assert layers(result) == {"conv1": True}
+
+
+def with_vector_scales(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with scales and zero points of shape [1] where it has scalars."""
+    pairs = [n for n in model.graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    operands = {name for node in pairs for name in node.input[1:]}
+    for tensor in model.graph.initializer:
+        if tensor.name in operands and not tensor.dims:
+            tensor.dims.append(1)
+    return model
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_scales_of_shape_1_are_repaired(tmp_path: Path) -> None:
+    model = with_vector_scales(quantize(NETS["residual"]()).model)
+    onnx.checker.check_model(model)
+    onnx.save(model, tmp_path / "before.onnx")
+    names = [node.name for node in model.graph.node if node.op_type == "Conv"]
+
+    def int8(path: Path) -> list[bool]:
+        found = trt.int8_of(trt.compile_engine(path), names).values()
+        return [layer is not None and layer.multiplies_int8 for layer in found]
+
+    assert int8(tmp_path / "before.onnx") == [False] * 4
+    result = onnxq.sanitize(model)
+    assert {c["rule"] for c in result.report["changes"]} == {"scalar_scales"}
+    assert result.report["proved"]["exact"] == len(result.report["changes"])
+    onnx.save(result.model, tmp_path / "after.onnx")
+    assert int8(tmp_path / "after.onnx") == [True] * 4
+
+
+def one_channel(op: str) -> onnx.ModelProto:
+    """Layers of one output channel, of one for all weights, and of one a channel."""
+    net = Net(1, 32, 16, 16) if op == "Conv" else Net(32, 64)
+    if op == "Conv":
+        return net.model(net.conv("x", 32, 1, 3, 3), net.conv("x", 32, 32, 1, 1))
+    narrow = net.const(np.linspace(-1, 1, 64, dtype=np.float32).reshape(64, 1))
+    stacked = net.const(net.weights(1, 64, 16))
+    outputs = [net.add(op, "x", narrow)]
+    if op == "MatMul":
+        outputs.append(net.add(op, net.add("Unsqueeze", "x", net.const(np.array([0]))), stacked))
+    return net.model(*outputs)
+
+
+@pytest.mark.parametrize("op", ["Conv", "Gemm", "MatMul"])
+@pytest.mark.parametrize("method", ["auto", "minmax"])
+def test_no_scale_of_ours_has_shape_1(op: str, method: str) -> None:
+    result = quantize(one_channel(op), method=method)
+    assert all(layers(result).values())
+    constants = {tensor.name: tensor for tensor in result.model.graph.initializer}
+    for node in result.model.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            scale, zero = (list(constants[name].dims) for name in node.input[1:])
+            assert scale == zero != [1]
+            assert bool(scale) == any(a.name == "axis" for a in node.attribute)

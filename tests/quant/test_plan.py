@@ -341,6 +341,7 @@ def _qdq(text: str, kind: str = "int8", scale: str = "0.5", zero: str = "0") -> 
     proto = onnx.parser.parse_model(
         H
         + f"""g (float[32, 16] x) => (y) <float s = {{{scale}}}, {kind} z = {{{zero}}}, int32 z32 = {{0}},
+        float[1] s1 = {{{scale}}}, {kind}[1] z1 = {{{zero}}},
         int32[16] b = {{{", ".join("1" * 16)}}}> {{ {text} }}"""
     )
     weights = np.ones((16, 16), np.float32)
@@ -365,6 +366,8 @@ WEIGHT = "v = DequantizeLinear (w8, s, z)  "
         ("c = DequantizeLinear (b, s, z32)  y = Add (x, c)", {}, "int32"),
         (PAIR + "y = MatMul (d, w)", {}, "its weights are not"),
         (WEIGHT + "y = MatMul (x, v)", {}, "its input is not"),
+        (PAIR.replace("(x, s", "(x, s1").replace("(q, s", "(q, s1") + "y = Relu (d)", {}, "shape [1]"),
+        (PAIR + WEIGHT.replace("s, z", "s1, z1") + "y = MatMul (d, v)", {}, "shape [1]"),
     ],
 )
 def test_a_mistake_in_pairs_is_found(text: str, more: dict[str, str], reason: str) -> None:

@@ -242,6 +242,13 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ('node.attr("axis", 1) if', "0 if"),
         ("np.broadcast_to(numbers == 0,", "np.broadcast_to(numbers > 0,"),
     ],
+    "scalar_scales": [
+        ("value.shape == (1,)", "value.shape == ()"),
+        ("value.shape == (1,)", "value.shape == (2,)"),
+        ('node.attr("block_size", 0) or', ""),
+        ("numbers.reshape(())", "numbers"),
+        ('raise Skip(f"{value.name!r} is computed', 'print(f"{value.name!r} is computed'),
+    ],
     "explicit_slice_axes": [
         ("np.arange(count,", "np.zeros(count,"),
         ("np.ones(count, starts.dtype)", "np.full(count, 2, starts.dtype)"),

@@ -72,6 +72,12 @@ def test_a_layer_is_read_field_by_field():
     assert layer.multiplies_int8
 
 
+def test_a_node_that_became_something_else_keeps_its_name():
+    text = line(nodes=("conv", "relu")).replace("[ONNX Layer: conv]", "[ONNX Layer: conv]__gemm_from_conv1x1")
+    (layer,) = parse(text)
+    assert layer.nodes == ("conv", "relu")
+
+
 @pytest.mark.parametrize(
     ("spelling", "name"),
     [

@@ -432,3 +432,18 @@ def test_of_several_layers_of_a_node_the_one_that_is_not_int8_counts():
     engine = trt.Engine("compiled", "", "compiler", 89, layers)
     names = {node: found and found.name for node, found in trt.int8_of(engine, "abcd").items()}
     assert names == {"a": "a2", "b": "b1", "c": "quantize", "d": None}
+
+
+@needs_compiler
+def test_a_float16_convolution_that_becomes_a_product_is_read(tmp_path):
+    net = Net()
+    net.rng = np.random.default_rng(0)
+    weights = net.constant(net.rng.standard_normal((320, 960, 1, 1)).astype(np.float16))
+    net.add("Conv", "x", weights, name="conv")
+    model = onnx.load(net.save(tmp_path / "m.onnx", net.nodes[-1].output[0]))
+    for info, shape in ((model.graph.input[0], [1, 960, 7, 7]), (model.graph.output[0], [1, 320, 7, 7])):
+        info.CopyFrom(helper.make_tensor_value_info(info.name, TensorProto.FLOAT16, shape))
+    onnx.save(model, tmp_path / "m.onnx")
+    layer = trt.int8_of(trt.compile_engine(tmp_path / "m.onnx"), ["conv"])["conv"]
+    assert layer.is_matrix
+    assert layer.precision == "fp16"
