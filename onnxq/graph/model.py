@@ -26,6 +26,7 @@ from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.source import copy_model, without_graph
 from onnxq.graph.spool import Spool, is_large, rebased
+from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 
@@ -346,10 +347,11 @@ class Model:
         return cast
 
     def infer_shapes(self) -> None:
-        """Infers dtype and shape of every tensor: ONNX's own inference, and shape arithmetic beside it."""
+        """Infers dtype and shape of every tensor: ONNX's own inference, and what it leaves open beside it."""
         for _ in range(_ROUNDS):
             if not self._infer_once() or not refine_shapes(self):
-                return
+                break
+        spread_types(self)
 
     def _infer_once(self) -> bool:
         """Runs ONNX's inference, data propagation on; returns whether it takes the model."""

@@ -78,10 +78,9 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
     name = source.name
     codes = new_tensor(model.unique(f"{name}_quantized"), np.dtype(np.int8), source.shape)
     first = source
-    if source.dtype is not None and source.dtype != _FLOAT:
+    if source.dtype != _FLOAT:
         first = _cast(model, source, _FLOAT, f"{name}_float", added)
-    dtype = None if source.dtype is None else _FLOAT
-    out = new_tensor(model.unique(f"{name}_dequantized"), dtype, source.shape)
+    out = new_tensor(model.unique(f"{name}_dequantized"), _FLOAT, source.shape)
     for op, one, other in (("QuantizeLinear", first, codes), ("DequantizeLinear", codes, out)):
         added.append(model.new_node(op, [one, scale, zero], [other], name=f"{name}_{op}"))
     return _as(model, out, source, added)
@@ -111,7 +110,7 @@ def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
 
 def _as(model: Model, tensor: Any, like: Any, added: list[Any]) -> Any:
     """A dequantized tensor in the type that its readers expect."""
-    if like.dtype is None or like.dtype == _FLOAT:
+    if like.dtype == _FLOAT:
         return tensor
     return _cast(model, tensor, like.dtype, f"{tensor.name}_{like.dtype}", added)
 

@@ -83,7 +83,7 @@ def _pair(node: Node) -> list[tuple[str, str]]:
     if scale is not None and scale.shape == (1,) and not node.attr("block_size", 0):
         found.append(
             (
-                "its scale has the shape [1]: TensorRT takes that for one a channel, what reads it runs in float",
+                "its scale has the shape [1]: to TensorRT that is one a channel; what reads it runs in float",
                 "give a scalar, as onnxq sanitize does",
             )
         )

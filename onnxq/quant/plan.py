@@ -207,6 +207,10 @@ def make_plan(
                     reads.append(fact)
                 elif isinstance(fact, Float):
                     refused.setdefault(fact.node, fact.because)
+    for wish in wishes:
+        tensor = wish.node.inputs[wish.input]
+        if tensor is not None and tensor.dtype is None:
+            refused.setdefault(wish.node, f"the type of {tensor.name!r} is not known")
     layers = [layer for node in nodes if (layer := layer_of(node, quantized=True)) is not None]
     finished = {layer.node for layer in layers if _is_quantized(layer)}
     weighted = {wish.node for wish in wishes if _is_weight(wish)} - set(refused)
@@ -298,7 +302,7 @@ class _Resolver:
             key = tensor, None if one else wish.axis
             self.weights.setdefault(key, []).append(edge)
             self.why.setdefault(key, wish.because)
-        elif tensor.dtype is None or is_float(tensor.dtype):
+        elif is_float(tensor.dtype):
             self._quantize(tensor, edge, wish.because)
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
