@@ -13,6 +13,15 @@ from onnxq.graph.view import Node, Tensor
 _MOVES = ("Transpose", "Reshape", "Identity", "Cast")
 
 
+def dequantizer(tensor: Tensor) -> Node | None:
+    """The DequantizeLinear that a tensor comes from, moved or cast at most; None where there is none."""
+    producer = tensor.producer
+    while producer is not None and producer.op in _MOVES and not producer.domain:
+        source = producer.inputs[0]
+        producer = source.producer if source is not None else None
+    return producer if producer is not None and producer.op == "DequantizeLinear" else None
+
+
 def is_dequantized(tensor: Tensor) -> bool:
     """Whether a tensor is what a DequantizeLinear gives."""
     return _codes(tensor) is not None
@@ -73,8 +82,5 @@ def _is_symmetric(quantize: Node, dequantize: Node) -> bool:
 
 def _codes(tensor: Tensor) -> Tensor | None:
     """What the DequantizeLinear reads that a tensor comes from."""
-    producer = tensor.producer
-    while producer is not None and producer.op in _MOVES and not producer.domain:
-        source = producer.inputs[0]
-        producer = source.producer if source is not None else None
-    return producer.inputs[0] if producer is not None and producer.op == "DequantizeLinear" else None
+    node = dequantizer(tensor)
+    return node.inputs[0] if node is not None else None

@@ -42,6 +42,7 @@ from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
 from onnxq.quant.insert import insert, set_scales
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
+from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import scale_of
 from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
@@ -307,6 +308,13 @@ class Quantization:
             found = ranges.all(self._options.default)
             scales = scales_of(plan, found)
             names = insert(job.model, plan, scales)
+            widened = unify_scale_types(job.model)
+            if widened:
+                more = f" and {len(widened) - 1} more" if len(widened) > 1 else ""
+                prepared.notes.append(
+                    f"the model's own scales of {widened[0]!r}{more} are float32 now, of the same values: "
+                    "NVIDIA's compiler takes one type a layer"
+                )
             done = Quantized(job.model.to_proto(handover=True), found, scales)
         free = any(ranges.is_free(name) for name in plan.measured)
         if not self._options.chooses or not names or not free:

@@ -9,10 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from grid_nets import Net
+from onnx.reference import ReferenceEvaluator
 from test_compiled import NETS
 
 import onnxq
 from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.quant.scale_types import unify_scale_types
 from onnxq.run import trt
 
 
@@ -203,3 +206,69 @@ def test_no_scale_of_ours_has_shape_1(op: str, method: str) -> None:
             scale, zero = (list(constants[name].dims) for name in node.input[1:])
             assert scale == zero != [1]
             assert bool(scale) == any(a.name == "axis" for a in node.attribute)
+
+
+def half_quantized(side: str) -> onnx.ModelProto:
+    """Two float16 products of x and one of their sum; one side of each has a pair with float16 scales."""
+    net, half = Net(1, 32, 64), np.float16
+    zero = net.const(np.int8(0))
+
+    def product(x: str, seed: int) -> str:
+        weights = net.weights(64, 64, seed=seed)
+        if side == "data" or (side == "some weights" and seed):
+            return net.add("MatMul", x, net.const(weights.astype(half)))
+        scales = net.const(np.linspace(0.001, 0.002, 64).astype(half))
+        codes, zeros = net.const((weights * 127).astype(np.int8)), net.const(np.zeros(64, np.int8))
+        return net.add("MatMul", x, net.add("DequantizeLinear", codes, scales, zeros, axis=1))
+
+    def data(x: str) -> str:
+        if side != "data":
+            return x
+        scale = net.const(half(0.03))
+        return net.add("DequantizeLinear", net.add("QuantizeLinear", x, scale, zero), scale, zero)
+
+    x = data("x")
+    model = net.model(product(data(net.add("Add", product(x, 0), product(x, 1))), 2), opset=19)
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    del model.graph.value_info[:]
+    model.ir_version = 9
+    return model
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize("side", ["data", "weights", "some weights"])
+def test_what_float16_scales_leave_half_quantized_compiles(side: str, tmp_path: Path) -> None:
+    model = half_quantized(side)
+    onnx.save(model, tmp_path / "before.onnx")
+    assert trt.compile_engine(tmp_path / "before.onnx").status == "compiled"
+    samples = [{"x": sample["x"].astype(np.float16)} for sample in data(model)]
+    result = onnxq.quantize(model, samples, method="minmax")
+    assert all(layers(result).values())
+    engine = result.report["engine"]
+    assert engine["status"] == "compiled", engine["reason"]
+    assert engine["not_int8"] == []
+    assert any("scales" in note and "float32" in note for note in result.report["calibration"]["notes"])
+
+
+def test_float16_scales_become_float32_only_where_they_meet_them() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 19]> g (float16[32, 16] x, float16[32, 16] u) => (y, v)
+        <float16 s = {10158}, float16 r = {8479}, float f = {0.01}, int8[16, 16] w = {%s}, int8 z = {0}> {
+        q = QuantizeLinear (x, s, z)  d = DequantizeLinear (q, s, z)
+        a = DequantizeLinear (w, r, z)  b = DequantizeLinear (w, f, z)  c = Cast <to = 10> (b)
+        one = MatMul (d, a)  two = MatMul (d, c)  y = Add (one, two)
+        p = QuantizeLinear (u, s, z)  e = DequantizeLinear (p, s, z)
+        g = DequantizeLinear (w, r, z)  v = MatMul (e, g) }"""  # of float16 the bits: 0.03 and 0.01
+    model = Model.open(onnx.parser.parse_model(text % ", ".join(map(str, range(-128, 128)))))
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal((32, 16)).astype(np.float16) for name in ("x", "u")}
+    before = ReferenceEvaluator(model.to_proto()).run(None, feeds)
+    assert unify_scale_types(model) == ["d", "a"]
+    after = model.to_proto()
+    for one, other in zip(before, ReferenceEvaluator(after).run(None, feeds), strict=True):
+        np.testing.assert_array_equal(one, other)
+    types = {tensor.name: tensor.data_type for tensor in after.graph.initializer}
+    scales = {n.name: types[n.input[1]] for n in after.graph.node if n.op_type == "DequantizeLinear"}
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    assert scales == {"d": single, "a": single, "b": single, "e": half, "g": half}
+    assert unify_scale_types(model) == []
