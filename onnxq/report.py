@@ -170,19 +170,27 @@ def _type_text(dtype: np.dtype | None, shape: Shape | None, symbols: set[str]) -
     return f"{dtype if dtype is not None else 'unknown'} {shape_text(shape)}"
 
 
-def engine_part(engine: trt.Engine, planned: Sequence[str]) -> dict[str, Any]:
+def engine_part(
+    engine: trt.Engine, planned: Sequence[str], regression: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """What the compiler made of a model, for the report.
 
     Args:
         engine: the outcome of compiling.
         planned: names of the nodes that are meant to run in int8.
+        regression: why the model did not compile, and the original does: the reason, what it is by
+            ("quantization" or "repair") and the node, where one is known. With that node in float it may
+            compile after all.
     """
     runs = trt.int8_of(engine, planned)
     int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
     part: dict[str, Any] = to_json(
         {
             "status": engine.status,
+            "regressed": regression is not None and engine.status == "failed",
+            "regression": regression,
             "reason": engine.reason,
+            "unread": engine.unread,
             "compiler": engine.compiler,
             "sm": engine.sm,
             "planned": len(planned),
@@ -227,8 +235,8 @@ _REFUSED_WHOLE = (
 def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
     """The report's part on the compiler where it was not asked."""
     return {
-        "status": "not-run", "reason": reason, "compiler": trt.installed() or "", "sm": None,
-        "planned": planned, "int8": 0, "layers": [],
+        "status": "not-run", "regressed": False, "regression": None, "reason": reason, "unread": "",
+        "compiler": trt.installed() or "", "sm": None, "planned": planned, "int8": 0, "layers": [],
     }  # fmt: skip
 
 

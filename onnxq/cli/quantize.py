@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,10 @@ from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
 from onnxq.cli.screen import Screen
+from onnxq.errors import UserError
+
+if TYPE_CHECKING:
+    from onnxq.target import Target
 
 
 @flags.takes_ort_ops
@@ -63,14 +67,18 @@ def quantize(
     sm: flags.ComputeCapability = 89,
     profile: flags.Profiles = None,
     no_engine: Annotated[bool, typer.Option("--no-engine", help="Do not compile the result.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 where the original compiles and the result does not.")
+    ] = False,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
     script: str | None = None,
-) -> None:
+) -> int:
     """Repair a model and quantize it to INT8.
 
     Writes X.onnx, with explicit Q/DQ pairs and shared scales, and X.report.json; for a target that takes no
-    such pairs, the repaired float model and a calibration cache.
+    such pairs, the repaired float model and a calibration cache. Exit code 0 says nothing of the compiler
+    without --strict.
     """
     import onnxq
     from onnxq.cli.render import end_screen
@@ -83,6 +91,8 @@ def quantize(
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
     profiles = flags.parse_profiles(profile)
     path = output or Path(f"{model.stem}.int8.onnx")
+    if strict:
+        _check_strict(load_target(target), no_engine)
     check_output(path, model, force=force, cache=cache or not load_target(target).explicit)
     data_path = settings.data(calib, script)
     without_data = stats is not None and data_path is None and script is None
@@ -119,3 +129,20 @@ def quantize(
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)
+    engine = result.report["engine"]
+    return int(strict and (engine["regressed"] or engine["status"] == "not-run"))
+
+
+def _check_strict(target: Target, no_engine: bool) -> None:
+    """Refuses --strict where nothing is compiled."""
+    from onnxq.run import trt
+
+    why, hint = "", "leave --strict out"
+    if no_engine:
+        why = "with --no-engine nothing is"
+    elif not target.explicit:
+        why = f"{target.title} is not here"
+    elif trt.installed() is None:
+        why, hint = "NVIDIA's compiler is not installed", "pip install 'onnxq[trt]' (no GPU needed)"
+    if why:
+        raise UserError(f"--strict asks whether the result compiles, but {why}", hint=hint)

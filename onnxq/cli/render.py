@@ -19,6 +19,7 @@ _FEW_SAMPLES = 32
 def end_screen(report: Mapping[str, Any]) -> Page:
     """What a run of `sanitize` or `quantize` did."""
     page = Page()
+    _regression(page, report["engine"])
     page.head(f"{report['model']} -> {report['output']}")
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
     settings_section(page, report)
@@ -299,15 +300,38 @@ def _closeness(entry: Mapping[str, Any]) -> str:
     return text + ("" if entry["top1"] is None else f", top-1 same in {100 * entry['top1']:.1f} %")
 
 
+def _regression(page: Page, engine: Mapping[str, Any]) -> None:
+    """Says before all else that the result does not compile, and the original does."""
+    if not engine["regressed"]:
+        return
+    found = engine["regression"]
+    at = f", at {shorten(found['node'])}" if found["node"] else ""
+    quantized = found["by"] == "quantization"
+    what = "quantization" if quantized else "the repair"
+    page.alarm(f"NOT COMPILED, and NVIDIA's compiler takes the original: {what} breaks it{at}")
+    page.plain(_first_lines(found["reason"]), 1, "red")
+    advice = "keep layers in float (--keep-float)" if quantized else "leave rules out (--skip)"
+    page.plain(f"{advice}, and report this", 1)
+
+
 def _engine(page: Page, engine: Mapping[str, Any]) -> None:
     where = f"({engine['compiler']}, sm {engine['sm']})"
-    if engine["status"] == "compiled":
+    if engine["unread"]:
+        page.section("Engine", f"it compiles {where}; what runs in int8 is not known", "yellow")
+        page.entry(_first_lines(engine["unread"]))
+    elif engine["status"] == "compiled":
         text = f"{engine['int8']} of {counted(engine['planned'], 'planned int8 layer')} run in int8 {where}"
         missing = engine["not_int8"]
         page.section("Engine", text, "yellow" if missing else "")
         page.names(missing)
+        if engine["regression"] is not None:
+            node, reason = engine["regression"]["node"], engine["regression"]["reason"]
+            page.entry(
+                f"{shorten(node)} is left in float: quantized, it fails: {_first_lines(reason)}", 1, "yellow"
+            )
     elif engine["status"] == "failed":
-        page.section("Engine", f"it does not compile {where}: {_first_lines(engine['reason'])}", "red")
+        why = "see above" if engine["regressed"] else _first_lines(engine["reason"])
+        page.section("Engine", f"it does not compile {where}: {why}", "red")
     elif engine["status"] == "not-run":
         page.section("Engine", f"not compiled: {engine['reason']}")
     else:
@@ -459,6 +483,10 @@ def engine_page(document: Mapping[str, Any]) -> Page:
         page.section("Profiles", document["profiles_from"])
     if engine["status"] != "compiled":
         page.section("Rejected", _first_lines(engine["reason"], 6), "red")
+        return page
+    if engine["unread"]:
+        page.section("Compiled", "its list of layers is not understood", "yellow")
+        page.entry(_first_lines(engine["unread"]))
         return page
     layers = engine["layers"]
     counts = _listed(_count(layer["precision"] or "none" for layer in layers))

@@ -55,6 +55,10 @@ class Page:
         """A line over everything."""
         self.lines.append(_Line(text, 0, "bold"))
 
+    def alarm(self, text: str) -> None:
+        """A line that nobody may overlook."""
+        self.lines.append(_Line(text, 0, "bold red"))
+
     def section(self, label: str, text: str, style: str = "") -> None:
         """Opens a section."""
         self.lines.append(_Line(text, _LABELS, style, label))

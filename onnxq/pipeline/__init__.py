@@ -17,8 +17,9 @@ from onnxq.emit.commands import Profile
 from onnxq.errors import UserError, unknown_name
 from onnxq.heap import steady_heap, uncollected
 from onnxq.pipeline.calibration import METHODS, Calibration, Given
+from onnxq.pipeline.compilation import Compilation
 from onnxq.pipeline.job import DataSource, Job, ModelSource, Observer
-from onnxq.pipeline.quantization import Compilation, Quantization
+from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.rewrite.engine import Prove

@@ -115,6 +115,7 @@ class Prepared:
 
     Attributes:
         plan: what is going to be quantized.
+        sanitized: the model without pairs.
         reference: the float model, in the form that onnxruntime runs; without outputs if nothing runs.
         not_run: operators that onnxruntime does not know, by node that depends on one.
         layers: the `[[layer]]` that gives a tensor its range.
@@ -122,6 +123,7 @@ class Prepared:
     """
 
     plan: QuantPlan
+    sanitized: onnx.ModelProto
     reference: onnx.ModelProto
     not_run: dict[str, str]
     layers: dict[str, LayerRule] = field(default_factory=dict)
@@ -147,7 +149,8 @@ def prepare(
             job.upgrade()
     with job.step("plan"):
         job.model.set_typical_input(shapes)
-        reference, not_run = job.part(job.model.to_proto())
+        sanitized = job.model.to_proto()
+        reference, not_run = job.part(sanitized)
         job.in_float32 = job.needs_float32(reference)
         reference = job.runnable(reference)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
@@ -157,7 +160,7 @@ def prepare(
             if rule.format == "float":
                 vetoes[node] = f"[[layer]] {rule.index}" + (f": {rule.because}" if rule.because else "")
         plan = make_plan(job.model, job.rules, keep_float, vetoes)
-    prepared = Prepared(plan, reference, not_run)
+    prepared = Prepared(plan, sanitized, reference, not_run)
     _assign(prepared, {node: rule for node, rule in own.items() if rule.format is None}, layers)
     return prepared
 

@@ -137,6 +137,14 @@ class Job:
         self._apply(model)
         return model
 
+    def original(self) -> Path | onnx.ModelProto | Model:
+        """The model as the user gave it; opened where something is stated of its inputs."""
+        if any(self.statements):
+            model = self._fresh()
+            model.bind_dims(self.statements[1] or {})
+            return model
+        return self.source if isinstance(self.source, onnx.ModelProto) else Path(self.source)
+
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
         shapes, assume, freeze = self.statements

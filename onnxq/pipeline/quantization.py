@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from onnxq.calib.sources import Source
 from onnxq.calib.split import CHOOSING, HELD_OUT, Split
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
-from onnxq.emit import files
 from onnxq.emit.commands import Profile
 from onnxq.errors import Fault, UserError
 from onnxq.graph.deciders import or_freeze
@@ -36,11 +34,12 @@ from onnxq.pipeline.calibration import (
     stated_by,
     unloadable,
 )
+from onnxq.pipeline.compilation import Compilation, Compiler
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
 from onnxq.quant.insert import insert, set_scales
-from onnxq.quant.plan import QuantPlan
+from onnxq.quant.plan import KeptFloat, QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
 from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import scale_of
@@ -48,25 +47,11 @@ from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
 from onnxq.run.profiles import resolve_profiles
 
+KEPT_TO_COMPILE = "NVIDIA's compiler fails where it is quantized, and takes the original"
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
     "int8, and how it fuses and rounds"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """How the result is compiled.
-
-    Attributes:
-        wanted: whether it is, where NVIDIA's compiler is installed.
-        sm: the compute capability, 89 for 8.9.
-        profiles: smallest, usual and largest shape of dynamic inputs, as far as the user gives them.
-    """
-
-    wanted: bool = True
-    sm: int = 89
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -126,6 +111,7 @@ class Quantization:
         done = self._insert(prepared, ranges, floats)
         del floats
         self._verify(done, expected)
+        engine = self._compile(prepared, done, expected, compilation, profiles)
         cache = self._cache(prepared, ranges, done)
         part = {
             "plan": prepared.plan.to_json(),
@@ -135,8 +121,6 @@ class Quantization:
         result = as_float or job.result(done.proto, {})
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
-        with job.step("compile"):
-            engine = self._engine(result, prepared.plan, compilation, profiles)
         result.report["engine"] = engine
         result.report["unsupported"] += reporting.refused(engine, result.report["unsupported"])
         job.finish(result.report)
@@ -407,26 +391,41 @@ class Quantization:
                 scales.update(dict.fromkeys(group.tensors, done.scales[group.id]))
         return write_cache(scales, self._header)
 
-    def _engine(
-        self, result: Result, plan: QuantPlan, wanted: Compilation, profiles: Mapping[str, Profile]
+    def _compile(
+        self,
+        prepared: Prepared,
+        done: Quantized,
+        expected: Reference | None,
+        wanted: Compilation,
+        profiles: Mapping[str, Profile],
     ) -> dict[str, Any]:
-        title = self._job.target.title
-        if not self._job.target.explicit:
-            why = f"{title} is not here: it quantizes by the cache, when it builds the engine"
-            return reporting.engine_not_run(why, len(plan.planned))
+        """Compiles the result; leaves a layer in float with which it does not compile, and the original does.
+
+        Returns:
+            The report's part on the compiler.
+        """
+        job, planned = self._job, len(prepared.plan.planned)
+        if not job.target.explicit:
+            why = f"{job.target.title} is not here: it quantizes by the cache, when it builds the engine"
+            return reporting.engine_not_run(why, planned)
         if not wanted.wanted:
-            return reporting.engine_not_run("not asked for", len(plan.planned))
-        if trt.installed() is None:
-            engine = trt.compile_engine(Path(), sm=wanted.sm, profiles=profiles)
-        else:
-            with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
-                path = Path(folder) / "model.onnx"
-                files.save_model(result.model, path, self._job.model.data_dir)
-                try:
-                    engine = trt.compile_engine(path, sm=wanted.sm, profiles=profiles)
-                except UserError as error:  # the profiles do not fit what the parser makes of the inputs
-                    return reporting.engine_not_run(str(error), len(plan.planned))
-        return reporting.engine_part(engine, plan.planned)
+            return reporting.engine_not_run("not asked for", planned)
+        with job.step("compile"):
+            if trt.installed() is None:
+                return reporting.engine_part(trt.compile_engine(Path(), sm=wanted.sm), prepared.plan.planned)
+            try:
+                compiler = Compiler(job, wanted.sm, profiles)
+                verdict = compiler.judge(done.proto, prepared.sanitized, prepared.plan)
+            except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
+                return reporting.engine_not_run(str(error), planned)
+        if verdict.model is not None:
+            done.proto = verdict.model
+            (op,) = (node.op_type for node in done.proto.graph.node if node.name == verdict.layer)
+            prepared.plan = prepared.plan.without(KeptFloat(verdict.layer, op, KEPT_TO_COMPILE))
+            if isinstance(expected, Recording):
+                expected.rewind()
+            self._verify(done, expected)
+        return reporting.engine_part(verdict.engine, prepared.plan.planned, verdict.regression)
 
     # -- report --------------------------------------------------------------------------------
 

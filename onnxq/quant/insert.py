@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import onnx
 
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.graph.order import reads
+from onnxq.graph.source import copy_model
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.wiring import constant_of, new_tensor, replace_input
 from onnxq.quant.plan import QuantPlan, Site
@@ -72,6 +75,43 @@ def set_scales(proto: onnx.ModelProto, names: Mapping[int, str], scales: Mapping
     for tensor in proto.graph.initializer:
         if tensor.name in by_name:
             tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(by_name[tensor.name]), tensor.name))
+
+
+def in_float(
+    model: onnx.ModelProto, plan: QuantPlan, nodes: Collection[str], before: onnx.ModelProto
+) -> onnx.ModelProto:
+    """A copy of a quantized model in which some nodes read what they read before.
+
+    Args:
+        model: the model with pairs.
+        plan: the plan that they are of.
+        nodes: names of nodes.
+        before: the model without pairs.
+    """
+    result = copy_model(model)
+    graph = result.graph
+    floats = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers if edge.node in nodes}
+    inputs = {node.name: node.input for node in graph.node}
+    for edge, tensor in floats.items():
+        inputs[edge.node][edge.input] = tensor
+    held = {tensor.name for tensor in graph.initializer}
+    wanted = set(floats.values()) - held
+    graph.initializer.extend(tensor for tensor in before.graph.initializer if tensor.name in wanted)
+    old = {node.name for node in before.graph.node}
+    readers = Counter(info.name for info in graph.output)
+    for node in graph.node:
+        readers.update(set(reads(node)))
+    kept = []
+    for node in reversed(graph.node):  # each stands behind those that it reads
+        if node.name in old or any(readers[name] for name in node.output):
+            kept.append(node)
+        else:
+            readers.subtract(set(reads(node)))
+    constants = [tensor for tensor in graph.initializer if readers[tensor.name]]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(reversed(kept))
+    graph.initializer.extend(constants)
+    return result
 
 
 def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[Any]) -> Any:

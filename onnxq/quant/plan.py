@@ -141,6 +141,35 @@ class QuantPlan:
         return tuple(layer.node for layer in self.layers if layer.int8)
 
     @property
+    def pairs(self) -> tuple[Site | OwnPair, ...]:
+        """The pairs that have readers by this plan."""
+        return (*self.sites, *self.own)
+
+    @property
+    def readers(self) -> frozenset[str]:
+        """The names of the nodes that read pairs by this plan."""
+        return frozenset(edge.node for pair in self.pairs for edge in pair.readers)
+
+    def without(self, kept: KeptFloat) -> QuantPlan:
+        """The plan with a node in float."""
+
+        def left(edges: Sequence[Edge]) -> tuple[Edge, ...]:
+            return tuple(edge for edge in edges if edge.node != kept.node)
+
+        sites = (dataclasses.replace(site, readers=left(site.readers)) for site in self.sites)
+        own = (dataclasses.replace(pair, readers=left(pair.readers)) for pair in self.own)
+        return dataclasses.replace(
+            self,
+            sites=tuple(site for site in sites if site.readers),
+            own=tuple(pair for pair in own if pair.readers),
+            kept_float=(*self.kept_float, kept),
+            layers=tuple(
+                dataclasses.replace(layer, int8=layer.int8 and layer.node != kept.node)
+                for layer in self.layers
+            ),
+        )
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """The tensors whose ranges calibration takes: the sources of each group of activations."""
         used = {site.group for site in self.sites if site.kind == "activation"}

@@ -73,6 +73,7 @@ class Engine:
             installed.
         sm: the compute capability compiled for, 89 for 8.9.
         layers: the layers of the engine in the order in which they run.
+        unread: why the compiler's list of layers is not understood, where it is not: then there are none.
         plan_bytes: size of the engine.
         seconds: how long the build took, without parsing.
         errors: what the parser rejects.
@@ -91,6 +92,7 @@ class Engine:
     errors: tuple[ParserError, ...] = ()
     warnings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    unread: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dictionaries, lists, strings and numbers."""
@@ -131,7 +133,7 @@ def compile_engine(
     Raises:
         UserError: the file does not exist, the compiler does not know `sm`, or a profile does not
             fit the model's inputs.
-        Fault: the compiler's log says something that is not understood.
+        Fault: the program that runs the compiler fails.
     """
     compiler = installed()
     asked = {name: as_profile(shapes) for name, shapes in (profiles or {}).items()}
@@ -139,17 +141,24 @@ def compile_engine(
         return Engine("not-installed", _NOT_INSTALLED, "", sm, profiles=asked)
     child = _run_child({"task": "compile", "sm": sm, "profiles": asked}, model, timeout)
     built = child.result.get("plan_bytes") is not None
+    layers: tuple[EngineLayer, ...] = ()
+    unread = ""
+    try:
+        layers = parse_layers(child.layers_message()) if built else ()
+    except Fault as error:  # it compiles: that much is known
+        unread = str(error)
     return Engine(
         status="compiled" if built else "failed",
         reason="" if built else child.reason(),
         compiler=compiler,
         sm=sm,
-        layers=parse_layers(child.layers_message()) if built else (),
+        layers=layers,
         plan_bytes=child.result.get("plan_bytes") or 0,
         seconds=child.result.get("seconds", 0.0),
         errors=child.errors(),
         warnings=tuple(child.messages(_SEVERE)),
         profiles={name: as_profile(shapes) for name, shapes in child.result.get("profiles", asked).items()},
+        unread=unread,
     )
 
 

@@ -1,0 +1,164 @@
+"""Compiling the result, and finding out what is to blame where it does not compile and the original does."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from onnxq.emit import files
+from onnxq.emit.commands import Profile
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.pipeline.job import Job
+from onnxq.quant.insert import in_float
+from onnxq.quant.plan import QuantPlan
+from onnxq.run import trt
+
+# How long to look for the layer to blame: each trial compiles.
+_SEARCH_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """How the result is compiled.
+
+    Attributes:
+        wanted: whether it is, where NVIDIA's compiler is installed.
+        sm: the compute capability, 89 for 8.9.
+        profiles: smallest, usual and largest shape of dynamic inputs, as far as the user gives them.
+    """
+
+    wanted: bool = True
+    sm: int = 89
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the compiler says.
+
+    Attributes:
+        engine: what came of the model that is kept.
+        failure: why a model did not compile whose original does; empty where none is like that.
+        blame: "quantization", "repair" or "", of a failure.
+        layer: the layer where it breaks, "" where that is not known.
+        model: the model with that layer in float, which compiles; None where there is none.
+    """
+
+    engine: trt.Engine
+    failure: str = ""
+    blame: str = ""
+    layer: str = ""
+    model: onnx.ModelProto | None = None
+
+    @property
+    def regression(self) -> dict[str, str] | None:
+        """The failure for the report; None where there is none."""
+        return {"reason": self.failure, "by": self.blame, "node": self.layer} if self.failure else None
+
+
+class Compiler:
+    """NVIDIA's compiler, for one job."""
+
+    def __init__(self, job: Job, sm: int, profiles: Mapping[str, Profile]) -> None:
+        """What to compile for; `profiles`: shapes of the dynamic inputs."""
+        self._job, self._sm, self._profiles = job, sm, profiles
+
+    def judge(self, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan) -> Verdict:
+        """Compiles a quantized model; where that fails and the original compiles, once more without a layer.
+
+        Args:
+            model: the quantized model.
+            sanitized: what it was quantized from.
+            plan: what is quantized.
+
+        Raises:
+            UserError: a profile does not fit what the compiler makes of the inputs.
+        """
+        engine = self.compile(model)
+        if engine.status != "failed" or not self._original_compiles():
+            return Verdict(engine)
+        if not plan.readers or self.compile(sanitized).status != "compiled":
+            return Verdict(engine, engine.reason, "repair", next(iter(_named(engine, _names(model))), ""))
+        trials = _Trials(self, model, sanitized, plan)
+        layer = ""
+        for suspects in (_named(engine, plan.readers)[:1], trials.first_to_fail()):
+            for layer in suspects:
+                rest, again = trials.without([layer])
+                if again.status == "compiled":
+                    return Verdict(again, engine.reason, "quantization", layer, rest)
+        return Verdict(engine, engine.reason, "quantization", layer)
+
+    def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
+        """Compiles a model whose external data is where the job's is."""
+        with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+            path = Path(folder) / "model.onnx"
+            files.save_model(model, path, self._job.model.data_dir)
+            return trt.compile_engine(path, sm=self._sm, profiles=self._profiles, timeout=timeout)
+
+    def _original_compiles(self) -> bool:
+        """Whether the model does that the user gave, as far as that can be told."""
+        original = self._job.original()
+        with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+            path = Path(folder) / "model.onnx"
+            if isinstance(original, Path):
+                path = original
+            elif isinstance(original, Model):
+                files.save_model(original.to_proto(), path, original.data_dir)
+            else:
+                files.save_model(original, path, None)
+            for profiles in (self._profiles, None):
+                with contextlib.suppress(UserError):  # its inputs are others than the result's
+                    return trt.compile_engine(path, sm=self._sm, profiles=profiles).status == "compiled"
+        return False
+
+
+class _Trials:
+    """A quantized model with some of its layers in float, compiled."""
+
+    def __init__(
+        self, compiler: Compiler, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan
+    ) -> None:
+        self._compiler, self._model, self._sanitized, self._plan = compiler, model, sanitized, plan
+        self._end = time.monotonic() + _SEARCH_SECONDS
+
+    def without(self, nodes: Sequence[str]) -> tuple[onnx.ModelProto, trt.Engine]:
+        """The model with these nodes in float, and what the compiler makes of it."""
+        model = in_float(self._model, self._plan, nodes, self._sanitized)
+        return model, self._compiler.compile(model, max(self._end - time.monotonic(), 1.0))
+
+    def first_to_fail(self) -> Iterator[str]:
+        """The first node, in the order of the graph, up to which the model cannot be quantized.
+
+        None where it is not found in time.
+        """
+        known = self._plan.readers
+        nodes = [name for name in _names(self._model) if name in known]
+        compiles, fails = 0, len(nodes)
+        while fails - compiles > 1:
+            if time.monotonic() > self._end:
+                return
+            middle = (compiles + fails) // 2
+            if self.without(nodes[middle:])[1].status == "compiled":
+                compiles = middle
+            else:
+                fails = middle
+        yield nodes[fails - 1]
+
+
+def _names(model: onnx.ModelProto) -> list[str]:
+    return [node.name for node in model.graph.node]
+
+
+def _named(engine: trt.Engine, nodes: Collection[str]) -> list[str]:
+    """Those of the nodes that the compiler's words name, the longest name first."""
+    said = [error.node for error in engine.errors if error.node in nodes]
+    found = [name for name in nodes if re.search(rf"(?<![\w./]){re.escape(name)}(?![\w./])", engine.reason)]
+    return list(dict.fromkeys([*said, *sorted(found, key=len, reverse=True)]))

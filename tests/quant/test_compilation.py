@@ -1,0 +1,221 @@
+"""A model that compiles does not become one that does not, and where it does, that is said first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from grid_nets import Net
+from test_own_pairs import half_quantized
+from typer.testing import CliRunner
+
+import onnxq
+from onnxq.cli.app import app
+from onnxq.pipeline import quantization
+from onnxq.run import trt
+
+COMPILED = trt.Engine("compiled", "", "a compiler", 89)
+
+
+def failed(reason: str) -> trt.Engine:
+    return trt.Engine("failed", reason, "a compiler", 89)
+
+
+def chain(*names: str) -> onnx.ModelProto:
+    """Convolutions with a pool behind the second."""
+    net, x = Net(1, 16, 8, 8), "x"
+    for number, name in enumerate(names):
+        x = net.add("Relu", net.conv(x, 16, 16, 3, 3, seed=number, name=name))
+        if number == 1:
+            x = net.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], name="pool")
+    return net.model(x)
+
+
+def samples() -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    return [{"x": rng.standard_normal((1, 16, 8, 8), np.float32)} for _ in range(8)]
+
+
+def quantized_nodes(model: onnx.ModelProto) -> set[str]:
+    """The names of the nodes that read what a DequantizeLinear gives."""
+    given = {node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    return {node.name for node in model.graph.node if given.intersection(node.input)}
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[set[str]]]:
+    """Replaces the compiler by a function from a model to what comes of it."""
+
+    def install(judge: Callable[[onnx.ModelProto], trt.Engine]) -> list[set[str]]:
+        asked: list[set[str]] = []
+
+        def compile_engine(path: Path, **_: object) -> trt.Engine:
+            model = onnx.load(path)
+            asked.append(quantized_nodes(model))
+            return judge(model)
+
+        monkeypatch.setattr(trt, "compile_engine", compile_engine)
+        monkeypatch.setattr(trt, "installed", lambda: "a compiler")
+        return asked
+
+    return install
+
+
+def breaks_at(*nodes: str, words: str = "an internal error") -> Callable[[onnx.ModelProto], trt.Engine]:
+    return lambda model: failed(words) if quantized_nodes(model).issuperset(nodes) else COMPILED
+
+
+NAMES = [f"conv_{number}" for number in range(7)]
+
+
+@pytest.mark.parametrize("node", [*NAMES, "pool"])
+@pytest.mark.parametrize("words", ["an internal error", "no kernel for {node} (Conv)"])
+def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, words: str) -> None:
+    words = words.format(node=node)
+    asked = compiler(breaks_at(node, words=words))
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax")
+    assert len(asked) <= 3 + 1 + 4  # a search in 8 nodes
+    assert quantized_nodes(result.model) == {*NAMES, "pool"} - {node}
+    onnx.checker.check_model(result.model, full_check=True)
+    plan, engine = result.report["plan"], result.report["engine"]
+    kept = {entry["node"]: entry["because"] for entry in plan["kept_float"]}
+    assert kept == {node: quantization.KEPT_TO_COMPILE}
+    assert {layer["node"] for layer in plan["layers"] if layer["int8"]} == set(NAMES) - {node}
+    assert node not in {edge["node"] for site in plan["sites"] for edge in site["readers"]}
+    assert engine["status"] == "compiled"
+    assert not engine["regressed"]
+    assert engine["regression"] == {"reason": words, "by": "quantization", "node": node}
+    constants = {tensor.name for tensor in result.model.graph.initializer}
+    read = {name for one in result.model.graph.node for name in one.input}
+    assert constants <= read
+    dequantizes = [one for one in result.model.graph.node if one.op_type == "DequantizeLinear"]
+    assert all(read.intersection(one.output) for one in dequantizes)
+
+
+def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
+    nets, without = chain("a", "b"), {}
+    for kept in ("a", "b"):
+        compiler(lambda model: COMPILED)
+        wanted = onnxq.quantize(nets, samples(), method="minmax", keep_float=[kept])
+        compiler(breaks_at(kept))
+        found = onnxq.quantize(nets, samples(), method="minmax")
+        assert found.report["accuracy"] == wanted.report["accuracy"]
+        without[kept] = found.report["accuracy"]
+    assert without["a"] != without["b"]
+
+
+def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
+    compiler(lambda model: failed("both") if quantized_nodes(model) & {"conv_1", "conv_4"} else COMPILED)
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax")
+    assert quantized_nodes(result.model) == {*NAMES, "pool"}
+    engine = result.report["engine"]
+    assert engine["regressed"]
+    assert engine["regression"] == {"reason": "both", "by": "quantization", "node": "conv_1"}
+
+
+def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
+    asked = compiler(lambda model: failed("no importer"))
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax").report["engine"]
+    assert len(asked) == 2
+    assert engine["status"] == "failed"
+    assert not engine["regressed"]
+    assert engine["regression"] is None
+
+
+def test_a_model_that_compiles_is_compiled_once(compiler) -> None:
+    asked = compiler(lambda model: COMPILED)
+    onnxq.quantize(chain("a"), samples(), method="minmax")
+    assert len(asked) == 1
+
+
+def test_a_repair_that_breaks_it_is_told_apart(compiler) -> None:
+    proto = chain("a", "b")
+    proto.graph.node.add(op_type="Identity", name="same", input=["relu4"], output=["z"])
+    proto.graph.output[0].name = "z"
+    del proto.graph.value_info[:]
+
+    def judge(model: onnx.ModelProto) -> trt.Engine:
+        whole = any(node.op_type == "Identity" for node in model.graph.node)
+        return COMPILED if whole else failed("something about 'b'")
+
+    compiler(judge)
+    engine = onnxq.quantize(onnx.shape_inference.infer_shapes(proto), samples(), method="minmax").report[
+        "engine"
+    ]
+    assert engine["regressed"]
+    assert engine["regression"] == {"reason": "something about 'b'", "by": "repair", "node": "b"}
+
+
+def test_the_original_is_compiled_with_what_is_stated_of_it(compiler) -> None:
+    shapes: list[list[object]] = []
+
+    def judge(model: onnx.ModelProto) -> trt.Engine:
+        dims = model.graph.input[0].type.tensor_type.shape.dim
+        shapes.append([dim.dim_param or dim.dim_value for dim in dims])
+        return failed("no")
+
+    compiler(judge)
+    proto = chain("a")
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    del proto.graph.value_info[:]
+    proto.graph.output[0].type.ClearField("value")
+    onnxq.quantize(proto, samples(), method="minmax", shapes={"x": [1, 16, 8, 8]})
+    assert shapes == [[1, 16, 8, 8]] * 2
+
+
+def test_a_compiler_that_fails_itself_costs_nothing(compiler) -> None:
+    def judge(model: onnx.ModelProto) -> trt.Engine:
+        raise onnxq.errors.Fault("the program that runs it failed")
+
+    compiler(judge)
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax").report["engine"]
+    assert engine["status"] == "not-run"
+    assert "failed" in engine["reason"]
+
+
+def breaks_at_both(model: onnx.ModelProto) -> trt.Engine:
+    return failed("it is bad") if quantized_nodes(model) & {"a", "b"} else COMPILED
+
+
+@pytest.mark.parametrize(
+    ("judge", "flags", "code", "says"),
+    [
+        (breaks_at("a"), [], 0, "left in float"),
+        (breaks_at("a"), ["--strict"], 0, "left in float"),
+        (breaks_at_both, [], 0, "NOT COMPILED"),
+        (breaks_at_both, ["--strict"], 1, "NOT COMPILED"),
+        (lambda model: failed("always"), ["--strict"], 0, "does not compile"),
+        (breaks_at_both, ["--strict", "--no-engine"], 2, "--no-engine"),
+        (breaks_at_both, ["--strict", "--target", "tensorrt-7"], 2, "TensorRT 7"),
+    ],
+)
+def test_the_exit_code(compiler, judge, flags: list[str], code: int, says: str, tmp_path: Path) -> None:
+    compiler(judge)
+    onnx.save(chain("a", "b"), tmp_path / "m.onnx")
+    np.savez(tmp_path / "data.npz", x=np.concatenate([sample["x"] for sample in samples()]))
+    output = tmp_path / "m.int8.onnx"
+    arguments = ["quantize", tmp_path / "m.onnx", "--calib", tmp_path / "data.npz", "-o", output, *flags]
+    ran = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "110"})
+    assert ran.exit_code == code, ran.output
+    assert says in ran.output
+    if says == "NOT COMPILED":
+        lines = [line.strip() for line in ran.output.splitlines() if not line.startswith("onnxq:")]
+        alarm = "NOT COMPILED, and NVIDIA's compiler takes the original: quantization breaks it, at a"
+        assert lines[:2] == [alarm, "it is bad"]
+    assert output.exists() == (code != 2)
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantization, "unify_scale_types", lambda model: [])
+    rng = np.random.default_rng(0)
+    data = [{"x": rng.standard_normal((1, 32, 64)).astype(np.float16)} for _ in range(4)]
+    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax")
+    engine = result.report["engine"]
+    assert "lhs_scale" in engine["regression"]["reason"]
+    assert engine["status"] == "compiled", engine["reason"]
+    assert engine["int8"] == engine["planned"] == 2
