@@ -139,7 +139,8 @@ def quantize(
         ort_ops: as in `sanitize`; without them the part of the model that runs is calibrated.
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
-        compile: whether to compile the result where NVIDIA's compiler is installed.
+        compile: whether to compile the result where NVIDIA's compiler is installed. Where it does not compile
+            and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
         observe: is told the steps.
 
     Raises:

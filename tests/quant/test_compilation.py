@@ -10,14 +10,21 @@ import onnx
 import onnx.parser
 import pytest
 from grid_nets import Net
+from test_compiled import NETS
 from test_own_pairs import half_quantized
+from test_precisions import recast
 from typer.testing import CliRunner
 
 import onnxq
 from onnxq.cli.app import app
+from onnxq.graph.model import Model
 from onnxq.pipeline import quantization
-from onnxq.run import trt
+from onnxq.quant.insert import in_float, insert
+from onnxq.quant.plan import make_plan
+from onnxq.rule.load import load_rules
+from onnxq.run import ort, trt
 
+RULES = load_rules()
 COMPILED = trt.Engine("compiled", "", "a compiler", 89)
 
 
@@ -94,6 +101,37 @@ def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, wor
     assert constants <= read
     dequantizes = [one for one in result.model.graph.node if one.op_type == "DequantizeLinear"]
     assert all(read.intersection(one.output) for one in dequantizes)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize("name", NETS)
+def test_what_is_taken_out_was_put_in(name: str, kind: str) -> None:
+    proto = NETS[name]() if kind == "float32" else recast(NETS[name](), kind)
+    twin = proto.graph.node.add()  # weights of two readers
+    twin.CopyFrom(next(node for node in proto.graph.node if node.op_type in ("Conv", "Gemm", "MatMul")))
+    twin.name, twin.output[0] = "twin", "twin"
+    proto.graph.output.add(name="twin")
+    model = Model.open(proto)
+    before = model.to_proto()
+    plan = make_plan(model, RULES)
+    insert(model, plan, dict.fromkeys(range(99), np.float32(0.05)))
+    after = model.to_proto()
+    whole = in_float(after, plan, plan.readers, before)
+    assert whole.graph.node == before.graph.node
+    constants = {tensor.name: tensor for tensor in before.graph.initializer}
+    assert {tensor.name: tensor for tensor in whole.graph.initializer} == constants
+    old = {node.name for node in before.graph.node}
+    for node in plan.readers:
+        rest = in_float(after, plan, [node], before)
+        assert old & (quantized_nodes(rest) | _behind_casts(rest)) == plan.readers - {node}
+        ort.load(rest)
+
+
+def _behind_casts(model: onnx.ModelProto) -> set[str]:
+    """The nodes that read what a DequantizeLinear gives, cast."""
+    given = {node.output[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    cast = {n.output[0] for n in model.graph.node if n.op_type == "Cast" and given.intersection(n.input)}
+    return {node.name for node in model.graph.node if cast.intersection(node.input)}
 
 
 def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:

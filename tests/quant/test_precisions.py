@@ -58,3 +58,17 @@ def test_every_layer_runs_in_int8(name: str, kind: str) -> None:
         assert engine["not_int8"] == []
     again = onnxq.quantize(result.model, samples(model, KINDS[kind][0]), compile=False)
     assert again.report["plan"]["sites"] == []
+
+
+def test_a_model_of_two_half_types_is_calibrated() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 19]> g (bfloat16[32, 32] x, float16[32, 32] u) => (y) {
+        c = Cast <to = 10> (x)  a = Add (c, u)  y = MatMul (a, w) }"""
+    model = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((32, 32)).astype(np.float16)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    values = [rng.standard_normal((2, 32, 32)) for _ in range(4)]
+    data = [{"x": x.astype(ml_dtypes.bfloat16), "u": u.astype(np.float16)} for x, u in values]
+    report = onnxq.quantize(model, data, compile=False).report
+    assert [layer["int8"] for layer in report["plan"]["layers"]] == [True]
+    assert report["accuracy"][0]["sqnr_db"] > 25
