@@ -365,9 +365,14 @@ class _Pass:
         self._watch.progress(self._tally.samples)
 
     def _load(self) -> None:
-        self._graph = ProbeGraph(self._model, self._probes, opset_of(self._model))
-        self._session = ort.load(
-            self._model, threads=self._threads, data_dir=self._data_dir, probes=self._graph.graph
+        opset = opset_of(self._model)
+        self._graph = ProbeGraph(self._model, self._probes, opset)
+        self._session = ort.load_probed(
+            self._model,
+            [probe.tensor for probe in self._probes],
+            lambda floats: ProbeGraph(self._model, self._probes, opset, floats).graph,
+            threads=self._threads,
+            data_dir=self._data_dir,
         )
 
     def _reading(self, sample: Sample) -> Reading:

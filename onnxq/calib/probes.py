@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,8 @@ class Reading:
 class ProbeGraph:
     """Nodes and outputs to add to a model's graph.
 
-    Every tensor is cast to float32, which onnxruntime removes where it already is.
+    Every tensor that is not known to be float32 is cast to it; onnxruntime's optimizers, where they see the
+    probes, remove the casts that change nothing.
 
     The probes follow the last node, those of the last tensor first. onnxruntime orders nodes
     depth-first from its leaves, beginning with the last, so that a tensor is reduced as soon as
@@ -106,9 +107,19 @@ class ProbeGraph:
         outputs: names of the outputs, in the order of `read`.
     """
 
-    def __init__(self, model: onnx.ModelProto, probes: Sequence[Probe], opset: int) -> None:
-        """Probes for tensors of the main graph of a model, which is not modified."""
+    def __init__(
+        self, model: onnx.ModelProto, probes: Sequence[Probe], opset: int, floats: Collection[str] = ()
+    ) -> None:
+        """Probes for tensors of the main graph of a model, which is not modified.
+
+        Args:
+            model: the model.
+            probes: what is taken.
+            opset: of the model.
+            floats: tensors that are known to be float32.
+        """
         self._probes = tuple(probes)
+        self._floats = frozenset(floats)
         self._opset = opset
         self._prefix = _unused_prefix(model.graph)
         self.graph = onnx.GraphProto()
@@ -150,7 +161,9 @@ class ProbeGraph:
         return f"{self._prefix}start{step}"
 
     def _add_nodes(self, i: int, probe: Probe) -> None:
-        x = self._node("Cast", [probe.tensor], f"x{i}", to=TensorProto.FLOAT)
+        x = probe.tensor
+        if x not in self._floats:
+            x = self._node("Cast", [x], f"x{i}", to=TensorProto.FLOAT)
         self._reduce("ReduceMin", x, f"low{i}")
         self._reduce("ReduceMax", x, f"high{i}")
         for op, what in (("ReduceSum", "sum"), ("ReduceSumSquare", "squares")):

@@ -115,6 +115,11 @@ class Screen:
             if text:
                 _write(self._errors, Text.assemble((f"{word}: ", style), printable(text)))
 
+    def note(self, text: str) -> None:
+        """Prints what the user may not expect, on standard error."""
+        if not self.quiet:
+            _write(self._errors, Text.assemble(("note: ", "bold yellow"), printable(text)))
+
     def traceback(self, text: str) -> None:
         """Prints a traceback, with -v."""
         if self.verbose:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from onnxq import remarks
 from onnxq.cli import fault
 from onnxq.cli.screen import Screen, write_json
 from onnxq.errors import OnnxqError, UserError
@@ -41,10 +42,13 @@ def verb(function: Callable[..., int | None]) -> Callable[..., None]:
             json=as_json,
         )
         code = 0
-        try:
-            code = function(screen, **arguments) or 0
-        except (Exception, Interrupted) as error:
-            code = _end(screen, error)
+        with remarks.heard() as heard:
+            try:
+                code = function(screen, **arguments) or 0
+            except (Exception, Interrupted) as error:
+                code = _end(screen, error)
+        for remark in heard:
+            screen.note(remark)
         raise typer.Exit(code)
 
     flags = {"quiet": Quiet, "verbose": Verbose, "as_json": Json}

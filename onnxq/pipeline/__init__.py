@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from onnxq import remarks
 from onnxq import report as reporting
 from onnxq.calib.image_options import ImageOptions, image_options
 from onnxq.calib.stats_file import StatsFile
@@ -63,7 +64,7 @@ def sanitize(
         UserError: the model or an argument cannot be used.
         Fault: a fault of onnxq.
     """
-    with ort.custom_ops(ort_ops), uncollected():
+    with remarks.heard(), ort.custom_ops(ort_ops), uncollected():
         run = Job(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
         run.sanitize()
@@ -154,7 +155,7 @@ def quantize(
     )
     _check_cache(target, cache)
     given = Given.read(stats) if stats is not None else None
-    with ort.custom_ops(ort_ops):
+    with remarks.heard(), ort.custom_ops(ort_ops):
         with uncollected():
             job = Job(model, target, rules, enable, skip, prove, observe)
             job.bind(shapes, assume, freeze)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from numpy.typing import ArrayLike
 
+from onnxq import remarks
 from onnxq import report as reporting
 from onnxq.calib.image_options import ImageOptions
 from onnxq.calib.samples import InputSpec, Sample, as_float32
@@ -282,7 +283,8 @@ class Job:
         return Result(proto, document, self.model.data_dir, self.model.path, _spool=self.model.spool)
 
     def finish(self, document: dict[str, Any]) -> None:
-        """Writes into a report how long the run took so far."""
+        """Writes into a report what was remarked and how long the run took, so far."""
+        document["notes"] = remarks.so_far()
         document["seconds"] = round(time.perf_counter() - self.started, 3)
         document["phases"] = dict(self.phases)
         document["peak_memory_mb"] = reporting.peak_memory_mb()

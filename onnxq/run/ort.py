@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -24,6 +24,8 @@ from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, opset_of, tensors
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.run.opening import Settings
+from onnxq.run.trial import is_risky, open_session
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
@@ -31,6 +33,8 @@ _DATA_DIR = "session.model_external_initializers_file_folder_path"
 # memory four times (and protobuf does not write more than 2 GiB).
 _INLINE = 1 << 28
 
+# From how many probed tensors on a model is optimized without the probes.
+_MANY = 100
 
 _SETTABLE_IR = 4  # from which constants may be defaults of inputs
 
@@ -176,20 +180,81 @@ def load(
     Raises:
         RunError: onnxruntime does not take the model.
     """
+    settings = _settings(model, optimize, threads)
+    more = onnx.ModelProto(graph=probes)
     if settable:
         assert isinstance(model, onnx.ModelProto)
-        probes = _with_inputs(model, settable, probes)
+        more = onnx.ModelProto(graph=_with_inputs(model, settable, probes))
+        more.ir_version = max(model.ir_version, _SETTABLE_IR)
+        settings.config["session.disable_quant_qdq"] = "1"  # constants are dequantized while it loads
     if not optimize:
         model, data_dir = _as_defined(model, data_dir)
-    try:
-        return _load(model, optimize, threads, data_dir, probes, bool(settable))
-    except RunError as error:
-        if "two nodes with same node name" not in str(error):
-            raise
-    # ONNX allows it, and it changes nothing: such a model is run without names
-    if isinstance(model, Path):
-        data_dir, model = model.parent, onnx.load(model, load_external_data=False)
-    return _load(_nameless(model), optimize, threads, data_dir, probes, bool(settable))
+    return _load(model, settings, data_dir, more)
+
+
+def load_probed(
+    model: onnx.ModelProto,
+    tensors: Sequence[str],
+    probes: Callable[[Collection[str]], onnx.GraphProto],
+    *,
+    threads: int = 0,
+    data_dir: Path | None = None,
+) -> Session:
+    """Loads a model with probes of many of its tensors, in a time that is linear in their number.
+
+    Some of onnxruntime's optimizers take a time that is quadratic in the number of probes. Here they see
+    none: the model is optimized with the tensors as outputs, which keeps them, and saved; then it is loaded
+    as it is, with the probes in place of these outputs.
+
+    Args:
+        model: the model; it is not modified.
+        tensors: what is probed.
+        probes: makes the nodes and outputs to add, given which of the tensors are known to be float32.
+        threads: as in `load`.
+        data_dir: as in `load`.
+
+    Raises:
+        RunError: onnxruntime does not take the model.
+    """
+    if len(tensors) >= _MANY:
+        try:
+            with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+                optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
+                floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
+                settings = Settings("off", threads, libraries=_libraries.get())
+                return _load(optimized, settings, Path(folder), onnx.ModelProto(graph=probes(floats)))
+        except (RunError, OSError):  # such a model is loaded in one go, or is refused there
+            pass
+    return load(model, threads=threads, data_dir=data_dir, probes=probes(()))
+
+
+def _optimized(
+    model: onnx.ModelProto, tensors: Sequence[str], threads: int, data_dir: Path | None, folder: Path
+) -> tuple[onnx.ModelProto, dict[str, int]]:
+    """A model as the optimizers leave it, its weights in a folder, and the element types of tensors."""
+    outputs = [value.name for value in model.graph.output]
+    more = onnx.ModelProto()
+    for name in sorted({*tensors}.difference(outputs)):
+        more.graph.output.add(name=name)
+    settings = _settings(model, True, threads)
+    settings.save = str(folder / "optimized.onnx")
+    settings.config |= {
+        "session.optimized_model_external_initializers_file_name": "optimized.data",
+        "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
+        "session.disable_prepacking": "1",  # this session does not run
+    }
+    _load(model, settings, data_dir, more)
+    result = onnx.load(settings.save, load_external_data=False)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in result.graph.output}
+    kept = [value for value in result.graph.output if value.name in outputs]
+    del result.graph.output[:]
+    result.graph.output.extend(kept)
+    # inputs of the old kind, which every constant had: of those that are gone they are left
+    gone = {t.name for t in model.graph.initializer}.difference(t.name for t in result.graph.initializer)
+    inputs = [value for value in result.graph.input if value.name not in gone]
+    del result.graph.input[:]
+    result.graph.input.extend(inputs)
+    return result, kinds
 
 
 def _as_defined(
@@ -205,7 +270,7 @@ def _as_defined(
     def inferred(part: onnx.ModelProto, names: list[str]) -> dict[str, int]:
         wanted = onnx.GraphProto(output=[onnx.ValueInfoProto(name=name) for name in names])
         try:
-            session = _load(part, False, 1, data_dir, wanted, False)
+            session = _load(part, _settings(part, False, 1), data_dir, onnx.ModelProto(graph=wanted))
         except RunError:
             return {}
         kinds = {name: kind.elem_type for name, kind in _types(session).items()}
@@ -280,45 +345,50 @@ def custom_libraries() -> tuple[str, ...]:
     return _libraries.get()
 
 
-def _load(
-    model: onnx.ModelProto | Path,
-    optimize: bool,
-    threads: int,
-    data_dir: Path | None,
-    probes: onnx.GraphProto | None,
-    in_float: bool,
-) -> Session:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    for library in _libraries.get():
-        options.register_custom_ops_library(library)
-    level = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Settings:
+    """How a model is loaded."""
+    settings = Settings("all" if optimize else "off", threads, libraries=_libraries.get())
     if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
         # not those that give convolutions another layout: while it loads, weights are there twice
-        options.graph_optimization_level = level.ORT_ENABLE_EXTENDED
+        settings.level = "extended"
     if not optimize:
-        options.enable_mem_pattern = False  # it costs more to plan than it saves in one run
+        settings.memory_pattern = False  # it costs more to plan than it saves in one run
         # packed constant weights are multiplied in another order than computed ones
-        options.add_session_config_entry("session.disable_prepacking", "1")
-    if in_float:  # constants are dequantized while it loads
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        settings.config["session.disable_prepacking"] = "1"
+    return settings
+
+
+def _load(
+    model: onnx.ModelProto | Path, settings: Settings, data_dir: Path | None, more: onnx.ModelProto
+) -> Session:
+    """Loads a model, what there is more of it merged into it."""
+    try:
+        return _open(model, settings, data_dir, more)
+    except RunError as error:
+        if "two nodes with same node name" not in str(error):
+            raise
+    # ONNX allows it, and it changes nothing: such a model is run without names
     if isinstance(model, Path):
-        return _session(os.fspath(model), options)
+        data_dir, model = model.parent, onnx.load(model, load_external_data=False)
+    return _open(_nameless(model), settings, data_dir, more)
+
+
+def _open(
+    model: onnx.ModelProto | Path, settings: Settings, data_dir: Path | None, more: onnx.ModelProto
+) -> Session:
+    if isinstance(model, Path):
+        return _session(os.fspath(model), settings, is_risky(onnx.load(model, load_external_data=False)))
+    risky = is_risky(model)
+    added = more.SerializeToString()
     # serialized protobufs that are put together are merged (the protocol buffers specification)
-    more = onnx.ModelProto(graph=probes)
-    if in_float:
-        more.ir_version = max(model.ir_version, _SETTABLE_IR)
-    added = more.SerializeToString() if probes is not None else b""
     if _inline_bytes(model) <= _INLINE:
         if data_dir is not None:
-            options.add_session_config_entry(_DATA_DIR, os.fspath(data_dir))
-        return _session(model.SerializeToString() + added, options)
+            settings.config[_DATA_DIR] = os.fspath(data_dir)
+        return _session(model.SerializeToString() + added, settings, risky)
     with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
-        return _session(os.fspath(path), options)
+        return _session(os.fspath(path), settings, risky)
 
 
 def _inline_bytes(model: onnx.ModelProto) -> int:
@@ -327,9 +397,9 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
     return sum(map(tensor_bytes, held))
 
 
-def _session(source: bytes | str, options: onnxruntime.SessionOptions) -> Session:
+def _session(source: bytes | str, settings: Settings, risky: bool) -> Session:
     try:
-        return Session(onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"]))
+        return Session(open_session(source, settings, risky))
     except Exception as error:  # as above
         text = _first_line(error)
         unknown = "is not a registered function/op" in text

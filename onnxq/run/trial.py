@@ -1,0 +1,118 @@
+"""Opening a session at the highest level of optimization that works.
+
+onnxruntime rewrites a graph before it runs it, and that can fail: with an error, or by a crash of the whole
+process. Lower levels are tried then. A crash is found by opening the session in a child process first
+(`onnxq.run.trial_child`), which takes about 0.2 s: only for models of a kind that is known to crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+
+from onnxq.graph.half import speaks_half
+from onnxq.remarks import remark
+from onnxq.run.opening import Level, Settings
+
+_CHILD = (sys.executable, "-m", "onnxq.run.trial_child")
+_LOWER: dict[Level, Level] = {"all": "basic", "extended": "basic", "basic": "off"}
+
+
+class Crashed(Exception):
+    """onnxruntime crashed while it opened a session."""
+
+
+def is_risky(model: onnx.ModelProto) -> bool:
+    """Whether a model is of a kind that has made onnxruntime's optimizers crash.
+
+    Those of float16 are: the CPU computes most of their operators in float32, so that casts are put around
+    each, then removed again where two meet, and patterns fused that are made for other processors.
+    """
+    return speaks_half(model)
+
+
+def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:
+    """A session of a model or of its file; at a lower level of optimization where it cannot be otherwise.
+
+    Args:
+        source: the model's bytes, or its path.
+        settings: what it is to be made with.
+        risky: whether onnxruntime may crash.
+
+    Raises:
+        Exception: what onnxruntime says at the level that was asked for; `Crashed` where it crashed.
+    """
+    failure: Exception | None = None
+    level: Level | None = settings.level
+    while level is not None:
+        tried = replace(settings, level=level)
+        try:
+            if risky and settings.level != "off":
+                _try_in_child(source, tried)
+            session = tried.open(source)
+        except Exception as error:  # as in `Settings.open`
+            failure = failure or error
+            level = _LOWER.get(level)
+        else:
+            if failure is not None:
+                _tell(failure, level)
+            return session
+    assert failure is not None
+    raise failure
+
+
+def _tell(failure: Exception, level: Level) -> None:
+    what = str(failure).strip().partition("\n")[0]
+    how = "without its optimizations" if level == "off" else "with its basic optimizations alone"
+    remark(
+        f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model ({what}): "
+        f"the model was run {how}"
+    )
+
+
+def _try_in_child(source: bytes | str, settings: Settings) -> None:
+    """Opens the session in a process of its own; an error there is left to be found again.
+
+    Raises:
+        Crashed: the process crashed.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+        model = os.path.abspath(source) if isinstance(source, str) else None
+        if isinstance(source, bytes):
+            Path(folder, "model").write_bytes(source)
+        request = {"settings": asdict(settings), "model": model}
+        Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
+        process = subprocess.Popen(
+            [*_CHILD, folder],
+            cwd=folder,  # -m puts the working directory on the path: not the user's
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            code = process.wait()
+        finally:  # after an interrupt too
+            process.kill()
+            process.wait()
+    if not 0 <= code <= 255:  # a signal, or an exception of Windows; 1 is an error of Python
+        raise Crashed(f"it crashes: {_signal(code)}")
+
+
+def _signal(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"exit code {code:#x}"
