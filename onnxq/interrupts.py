@@ -1,14 +1,129 @@
-"""Holding back interrupts while something is done that must be whole."""
+"""Interrupts: a run ends within two seconds of one, and what must be whole is finished first."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import shutil
 import signal
+import tempfile
 import threading
-from collections.abc import Iterator
-from typing import Any
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+EXIT_CODE = 130
+GRACE = 1.4
+"""Seconds that the main thread has to end by itself; native code may not listen."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WHOLE_SECONDS = 10.0  # how long what must be whole may take
+
+
+class Process(Protocol):
+    """A child process, of `subprocess` or of `multiprocessing`."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+
+_whole = threading.RLock()  # held while something must be whole
+_stops: dict[int, Callable[[], None]] = {}
+_folders: weakref.WeakValueDictionary[int, Folder] = weakref.WeakValueDictionary()
+_children: dict[int, Process] = {}
+
+
+def end_on_signals(error: type[BaseException], *, grace: float = GRACE, last_words: str = "") -> None:
+    """From now on the first SIGINT or SIGTERM ends this process, wherever it is. For the main thread.
+
+    It raises `error` in the main thread, and what native code runs is stopped (`stopping`). Where the
+    process is still there after `grace` seconds, since native code does not listen or somebody caught
+    the error, it is ended from another thread, with exit code 130: child processes (`child`) are killed
+    and temporary folders (`Folder`) removed. Only native code that holds Python's lock is waited for.
+
+    Args:
+        error: what is raised, once: a second signal does not interrupt the clearing up.
+        grace: seconds.
+        last_words: what is said on standard error where the process is ended so.
+    """
+    told = False
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            raise error
+
+    for number in _SIGNALS:
+        signal.signal(number, interrupt)
+    if os.name != "posix":
+        return
+    # Python's own handler writes the signal's number there at once, in whichever code the main thread is
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader, grace, last_words), daemon=True).start()
+
+
+def _watch(reader: int, grace: float, last_words: str) -> None:
+    while os.read(reader, 1)[0] not in _SIGNALS:
+        pass
+    for stop in list(_stops.values()):
+        stop()
+    time.sleep(grace)
+    _whole.acquire(timeout=_WHOLE_SECONDS)
+    for process in list(_children.values()):
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            process.kill()
+    for reference in _folders.valuerefs():
+        folder = reference()
+        if folder is not None:
+            shutil.rmtree(folder.name, ignore_errors=True)
+    if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
+        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{last_words}\n".encode())
+    os._exit(EXIT_CODE)
+
+
+_CURSOR = "\r\x1b[K\x1b[?25h"  # over the line of a progress bar, which hides the cursor
+
+
+@contextlib.contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Calls `stop`, from another thread, where a signal comes meanwhile that ends the process."""
+    key = id(stop)
+    _stops[key] = stop
+    try:
+        yield
+    finally:
+        del _stops[key]
+
+
+@contextlib.contextmanager
+def child(process: Process) -> Iterator[None]:
+    """A child process that does not outlive this one, where a signal ends this one meanwhile."""
+    _children[id(process)] = process
+    try:
+        yield
+    finally:
+        del _children[id(process)]
+
+
+class Folder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder that is removed in any case, also where a signal ends the process.
+
+    Args:
+        parent: where it is; None: the system's folder for temporary files.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        with held_back():
+            super().__init__(
+                prefix="onnxq-" if parent is None else ".onnxq-", dir=parent, ignore_cleanup_errors=True
+            )
+            _folders[id(self)] = self
 
 
 @contextlib.contextmanager
@@ -31,7 +146,8 @@ def held_back() -> Iterator[None]:
     try:
         for number in _SIGNALS:
             signal.signal(number, wait)
-        yield
+        with _whole:
+            yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

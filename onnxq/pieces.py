@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 import onnxq
+from onnxq import interrupts
 from onnxq.calib.image_options import ImageOptions, image_options
 from onnxq.calib.samples import InputSpec, watched
 from onnxq.calib.sources import open_source
@@ -321,11 +322,13 @@ class _Saving:
 def _write_npz(path: Path, values: Mapping[str, Any]) -> None:
     """Writes arrays of numbers under any name: `np.savez` takes none that it has an argument for."""
     try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, value in values.items():
-                if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                        np.lib.format.write_array(file, value, allow_pickle=False)
+        with interrupts.Folder(path.parent) as stage:
+            with zipfile.ZipFile(Path(stage, path.name), "w") as archive:
+                for name, value in values.items():
+                    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+                        with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                            np.lib.format.write_array(file, value, allow_pickle=False)
+            os.replace(Path(stage, path.name), path)
     except OSError as error:
         raise UserError(f"cannot write {str(path)!r}: {error.strerror}", hint="is the disk full?") from error
 

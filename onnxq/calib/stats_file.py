@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,7 +159,7 @@ def write(file: StatsFile, path: Path) -> None:
     """
     data = to_bytes(file)
     try:
-        with interrupts.held_back(), tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnxq-") as folder:
+        with interrupts.held_back(), interrupts.Folder(path.parent) as folder:
             stage = Path(folder, path.name)
             stage.write_bytes(data)
             os.replace(stage, path)

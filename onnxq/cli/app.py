@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from typing import Annotated, Any
 
 import typer
 
 import onnxq
+from onnxq import interrupts
 from onnxq.cli.calibrate import calibrate
 from onnxq.cli.check import check
 from onnxq.cli.compare import compare
@@ -22,7 +22,7 @@ from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
 from onnxq.cli.screen import Screen
 from onnxq.cli.split import split
-from onnxq.cli.verb import INTERRUPTED, Interrupted, Quiet, Verbose, report_error, verb
+from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.heap import steady_heap
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
@@ -67,11 +67,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    def interrupt(number: int, frame: Any) -> None:
-        raise Interrupted
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    interrupts.end_on_signals(Interrupted, last_words="error: interrupted")
     try:
         return app(sys.argv[1:] or ["--help"], prog_name="onnxq", standalone_mode=False) or 0
     except _UsageError as error:
@@ -79,4 +75,4 @@ def _run() -> int:
         command = error.ctx.command_path if error.ctx is not None else "onnxq"
         return report_error(screen, error.format_message(), f"see {command} --help", 2)
     except Interrupted:
-        return INTERRUPTED
+        return interrupts.EXIT_CODE

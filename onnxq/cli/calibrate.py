@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onnxq import interrupts
 from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
 from onnxq.cli.screen import Screen
-from onnxq.cli.verb import INTERRUPTED, Interrupted, report_error
+from onnxq.cli.verb import Interrupted, report_error
 from onnxq.errors import UserError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def calibrate(
                 observe=observe,
             )
     except Interrupted:
-        return report_error(screen, "interrupted", _kept(Checkpoints(path)), INTERRUPTED)
+        return report_error(screen, "interrupted", _kept(Checkpoints(path)), interrupts.EXIT_CODE)
     if not screen.quiet:
         screen.show(statistics_page(path, result))
     screen.document(to_json(path, result))

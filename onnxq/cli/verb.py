@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxq import remarks
+from onnxq import interrupts, remarks
 from onnxq.cli import fault
 from onnxq.cli.screen import Screen, write_json
 from onnxq.errors import OnnxqError, UserError
@@ -19,8 +19,6 @@ from onnxq.errors import OnnxqError, UserError
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no end screen.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, prose on stderr.")]
-
-INTERRUPTED = 130
 
 
 class Interrupted(BaseException):
@@ -67,7 +65,7 @@ def _end(screen: Screen, error: BaseException) -> int:
     """Reports what ended a verb; returns the exit code."""
     screen.traceback("".join(traceback.format_exception(error)))
     if any(isinstance(cause, Interrupted) for cause in _causes(error)):
-        return report_error(screen, "interrupted", "", INTERRUPTED)
+        return report_error(screen, "interrupted", "", interrupts.EXIT_CODE)
     code = error.exit_code if isinstance(error, OnnxqError) else 3
     if code == 3:
         message, hint = fault.describe(error)

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -179,17 +178,16 @@ def save_file(output: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
     try:
-        stage = Path(tempfile.mkdtemp(dir=folder, prefix=".onnxq-"))
+        stage = interrupts.Folder(folder)
     except OSError as error:
         raise UserError(f"cannot write in {str(folder)!r}: {error.strerror}") from error
-    try:
-        yield stage
-    except OSError as error:
-        raise UserError(
-            f"cannot write in {str(folder)!r}: {error.strerror}", hint="is the disk full?"
-        ) from error
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+    with stage as name:
+        try:
+            yield Path(name)
+        except OSError as error:
+            raise UserError(
+                f"cannot write in {str(folder)!r}: {error.strerror}", hint="is the disk full?"
+            ) from error
 
 
 def _holds_weights_of(model: Path, path: Path) -> bool:

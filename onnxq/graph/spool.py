@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxq import interrupts
 from onnxq.graph.constants import SourceValues, external_range, tensor_bytes
 from onnxq.graph.load import tensors
 from onnxq.graph.source import copy_model
@@ -43,7 +43,7 @@ class Spool:
     data_dir = _ROOT
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="onnxq-")
+        self._folder = interrupts.Folder()
         self._path = Path(os.path.realpath(self._folder.name)) / "weights"
         self._path.touch()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import onnx
 
+from onnxq import interrupts
 from onnxq.emit import files
 from onnxq.emit.commands import Profile
 from onnxq.errors import UserError
@@ -98,7 +98,7 @@ class Compiler:
 
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
-        with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+        with interrupts.Folder() as folder:
             path = Path(folder) / "model.onnx"
             files.save_model(model, path, self._job.model.data_dir)
             return trt.compile_engine(path, sm=self._sm, profiles=self._profiles, timeout=timeout)
@@ -106,7 +106,7 @@ class Compiler:
     def _original_compiles(self) -> bool:
         """Whether the model does that the user gave, as far as that can be told."""
         original = self._job.original()
-        with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+        with interrupts.Folder() as folder:
             path = Path(folder) / "model.onnx"
             if isinstance(original, Path):
                 path = original

@@ -52,7 +52,7 @@ class Repair:
         """Takes what `rewrite` takes, and `fresh`, which opens the model as it was."""
         self._rules, self._lacks, self._prove = list(rules), lacks, prove
         self._whole, self._fresh, self._observe = whole, fresh, observe
-        self._prover = Prover()
+        self._prover = Prover(loops=prove != "always")
         self._left_out: list[Change] = []
         self._stage: Stage = STAGES[0]
         self._folder = Path(tempfile.gettempdir()) / _REPRODUCERS

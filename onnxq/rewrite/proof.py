@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import onnx
 
 from onnxq.graph.edit import Replacement
 from onnxq.graph.load import graphs
+from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.types import Shape, float_info, limits
@@ -36,8 +38,9 @@ _EDGES = 16
 _SMALL = 1 << 12
 # A dynamic dimension is not given a size that makes an input larger than this, or than two samples.
 _MAX_ELEMENTS = 1 << 22
-# A run of a snippet with a Loop is given up after so many seconds: its condition may never be false.
-_LOOP_SECONDS = 5.0
+# The runs of a snippet with a Loop are given up after so many seconds: its condition may never be false.
+# After so many seconds in vain, others are not run any more.
+_LOOP_SECONDS, _IN_VAIN = 5.0, 10.0
 # The largest finite number in the samples of changes that are close, roundly.
 _LARGEST_INPUT = 1 << 12
 
@@ -115,10 +118,16 @@ class Tolerance:
 
 
 class Prover:
-    """Proves changes; equal snippets are proved once."""
+    """Proves changes; equal snippets are proved once.
 
-    def __init__(self) -> None:
+    Args:
+        loops: whether snippets with a Loop are run. They have a time limit, and a slow machine may prove
+            less than a fast one: they are not where only what is proved is kept.
+    """
+
+    def __init__(self, *, loops: bool = True) -> None:
         self._known: dict[str, Proof] = {}
+        self._patience = _IN_VAIN if loops else 0.0
         self.runs = 0
 
     def prove(
@@ -138,6 +147,8 @@ class Prover:
         last: tuple[Proof, Snippet | None] = (Proof("unproven", why="nothing to compare"), None)
         try:
             for snippet in snippets(model, root, results):
+                if last[1] is not None and has_loop(snippet.before) and not has_loop(last[1].before):
+                    break  # what a Loop computes, if it ends, may be anything
                 proof = self._compare(snippet, tolerance, model.assumed)
                 if proof.holds:
                     return proof, snippet
@@ -152,14 +163,36 @@ class Prover:
         key = f"{snippet.key} {tolerance} {stated}"  # equal snippets may differ in what is assumed
         if key not in self._known:
             self.runs += 1
-            self._known[key] = compare(snippet, tolerance, sizes)
+            self._known[key] = self._compared(snippet, tolerance, sizes)
         return self._known[key]
 
+    def _compared(self, snippet: Snippet, tolerance: Tolerance | None, sizes: Mapping[str, int]) -> Proof:
+        if not (has_loop(snippet.before) or has_loop(snippet.after)):
+            return compare(snippet, tolerance, sizes)
+        if self._patience <= 0:
+            return Proof("unproven", why="it has a Loop, which may never end on made-up input")
+        start = time.monotonic()
+        proof = compare(snippet, tolerance, sizes, min(_LOOP_SECONDS, self._patience))
+        if proof.verdict == "unproven":
+            self._patience -= time.monotonic() - start
+        return proof
 
-def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int]) -> Proof:
-    """Runs both sides of a snippet on sampled inputs and compares their outputs."""
+
+def compare(
+    snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int], seconds: float | None = None
+) -> Proof:
+    """Runs both sides of a snippet on sampled inputs and compares their outputs.
+
+    Args:
+        snippet: the two sides.
+        tolerance: None where they must be bit-equal.
+        assumed: sizes of dimensions.
+        seconds: how long all runs may take together, of a snippet that may never end; else nothing is
+            proved, and nothing disproved.
+    """
     try:
-        before = _Wires.computed(snippet) or ort.load(snippet.before, optimize=False, threads=1)
+        wires = _Wires.computed(snippet) if seconds is None else None
+        before = wires or ort.load(snippet.before, optimize=False, threads=1)
     except ort.RunError as error:
         return Proof("unproven", why=f"the original does not run: {error}")
     try:
@@ -169,22 +202,24 @@ def compare(snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str,
     count = bindings = 0
     worst, worst_bound = 0.0, 0.0
     why = "the original runs on none of the inputs tried"
-    loops, small = _has_loop(snippet.before), _needs_small_integers(snippet.before)
-    seconds = _LOOP_SECONDS if loops else None
+    small = _needs_small_integers(snippet.before)
+    clock = ort.Clock(seconds)
     dynamic = any(not isinstance(dim, int) for _, _, shape in snippet.inputs for dim in shape)
     for sizes in _bindings(snippet.inputs, assumed):
         ran = False
         full, close = bindings == 0, tolerance is not None
         for feeds in _feeds(snippet.inputs, sizes, full=full, close=close, small=small):
             try:
-                expected = before.run(feeds, seconds=seconds)
-            except ort.Endless as error:
-                return Proof("unproven", count, bindings, why=f"the original: {error}")
+                expected = before.run(feeds, seconds=clock.left())
+            except ort.Endless:
+                return Proof("unproven", count, bindings, why=f"the original: {_endless(seconds)}")
             except ort.RunError as error:
                 why = f"the original does not run: {error}"
                 continue
             try:
-                got = after.run(feeds, seconds=seconds)
+                got = after.run(feeds, seconds=clock.left())
+            except ort.Endless:
+                return Proof("unproven", count, bindings, why=f"the replacement: {_endless(seconds)}")
             except ort.RunError as error:
                 return Proof("failed", count, bindings, why=f"the replacement does not run: {error}")
             for one, other in zip(expected, got, strict=True):
@@ -315,8 +350,8 @@ def _same(one: Any, other: Any) -> bool:
     return np.array_equal(np.asarray(one), np.asarray(other))
 
 
-def _has_loop(model: onnx.ModelProto) -> bool:
-    return any(node.op_type == "Loop" for graph in graphs(model.graph) for node in graph.node)
+def _endless(seconds: float | None) -> str:
+    return f"it did not end in {seconds:.3g} s"
 
 
 def _needs_small_integers(model: onnx.ModelProto) -> bool:

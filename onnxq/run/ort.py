@@ -6,8 +6,8 @@ import functools
 import itertools
 import os
 import re
-import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,11 +18,13 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from onnxq import interrupts
 from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, opset_of, tensors
+from onnxq.graph.loops import stoppable
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.run.opening import Settings
 from onnxq.run.trial import is_risky, open_session
@@ -131,27 +133,43 @@ class Session:
             Endless: it did not end in time.
             RunError: onnxruntime refuses the feeds or fails in a node.
         """
-        with _limit(seconds) as options:
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = 4
+
+        def stop() -> None:
+            options.terminate = True
+
+        with interrupts.stopping(stop), _limit(seconds, stop):
             try:
                 return list(self._session.run(outputs, dict(feeds), options))
             except Exception as error:  # onnxruntime raises a dozen classes without a common base
-                if options is not None and options.terminate:
-                    raise Endless(f"it did not end in {seconds:g} s") from error
+                if seconds is not None and options.terminate:
+                    raise Endless(f"it did not end in {seconds:.3g} s") from error
                 raise RunError(_first_line(error)) from error
 
 
+class Clock:
+    """What is left of the time that several runs have together; without a limit, None."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float | None:
+        """Seconds."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+
 @contextmanager
-def _limit(seconds: float | None) -> Iterator[Any]:
-    """Options of a run that stops after so many seconds; None where it may take any time."""
+def _limit(seconds: float | None, stop: Callable[[], None]) -> Iterator[None]:
+    """Stops a run after so many seconds."""
     if seconds is None:
-        yield None
+        yield
         return
-    options = onnxruntime.RunOptions()
-    options.log_severity_level = 4
-    timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
     timer.start()
     try:
-        yield options
+        yield
     finally:
         timer.cancel()
 
@@ -180,6 +198,8 @@ def load(
     Raises:
         RunError: onnxruntime does not take the model.
     """
+    if isinstance(model, onnx.ModelProto):
+        model = stoppable(model)
     settings = _settings(model, optimize, threads)
     more = onnx.ModelProto(graph=probes)
     if settable:
@@ -218,7 +238,7 @@ def load_probed(
     """
     if len(tensors) >= _MANY:
         try:
-            with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+            with interrupts.Folder() as folder:
                 optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
                 floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
                 settings = Settings("off", threads, libraries=_libraries.get())
@@ -385,7 +405,7 @@ def _open(
         if data_dir is not None:
             settings.config[_DATA_DIR] = os.fspath(data_dir)
         return _session(model.SerializeToString() + added, settings, risky)
-    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+    with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
         return _session(os.fspath(path), settings, risky)

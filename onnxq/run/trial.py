@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import onnx
 import onnxruntime
 
+from onnxq import interrupts
 from onnxq.graph.half import speaks_half
 from onnxq.remarks import remark
 from onnxq.run.opening import Level, Settings
@@ -88,7 +88,7 @@ def _try_in_child(source: bytes | str, settings: Settings) -> None:
     """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+    with interrupts.Folder() as folder:
         model = os.path.abspath(source) if isinstance(source, str) else None
         if isinstance(source, bytes):
             Path(folder, "model").write_bytes(source)
@@ -103,7 +103,8 @@ def _try_in_child(source: bytes | str, settings: Settings) -> None:
             stderr=subprocess.DEVNULL,
         )
         try:
-            code = process.wait()
+            with interrupts.child(process):
+                code = process.wait()
         finally:  # after an interrupt too
             process.kill()
             process.wait()

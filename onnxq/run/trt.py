@@ -13,12 +13,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from onnxq import interrupts
 from onnxq.errors import Fault, UserError
 from onnxq.run.engine_log import EngineLayer, EngineTensor, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
@@ -247,26 +247,30 @@ def _run_child(request: dict[str, Any], model: Path, timeout: float) -> _Child:
         raise UserError(f"{model}: no such file")
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    with tempfile.TemporaryDirectory(prefix="onnxq-") as name:
+    with interrupts.Folder() as name:
         folder = Path(name)
         request = request | {"model": str(model.resolve())}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         with (folder / "stderr").open("wb") as stderr:
-            process = subprocess.Popen(
-                [*_CHILD, name],
-                cwd=name,  # -m puts the working directory on the path: not the user's
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-            )
+            process = None
             try:
-                code = process.wait(timeout)
+                with interrupts.held_back():
+                    process = subprocess.Popen(
+                        [*_CHILD, name],
+                        cwd=name,  # -m puts the working directory on the path: not the user's
+                        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=stderr,
+                    )
+                with interrupts.child(process):
+                    code = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 code = None
             finally:  # after an interrupt too
-                process.kill()
-                process.wait()
+                if process is not None:
+                    process.kill()
+                    process.wait()
         log = _read_log(folder / "log.jsonl")
         if code is None:
             return _Child({}, log, f"the compiler did not end within {timeout:g} s")
