@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 EXIT_CODE = 130
 GRACE = 1.4
@@ -74,6 +74,19 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
     for stop in list(_stops.values()):
         stop()
     time.sleep(grace)
+    if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
+        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{last_words}\n".encode())
+    end_now()
+
+
+_CURSOR = "\r\x1b[K\x1b[?25h"  # over the line of a progress bar, which hides the cursor
+
+
+def end_now() -> NoReturn:
+    """Ends the process with exit code 130, and its children; removes temporary folders.
+
+    Python itself takes seconds to end where graphs are large: it takes them apart.
+    """
     _whole.acquire(timeout=_WHOLE_SECONDS)
     for process in list(_children.values()):
         with contextlib.suppress(OSError, ValueError):  # it has ended
@@ -82,12 +95,7 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
         folder = reference()
         if folder is not None:
             shutil.rmtree(folder.name, ignore_errors=True)
-    if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
-        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{last_words}\n".encode())
     os._exit(EXIT_CODE)
-
-
-_CURSOR = "\r\x1b[K\x1b[?25h"  # over the line of a progress bar, which hides the cursor
 
 
 @contextlib.contextmanager

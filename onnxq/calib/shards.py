@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import pickle
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -29,6 +31,9 @@ from onnxq.calib.sources import Source, open_source
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
 from onnxq.errors import Fault, OnnxqError, UserError
+from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.external import externalize
+from onnxq.graph.load import tensors
 from onnxq.heap import steady_heap
 from onnxq.run import ort
 
@@ -210,95 +215,175 @@ def gather_with_workers(
         progress: hears how many samples are done.
 
     Raises:
-        UserError: as `collect`, in any of them.
+        UserError: as `collect`, in any of them; or one of them does not begin, or is killed.
     """
-    context = multiprocessing.get_context("spawn")
-    running: dict[Connection, Any] = {}
-    done = dict.fromkeys(range(workers), 0)
-    try:
-        for number in range(workers):
-            share = indices[number::workers]
-            if not share:
-                continue
+    shares = [share for number in range(workers) if (share := indices[number::workers])]
+    task = _Task(work, data, shares, checkpoints, ort.custom_libraries())
+    with interrupts.Folder() as name, _Workers() as started:
+        _hand_over(task, Path(name))
+        for number in range(len(shares)):
+            started.start(Path(name), number)
+        started.follow(progress)
+    return [read(checkpoints.path(number + 1)) for number in range(len(shares))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the workers do: each has a share of the samples."""
+
+    work: Work
+    data: DataArguments
+    shares: Sequence[Sequence[int]]
+    checkpoints: Checkpoints
+    libraries: Sequence[str]
+
+
+_INLINE = 1 << 28  # bytes of weights from which they go into a file of their own: protobuf's limit is 2 GiB
+
+
+def _hand_over(task: _Task, folder: Path) -> None:
+    """Writes a task to a folder. A pipe waits for its reader, and a worker may be gone before it reads."""
+    model, data_dir = task.work.model, task.work.data_dir
+    inline = (tensor for tensor in tensors(model.graph) if tensor.data_location != onnx.TensorProto.EXTERNAL)
+    if sum(map(tensor_bytes, inline)) > _INLINE:
+        model, data_dir = externalize(model, folder / "weights", data_dir), folder
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    work = replace(task.work, model=onnx.ModelProto(), data_dir=data_dir)
+    (folder / "task").write_bytes(pickle.dumps(replace(task, work=work)))
+
+
+def _taken_over(folder: Path) -> _Task:
+    task: _Task = pickle.loads((folder / "task").read_bytes())
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    return replace(task, work=replace(task.work, model=model))
+
+
+_PATIENCE = 1.2  # seconds that workers have to keep what they did; for a signal two are all there are
+
+
+class _Workers:
+    """Worker processes; none is left at the end."""
+
+    def __init__(self) -> None:
+        self._running: dict[Connection, Any] = {}
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def start(self, folder: Path, number: int) -> None:
+        """Starts one of them, on its share of the task in a folder."""
+        context = multiprocessing.get_context("spawn")
+        with interrupts.held_back():
             ours, theirs = context.Pipe(duplex=False)
-            keep = checkpoints.path(number + 1)
-            arguments = (theirs, work, data, share, keep, ort.custom_libraries(), number)
-            process = context.Process(target=_work, args=arguments)
+            process = context.Process(target=_work, args=(folder, number, theirs))
             with interrupts.kept_from_children():  # from their start: they import for a second
                 process.start()
             theirs.close()
-            running[ours] = process
-        paths = [checkpoints.path(number + 1) for number in range(len(running))]
-        _follow(running, done, progress)
-    finally:
-        with interrupts.held_back():
-            for process in running.values():
+            self._running[ours] = process
+            self._stack.enter_context(interrupts.child(process))
+
+    def follow(self, progress: Callable[[int], None]) -> None:
+        """Waits until all are done, and passes on how many samples are.
+
+        Raises:
+            UserError: one of them met it, did not begin, or was killed.
+        """
+        waiting, done = set(self._running), dict.fromkeys(self._running, _NOT_BEGUN)
+        while waiting:
+            for connection in wait_for(list(waiting)):
+                assert isinstance(connection, Connection)
+                try:
+                    news = connection.recv()
+                except (EOFError, OSError):
+                    raise _gone(self._running[connection], begun=done[connection] != _NOT_BEGUN) from None
+                if isinstance(news, OnnxqError):
+                    raise news
+                if news is None:
+                    waiting.remove(connection)
+                    continue
+                done[connection] = news
+                progress(sum(count for count in done.values() if count != _NOT_BEGUN))
+
+    def __exit__(self, *error: object) -> None:
+        with interrupts.held_back(), self._stack:
+            for process in self._running.values():
                 process.terminate()
-            for process in running.values():
-                process.join(10)
-    return [read(path) for path in paths]
+            end = time.monotonic() + _PATIENCE
+            for process in self._running.values():
+                process.join(max(0.0, end - time.monotonic()))
+                process.kill()
+                process.join()
 
 
-def _follow(running: dict[Connection, Any], done: dict[int, int], progress: Callable[[int], None]) -> None:
-    """Waits for the workers, and passes on what they say.
+_NOT_BEGUN = -1
+
+
+def _gone(process: Any, *, begun: bool) -> OnnxqError:
+    """The error for a worker that ended before it was done."""
+    process.join()
+    if not begun:
+        return UserError(
+            f"a calibration worker ended before it began (exit code {process.exitcode}); {_GUARD}",
+            hint="put it there; else what the worker wrote to standard error says what is wrong",
+        )
+    if process.exitcode == -signal.SIGKILL:
+        return UserError(
+            "a calibration worker was killed by the system",
+            hint="it may have run out of memory: take fewer workers; what was done is kept",
+        )
+    return Fault(
+        f"a calibration worker ended with code {process.exitcode}",
+        hint="it may have run out of memory: take fewer workers; what was done is kept",
+    )
+
+
+_GUARD = (
+    "each worker imports the script that calibrates: what the script runs belongs under "
+    "`if __name__ == '__main__':`"
+)
+
+
+def check_main(workers: int) -> None:
+    """Refuses to start workers in a worker, which runs a script anew that is not guarded against it.
 
     Raises:
-        UserError: one of them met it.
+        UserError: this is one.
     """
-    while running:
-        for connection in wait_for(list(running)):
-            assert isinstance(connection, Connection)
-            try:
-                number, news = connection.recv()
-            except EOFError:
-                process = running.pop(connection)
-                process.join()
-                if process.exitcode:
-                    raise Fault(
-                        f"a calibration worker ended with code {process.exitcode}",
-                        hint="it may have run out of memory: take fewer --workers; what was done is kept",
-                    ) from None
-                continue
-            if isinstance(news, OnnxqError):
-                raise news
-            done[number] = news
-            progress(sum(done.values()))
+    if workers > 1 and getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UserError(
+            f"a calibration worker was about to calibrate with workers of its own: {_GUARD}",
+            hint="put it there",
+        )
 
 
-def _work(
-    pipe: Connection,
-    work: Work,
-    data: DataArguments,
-    indices: Sequence[int],
-    keep: Path,
-    libraries: Sequence[str],
-    number: int,
-) -> None:
+def _work(folder: Path, number: int, pipe: Connection) -> None:
     """A worker process."""
-
-    def stop(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what is done is being kept
-        raise KeyboardInterrupt
-
+    interrupts.end_on_signals(KeyboardInterrupt, grace=_PATIENCE - 0.3)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    signal.signal(signal.SIGTERM, stop)
+    tempfile.tempdir = str(folder)  # which the parent removes, however this ends
     steady_heap()
-    last = 0.0
+    with contextlib.suppress(KeyboardInterrupt), pipe:  # what was done is kept
+        pipe.send(0)
+        try:
+            _do_share(_taken_over(folder), number, pipe)
+            pipe.send(None)
+        except OnnxqError as error:
+            pipe.send(error)
+
+
+def _do_share(task: _Task, number: int, pipe: Connection) -> None:
+    share, data, last = task.shares[number], task.data, 0.0
 
     def progress(done: int) -> None:
         nonlocal last
-        if time.monotonic() - last > 0.1 or done == len(indices):
-            pipe.send((number, done))
+        if time.monotonic() - last > 0.1 or done == len(share):
+            pipe.send(done)
             last = time.monotonic()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        try:
-            with ort.custom_ops(libraries):
-                source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
-                gather(work, source, indices, keep=keep, progress=progress)
-        except OnnxqError as error:
-            pipe.send((number, error))
-    pipe.close()
+    with ort.custom_ops(task.libraries):
+        source = open_source(data.data, data.inputs, options=data.images, skip_bad=data.skip_bad)
+        gather(task.work, source, share, keep=task.checkpoints.path(number + 1), progress=progress)
 
 
 def check_division(shard: tuple[int, int], workers: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Annotated, Any
 
@@ -63,7 +64,12 @@ def _root(
 def main() -> None:
     """Runs the command line and exits with its exit code."""
     steady_heap()
-    sys.exit(_run())
+    code = _run()
+    if code == interrupts.EXIT_CODE:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        interrupts.end_now()
+    sys.exit(code)
 
 
 def _run() -> int:

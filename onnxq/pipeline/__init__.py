@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from onnxq import remarks
 from onnxq import report as reporting
 from onnxq.calib.image_options import ImageOptions, image_options
+from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule
 from onnxq.emit.commands import Profile
@@ -243,6 +244,7 @@ def calibrate(
         UserError: the model, the data or an argument cannot be used.
         Fault: a fault of onnxq.
     """
+    check_main(workers)
     steady_heap()
     options = Calibration(exact=exact, samples=samples, seed=seed, skip_bad=skip_bad)
     with ort.custom_ops(ort_ops):
