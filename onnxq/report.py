@@ -257,6 +257,7 @@ class CalibrationFacts:
         held_out: which samples verified.
         not_run: operators that onnxruntime does not know, by node that depends on one.
         notes: what the user may not expect.
+        missing: the samples, by index, that the statistics of that file lack.
         stats_file: the file that statistics or scales were read from, or None.
         cached: how many tensors the calibration cache names; None: there is none.
         not_verified: what the accuracy does not tell of the files, or "".
@@ -275,6 +276,7 @@ class CalibrationFacts:
     held_out: str
     not_run: Mapping[str, str]
     notes: Sequence[str]
+    missing: Sequence[int]
     stats_file: str | None
     cached: int | None
     not_verified: str
@@ -311,6 +313,7 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
             },
             "not_run": dict(facts.not_run),
             "stats_file": facts.stats_file,
+            "missing": facts.missing,
             "cached": facts.cached,
             "not_verified": facts.not_verified,
             "in_float32": facts.in_float32,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from onnxq.errors import UserError
 SUFFIX = ".stats.npz"
 _SCHEMA = 1
 _DIGEST = 16  # bytes
+_RUNS = 8  # of missing samples that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Origin:
         seed: what chose them.
         shapes: the shape of each input in the first of them.
         images: how images became input values, for each input that is fed images.
+        chosen: the indices of those samples, ascending; none where they could be read once only.
     """
 
     model: str
@@ -49,6 +52,7 @@ class Origin:
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
     images: Sequence[Mapping[str, Any]]
+    chosen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class StatsFile:
         digests: the hash of each sample, uint8 [samples, 16], in the order of the indices.
         lines: how the data were understood, in words.
         skipped: place and fault of bad samples that were left out, sorted; of 20 in a shard.
+        left_out: the indices of all that were left out, ascending.
     """
 
     stats: Stats
@@ -68,6 +73,24 @@ class StatsFile:
     digests: np.ndarray
     lines: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def missing(self) -> list[int]:
+        """The chosen samples that were neither taken nor left out: those of other shards. Ascending."""
+        done = {*self.stats.indices.tolist(), *self.left_out}
+        return [index for index in self.origin.chosen if index not in done]
+
+    def missing_text(self) -> str:
+        """The missing samples by index, in ranges of what was chosen: "4-9, 12, +3 more"."""
+        gone = set(self.missing)
+        runs = [
+            list(run)
+            for held, run in itertools.groupby(self.origin.chosen, lambda i: i not in gone)
+            if not held
+        ]
+        parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+        return ", ".join(parts[:_RUNS] + [f"+{len(parts) - _RUNS} more"] * (len(parts) > _RUNS))
 
     @property
     def data_hash(self) -> str:
@@ -105,7 +128,7 @@ class Digests:
 def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
     """The statistics of all samples of the parts; the same bits for any parts in any order.
 
-    A part may have no samples, where all of them were bad.
+    A part may have no samples, where there were more shards than samples, or all of them were bad.
 
     Raises:
         UserError: they are of different models or data, or share a sample.
@@ -122,8 +145,9 @@ def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
     indices = np.concatenate([part.stats.indices for part in held])
     digests = np.concatenate([part.digests for part in held])[np.argsort(indices, kind="stable")]
     skipped = sorted({entry for part in parts for entry in part.skipped})
+    left_out = sorted({index for part in parts for index in part.left_out})
     earliest = min(held, key=lambda part: part.stats.indices[:1].tolist())
-    return StatsFile(stats, first, digests, earliest.lines, tuple(skipped))
+    return StatsFile(stats, first, digests, earliest.lines, tuple(skipped), tuple(left_out))
 
 
 def _difference(one: Origin, other: Origin) -> str:
@@ -134,7 +158,7 @@ def _difference(one: Origin, other: Origin) -> str:
         ("counting", "what was counted"), ("samples", "the number of samples of all shards"),
         ("available", "the number of samples in the data"), ("seed", "the seed"),
         ("shapes", "the shapes of the first sample"),
-        ("images", "how images became input values"),
+        ("images", "how images became input values"), ("chosen", "which samples were chosen"),
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
         if a != b:
@@ -182,10 +206,12 @@ def to_bytes(file: StatsFile) -> bytes:
             "seed": file.origin.seed,
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
             "images": list(file.origin.images),
+            "chosen": file.origin.chosen,
         },
         "lines": file.lines,
         "data_hash": file.data_hash,
         "skipped": file.skipped,
+        "left_out": file.left_out,
         "tensors": {name: _tensor_meta(entry) for name, entry in file.stats.tensors.items()},
     }
     arrays: dict[str, Any] = {
@@ -292,7 +318,8 @@ def _parse(content: bytes) -> StatsFile:
             arrays["lows"][i], arrays["highs"][i], entry["size"], _units(entry["total"]),
             _units(entry["squares"]), entry["step"], histogram, channels,
         )  # fmt: skip
-    origin = {name: meta["origin"][name] for name in Origin.__dataclass_fields__}
+    origin = {name: meta["origin"][name] for name in Origin.__dataclass_fields__ if name != "chosen"}
+    origin["chosen"] = tuple(meta["origin"].get("chosen", ()))  # older files do not say
     origin["shapes"] = {name: tuple(shape) for name, shape in origin["shapes"].items()}
     skipped = tuple((str(where), str(why)) for where, why in meta["skipped"])
     file = StatsFile(
@@ -301,6 +328,7 @@ def _parse(content: bytes) -> StatsFile:
         arrays["digests"],
         tuple(meta["lines"]),
         skipped,
+        tuple(meta.get("left_out", ())),
     )
     if file.data_hash != meta["data_hash"]:
         raise ValueError("its hash is not that of its content")

@@ -71,7 +71,7 @@ def calibrate(
             raise UserError("where the merged statistics go is not said", hint="give -o ALL.stats.npz")
         result = onnxq.merge_stats(paths, output, force=force)
         if not screen.quiet:
-            screen.show(statistics_page(output, result))
+            screen.show(statistics_page(output, result, merged=True))
         screen.document(to_json(output, result))
         return 0
     (model, *more) = paths

@@ -47,6 +47,9 @@ def quantize(
         Path | None,
         typer.Option(metavar="FILE", help="What `onnxq calibrate` wrote, or a TensorRT calibration cache."),
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Take --stats that lack samples: those of some shards only.")
+    ] = False,
     cache: Annotated[
         bool, typer.Option("--cache", help="Also write X.cache, for TensorRT's implicit quantization.")
     ] = False,
@@ -113,6 +116,7 @@ def quantize(
             search=search,
             exact=settings.get("exact", exact or None, False),
             stats=stats,
+            partial=partial,
             cache=cache,
             body=body,  # type: ignore[arg-type]  # quantize names what it has
             samples=settings.get("samples", samples, 512),

@@ -13,12 +13,20 @@ from onnxq.cli.screen import Page, shorten
 _FEW = 8
 
 
-def statistics_page(path: Path, file: StatsFile) -> Page:
-    """What was written, and the tensors with the widest range in proportion to their spread."""
+def statistics_page(path: Path, file: StatsFile, *, merged: bool = False) -> Page:
+    """What was written, and the tensors with the widest range in proportion to their spread.
+
+    Args:
+        path: the file.
+        file: what it holds.
+        merged: whether it is of several shards: then those that are missing are named.
+    """
     page = Page()
     stats, origin = file.stats, file.origin
-    others = origin.samples - stats.samples - len(file.skipped)
-    page.section("Samples", _samples(stats, origin), "yellow" if others > 0 else "")
+    others = len(file.missing)
+    page.section("Samples", _samples(stats, origin), "yellow" if others else "")
+    if merged and others:
+        page.entry(f"{counted(others, 'sample')} missing: {file.missing_text()}", style="yellow")
     for where, why in file.skipped[:_FEW]:
         page.entry(f"left out as bad: {why if where in why else f'{where}: {why}'}", style="yellow")
     if len(file.skipped) > _FEW:
@@ -32,7 +40,7 @@ def statistics_page(path: Path, file: StatsFile) -> Page:
     page.section("Hashes", f"model {origin.model[:16]}, data {file.data_hash[:16]}")
     page.section("File", f"{path}  {size_text(path.stat().st_size)}")
     page.section("Next", "")
-    if others > 0:
+    if others:
         page.code(f"onnxq calibrate --merge {path} OTHERS -o ALL.stats.npz")
     elif origin.available is None:  # which samples did not calibrate is not known
         page.code(f"onnxq quantize MODEL --stats {path}")
@@ -87,6 +95,7 @@ def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
         "counting": file.origin.counting,
         "model_hash": file.origin.model,
         "data_hash": file.data_hash,
+        "missing": file.missing,
         "skipped": [{"where": where, "why": why} for where, why in file.skipped],
         "tensors": {
             name: {

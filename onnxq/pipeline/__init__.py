@@ -92,6 +92,7 @@ def quantize(
     search: bool = False,
     exact: bool = False,
     stats: str | os.PathLike[str] | None = None,
+    partial: bool = False,
     cache: bool = False,
     body: Literal["fp32"] = "fp32",
     samples: int = 512,
@@ -129,6 +130,7 @@ def quantize(
         search: choose the percentile by the outputs, as `auto` chooses the method.
         exact: make histograms of all values instead of some millions of each tensor.
         stats: what `calibrate` wrote, or a TensorRT calibration cache.
+        partial: take statistics that lack samples, those of some shards; else they are refused.
         cache: also write a calibration cache, for TensorRT's implicit quantization.
         body: the type of what stays in float; `fp32` so far.
         samples: how many samples calibrate at most.
@@ -155,7 +157,9 @@ def quantize(
         method, percentile, constant, search, exact, samples, seed, tuple(layers), stats, skip_bad
     )
     _check_cache(target, cache)
-    given = Given.read(stats) if stats is not None else None
+    given = Given.read(stats, partial=partial) if stats is not None else None
+    if partial and given is None:
+        raise UserError("partial statistics are to be taken, but none are given", hint="give --stats FILE")
     with remarks.heard(), ort.custom_ops(ort_ops):
         with uncollected():
             job = Job(model, target, rules, enable, skip, prove, observe)

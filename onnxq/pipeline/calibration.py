@@ -220,16 +220,51 @@ class Given:
     cache: trt_cache.Cache | None = None
 
     @staticmethod
-    def read(path: str | os.PathLike[str]) -> Given:
+    def read(path: str | os.PathLike[str], *, partial: bool = False) -> Given:
         """Reads either.
 
+        Args:
+            path: the file.
+            partial: whether statistics may lack samples, those of some shards.
+
         Raises:
-            UserError: it is neither.
+            UserError: it is neither, or lacks samples.
         """
         path = Path(path)
         if trt_cache.is_cache(path):
             return Given(path, cache=trt_cache.read_cache(path))
-        return Given(path, stats=stats_file.read(path))
+        found = Given(path, stats=stats_file.read(path))
+        found._check_samples(partial)
+        return found
+
+    def _check_samples(self, partial: bool) -> None:
+        assert self.stats is not None
+        hint = "merge it with those of the other shards: onnxq calibrate --merge"
+        if not self.stats.stats.samples:
+            raise UserError(f"{str(self.path)!r} holds statistics of no samples", hint=hint)
+        if self.missing and not partial:
+            raise UserError(
+                f"{str(self.path)!r} {self._lacks()}",
+                hint=f"{hint}; or take what is there: --partial",
+            )
+
+    @property
+    def missing(self) -> list[int]:
+        """The samples that statistics lack, by index."""
+        return self.stats.missing if self.stats is not None else []
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user may not expect."""
+        return [f"{self.path} {self._lacks()}"] if self.missing else []
+
+    def _lacks(self) -> str:
+        assert self.stats is not None
+        held, chosen = self.stats.stats.samples, self.stats.origin.samples
+        return (
+            f"holds statistics of {held} of the {chosen} samples that calibrate; missing: "
+            f"{self.stats.missing_text()}"
+        )
 
     def check_model(self, job: Job) -> None:
         """Refuses statistics of another model.

@@ -59,10 +59,12 @@ def take_statistics(
             )
         every = chosen_indices(source, options.samples, options.seed)
         indices = shard_of(every, *shard)
-        work = _work(job, options, source, next(source.read(every)), len(every), workers)
+        work = _work(job, options, source, next(source.read(every)), every, workers)
         arguments = DataArguments(data, job.input_specs(), images, options.skip_bad)
         done = _gathered(job, work, source, arguments, indices, workers, path)
-    if not done.stats.samples:
+        left_out = sorted({*indices}.difference(done.stats.indices.tolist()))
+        done = replace(done, left_out=tuple(left_out))
+    if done.skipped and not done.stats.samples:
         Checkpoints(path).clear()
         where, why = done.skipped[0]
         reason = why if where in why else f"{where}: {why}"
@@ -115,7 +117,7 @@ def _of_stream(job: Job, options: Calibration, source: Source) -> StatsFile:
 
 
 def _work(
-    job: Job, options: Calibration, source: Source, first: Sample, samples: int | None, workers: int
+    job: Job, options: Calibration, source: Source, first: Sample, every: Sequence[int] | None, workers: int
 ) -> Work:
     """The pass.
 
@@ -124,7 +126,7 @@ def _work(
         options: how it is calibrated.
         source: the data.
         first: the first sample of all shards.
-        samples: how many there are in all shards; None: not known.
+        every: the samples of all shards; None: not known.
         workers: how many processes take part.
 
     Raises:
@@ -141,9 +143,11 @@ def _work(
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
     described = source.to_json()["images"]
+    samples = None if every is None else len(every)
     origin = Origin(
-        job.fingerprint(), options.counting, samples or 0, source.count, options.seed, shapes, described
-    )
+        job.fingerprint(), options.counting, samples or 0, source.count, options.seed, shapes, described,
+        tuple(every or ()),
+    )  # fmt: skip
     (ready,) = job.feeds([first])
     request = Request(
         tensors, options.counting, samples=samples, shapes=job.model.typical_shapes, first=ready
@@ -165,7 +169,7 @@ def merge_stats(
         force: replace a file that holds no statistics.
 
     Returns:
-        What was written.
+        What was written; its `missing` are the samples of shards that are still to come.
 
     Raises:
         UserError: a file cannot be read or written, or they are of different models or data, or share
@@ -239,6 +243,8 @@ def _gathered(
     def progress(done: int) -> None:
         job.observe("calibrate", len(known) + done, len(indices))
 
+    if not indices:  # there are more shards than samples
+        return gather(work, source, indices)
     if not rest:
         return merge_files(parts)
     try:
