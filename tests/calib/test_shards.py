@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from onnx import numpy_helper, parser
 from stats_tools import ORIGIN, file_of
 
 import onnxq
-from onnxq.calib import collect, stats_file
+from onnxq.calib import collect, shards, stats_file
 from onnxq.calib.samples import Sample
 from onnxq.calib.shards import Checkpoints, shard_of
 from onnxq.calib.stats import Stats
@@ -156,13 +157,56 @@ class TestShards:
             (0, 2, "no shard 0/2"),
             (3, 2, "no shard 3/2"),
             (1, 0, "no shard 1/0"),
-            (5, 5, "5/5 has no samples"),
         ],
     )
     def test_that_are_not_there(self, number: int, count: int, says: str, data: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=says):
             calibrate(net(), data, tmp_path / "a.npz", samples=4, shard=(number, count))
         assert names(tmp_path) == set()
+
+    def test_more_of_them_than_samples(self, data: Path, tmp_path: Path) -> None:
+        """What a job array of a fixed size does: each one ends well, and they merge to one run's file."""
+        calibrate(net(), data, tmp_path / "whole.npz", exact=True)
+        paths = [tmp_path / f"{n}.npz" for n in range(1, 12)]
+        for number, path in enumerate(paths, 1):
+            calibrate(net(), data, path, exact=True, shard=(number, len(paths)))
+        assert [read(path).stats.samples for path in paths] == [1] * (COUNT - 4) + [0] * 3
+        for order in (paths, paths[::-1]):
+            merged = onnxq.merge_stats(order, tmp_path / "merged.npz")
+            assert to_bytes(merged) == (tmp_path / "whole.npz").read_bytes()
+        assert onnxq.merge_stats(paths[-2:], tmp_path / "none.npz").stats.samples == 0
+        with pytest.raises(UserError, match=r"none\.npz' holds statistics of no samples"):
+            onnxq.quantize(net(), stats=tmp_path / "none.npz", compile=False, partial=True)
+
+    def test_what_is_missing(self, data: Path, tmp_path: Path) -> None:
+        """Merging in stages says so until all are there; a sample that is bad is not missing."""
+        chosen = calibrate(net(), data, tmp_path / "whole.npz").stats.indices.tolist()
+        np.save(data / f"{chosen[1]:02}.npy", np.full((16, 32), np.nan, np.float32))
+        paths = [tmp_path / f"{n}.npz" for n in (1, 2, 3, 4)]
+        for number, path in enumerate(paths, 1):
+            calibrate(net(), data, path, skip_bad=True, shard=(number, 4))
+        some, all_ = tmp_path / "some.npz", tmp_path / "all.npz"
+        merged = onnxq.merge_stats(paths[:2], some)
+        assert merged.missing == read(some).missing == sorted(chosen[2::4] + chosen[3::4])
+        assert onnxq.merge_stats([some, paths[3], paths[2]], all_).missing == []
+        assert onnxq.quantize(net(), stats=all_, compile=False).report["calibration"]["missing"] == []
+        with pytest.raises(
+            UserError, match=r"holds statistics of 3 of the 8 samples .*; missing: "
+        ) as caught:
+            onnxq.quantize(net(), stats=some, compile=False)
+        assert "--partial" in caught.value.hint
+        found = onnxq.quantize(net(), stats=some, compile=False, partial=True).report["calibration"]
+        assert (found["samples"], found["missing"]) == (3, merged.missing)
+        assert any("3 of the 8 samples that calibrate; missing: " in note for note in found["notes"])
+
+    @pytest.mark.parametrize(
+        ("held", "text"),
+        [((), "1-25"), ((1, 9, 25), "3-8, 11-19"), (range(3, 9), "1, 9-25"), ((3, 11), "1, 8-9, 14-25")],
+    )
+    def test_they_are_named_by_ranges_of_what_was_chosen(self, held, text: str) -> None:
+        chosen = (1, 3, 8, 9, 11, 14, 19, 25)
+        file = file_of(Stats({}, np.array([i for i in held if i in chosen])), replace(ORIGIN, chosen=chosen))
+        assert file.missing_text() == text
 
     def test_of_bad_samples_only(self, data: Path, tmp_path: Path) -> None:
         """A command that has no sample at all says so, and leaves nothing."""
@@ -204,6 +248,54 @@ def test_a_worker_with_bad_samples_only(value: float, data: Path, tmp_path: Path
     assert to_bytes(found) == to_bytes(whole) == (tmp_path / "a.npz").read_bytes()
     assert len(found.skipped) == len(indices) // 2
     assert names(tmp_path) == {"net.onnx", "a.npz"}
+
+
+GUARDLESS = f"""import onnxq
+onnxq.calibrate({str(DIGITS / "digits.onnx")!r}, {str(DIGITS / "calib")!r}, "a.npz", workers=2)
+"""
+
+
+def test_workers_of_a_script_without_a_guard(tmp_path: Path) -> None:
+    """Each worker runs the script anew, and is gone before it has read what it was handed."""
+    (tmp_path / "script.py").write_text(GUARDLESS)
+    environ = os.environ | {"PYTHONPATH": str(DIGITS.parents[1])}
+    ran = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environ, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert "a calibration worker ended before it began (exit code 1)" in last
+    assert "if __name__ == '__main__':" in last
+    assert os.listdir(tmp_path) == ["script.py"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+def test_a_worker_that_is_killed(tmp_path: Path) -> None:
+    images = sorted((DIGITS / "calib").iterdir())
+    (tmp_path / "many.txt").write_text("".join(f"{path}\n" for path in images * 50))
+
+    def observe(step: str, done: int | None, total: int | None) -> None:
+        if done:
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+
+    with pytest.raises(UserError, match="a calibration worker was killed") as caught:
+        calibrate(
+            DIGITS / "digits.onnx", tmp_path / "many.txt", tmp_path / "a.npz", samples=10_000, workers=2,
+            observe=observe,
+        )  # fmt: skip
+    assert "fewer workers" in caught.value.hint
+    assert not multiprocessing.active_children()
+
+
+def test_workers_of_a_large_model(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights go into a file of their own."""
+    monkeypatch.setattr(shards, "_INLINE", 1 << 10)
+    files = []
+    for workers in (1, 2):
+        calibrate(net(), data, tmp_path / f"{workers}.npz", workers=workers)
+        files.append((tmp_path / f"{workers}.npz").read_bytes())
+    assert files[0] == files[1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
@@ -479,4 +571,4 @@ def test_a_tensor_without_values_in_some_shards(tmp_path: Path) -> None:
     )
     for source in ({"data": data[2:]}, {"stats": empty}):
         with pytest.raises(UserError, match="tensor 'some' has no values in any of the"):
-            onnxq.quantize(model, method="minmax", compile=False, **source)
+            onnxq.quantize(model, method="minmax", compile=False, partial="stats" in source, **source)

@@ -90,6 +90,33 @@ def test_shards_and_their_merger(here: Path, onnxq) -> None:
     assert models[0] == models[1]
 
 
+def test_half_of_the_shards(here: Path, onnxq) -> None:
+    for i in (1, 2, 3):
+        assert onnxq(*CALIBRATE, "--shard", f"{i}/3", "-o", f"{i}.npz").code == 0
+    ran = onnxq("calibrate", "--merge", "1.npz", "3.npz", "-o", "some.npz")
+    gone = read(Path("2.npz")).stats.indices.tolist()
+    assert ran.code == 0
+    assert f"3 samples missing: {', '.join(map(str, gone))}\n" in ran.out
+    assert "onnxq calibrate --merge some.npz OTHERS -o ALL.stats.npz" in ran.out
+    stats = ("--stats", "some.npz", "--calib", "npy")
+    ran = onnxq(*QUANTIZE, *stats)
+    assert ran.code == 2
+    assert "'some.npz' holds statistics of 7 of the 10 samples that calibrate; missing: " in ran.err
+    assert "or take what is there: --partial" in ran.err
+    assert onnxq(*QUANTIZE, *stats, "--partial").json()["calibration"]["missing"] == gone
+    page = onnxq(*QUANTIZE[:-1], *stats, "--partial").out
+    assert "some.npz holds statistics of 7 of the 10 samples that calibrate; missing: " in page
+    merged = onnxq("calibrate", "--merge", "2.npz", "some.npz", "-o", "all.npz", "--json").json()
+    assert merged["missing"] == []
+    assert onnxq(*QUANTIZE, "--stats", "all.npz", "--calib", "npy").code == 0
+
+
+def test_a_shard_without_samples(here: Path, onnxq) -> None:
+    ran = onnxq(*CALIBRATE, "--shard", "12/12")
+    assert (ran.code, "0 of the 10 samples that calibrate" in ran.out) == (0, True), ran.err
+    assert read(Path("net.12-of-12.stats.npz")).stats.samples == 0
+
+
 def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
     spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
@@ -388,7 +415,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
     "shard-0": ((*CALIBRATE, "--shard", "0/4"), ("there is no shard 0/4",)),
     "shard-of-0": ((*CALIBRATE, "--shard", "1/0"), ("there is no shard 1/0", "as in 1/4")),
     "shard-form": ((*CALIBRATE, "--shard", "1of4"), ("--shard '1of4' is not understood", "1/4")),
-    "shard-many": ((*CALIBRATE, "--shard", "12/12"), ("shard 12/12 has no samples", "fewer shards")),
+    "partial-what": ((*QUANTIZE, "--calib", "npy", "--partial"), ("partial statistics", "give --stats FILE")),
     "workers-0": ((*CALIBRATE, "--workers", 0), ("0 workers are too few", "at least 1")),
     "samples-0": ((*CALIBRATE, "--samples", 0), ("0 calibration samples", "at least 1")),
     "output-is-input": ((*CALIBRATE, "-o", "net.onnx"), ("'net.onnx' is the input",)),
