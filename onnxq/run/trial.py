@@ -24,7 +24,7 @@ from onnxq.graph.half import speaks_half
 from onnxq.remarks import remark
 from onnxq.run.opening import Level, Settings
 
-_CHILD = (sys.executable, "-m", "onnxq.run.trial_child")
+_CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")
 _LOWER: dict[Level, Level] = {"all": "basic", "extended": "basic", "basic": "off"}
 
 
@@ -94,14 +94,17 @@ def _try_in_child(source: bytes | str, settings: Settings) -> None:
             Path(folder, "model").write_bytes(source)
         request = {"settings": asdict(settings), "model": model}
         Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
-        process = subprocess.Popen(
-            [*_CHILD, folder],
-            cwd=folder,  # -m puts the working directory on the path: not the user's
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        try:
+            process = subprocess.Popen(
+                [*_CHILD, folder],
+                cwd=folder,  # -m puts the working directory on the path: not the user's
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:  # where Python is part of another program there is none to start
+            return
         try:
             with interrupts.child(process):
                 code = process.wait()
