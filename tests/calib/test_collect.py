@@ -70,15 +70,18 @@ def taken(
 
 
 class Loads:
-    """How many sessions were loaded."""
+    """How many sessions were loaded in one go, and the first output of those with probes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
+        self.with_probes: list[str] = []
         load = ort.load
 
-        def counting(*args, **more) -> ort.Session:
+        def counting(*args, probes: onnx.GraphProto | None = None, **more) -> ort.Session:
             self.count += 1
-            return load(*args, **more)
+            names = [value.name for value in probes.output] if probes is not None else []
+            self.with_probes += [name for name in names[:1] if name.startswith("onnxq_probe_")]
+            return load(*args, probes=probes, **more)
 
         monkeypatch.setattr(ort, "load", counting)
 
@@ -705,6 +708,8 @@ import numpy as np
 from onnx import helper, numpy_helper
 from onnxq.calib.collect import Request, collect
 from onnxq.calib.samples import Sample
+from onnxq.run import ort
+ort._MANY = int(sys.argv[2])
 w = (np.random.default_rng(0).standard_normal((16, 16, 3, 3)) * 0.1).astype(np.float32)
 nodes, tensors = [], ["x"]
 for i in range(24):
@@ -725,10 +730,121 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's peak memory")
-def test_tensors_are_freed_once_reduced() -> None:
+@pytest.mark.parametrize("many", ["100", "1"])
+def test_tensors_are_freed_once_reduced(many: str) -> None:
     # 25 tensors of 4 MiB: 96 MiB more where they are all kept until the last node has run.
     peaks = [
-        int(subprocess.run([sys.executable, "-c", _PEAK, count], capture_output=True, check=True).stdout)
+        int(
+            subprocess.run([sys.executable, "-c", _PEAK, count, many], capture_output=True, check=True).stdout
+        )
         for count in ("1", "25")
     ]
     assert peaks[1] - peaks[0] < 24 * 1024  # KiB
+
+
+class TestManyTensors:
+    """Of many tensors the model is optimized without the probes, which changes no bit."""
+
+    def check(
+        self,
+        model: onnx.ModelProto,
+        names: Sequence[str],
+        given: Sequence[Sample],
+        data_dir: Path | None = None,
+    ) -> None:
+        """The statistics are those of a model that is loaded in one go; and it was not."""
+        for counting in COUNTINGS:
+            request = Request(names, counting, samples=100)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(ort, "_MANY", 1 << 30)
+                expected = collect(model, request, given, data_dir=data_dir)
+                patch.setattr(ort, "_MANY", 1)
+                at_once = Loads(patch).with_probes
+                found = collect(model, request, given, data_dir=data_dir)
+            assert content(found) == content(expected)
+            assert at_once == []
+
+    @pytest.mark.parametrize("inline", [0, 1 << 28])
+    def test_inputs_constants_and_outputs(self, inline: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ort, "_INLINE", inline)
+        monkeypatch.setattr(collector, "SAMPLED", 512)
+        self.check(net(), TENSORS, samples())
+
+    def test_values_that_overflow(self) -> None:
+        given = samples()
+        given[3].feeds["x"][0, 0] = 1e37
+        self.check(net(), TENSORS[2:6], given)
+
+    def test_external_data(self, tmp_path: Path) -> None:
+        onnx.save(net(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+        self.check(onnx.load(tmp_path / "m.onnx", load_external_data=False), TENSORS, samples(), tmp_path)
+
+    @pytest.mark.parametrize("ir_version", [3, 8])
+    def test_constants_that_are_inputs_too(self, ir_version: int) -> None:
+        model = net()
+        model.ir_version = ir_version
+        model.opset_import[0].version = 11
+        for name, shape in (("w", [4, 3, 3, 3]), ("two", []), ("three", [])):
+            model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(3).reshape(()), "three"))
+        model.graph.node.insert(0, helper.make_node("Add", ["two", "three"], ["five"]))  # it is folded
+        model.graph.node.append(helper.make_node("Mul", ["y", "five"], ["z"]))
+        model.graph.output[1].CopyFrom(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+        self.check(model, ["c", "r", "y", "p"], samples())
+
+    @pytest.mark.parametrize("kind", ["float16", "double"])
+    def test_other_floats(self, kind: str) -> None:
+        model = parser.parse_model(
+            f"""<ir_version: 8, opset_import: ["" : 17]> g ({kind}[N, 8] x) => ({kind}[N, 8] y) {{
+                h = Sigmoid (x)
+                s = Softmax (h)
+                m = MatMul (s, w)
+                r = Relu (m)
+                y = Add (r, x)
+            }}"""
+        )
+        w = np.random.default_rng(0).standard_normal((8, 8)).astype(np.dtype(kind))
+        model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+        given = samples(3, (4, 8))
+        given = [Sample(s.index, s.where, {"x": s.feeds["x"].astype(w.dtype)}) for s in given]
+        self.check(model, ["x", "h", "s", "m", "r", "y"], given)
+
+    def test_functions_and_bodies(self) -> None:
+        model = parser.parse_model(
+            """<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+            g (float[N, 8] x, bool c) => (float[N, 8] y) <float two = {2.0}> {
+                h = own.twice (x)
+                i = If (c) <
+                    then_branch = t () => (float[N, 8] a) { a = Relu (h) },
+                    else_branch = e () => (float[N, 8] b) { b = Mul (h, two) }>
+                y = own.twice (i)
+            }
+            <domain: "own", opset_import: ["" : 17]>
+            twice (a) => (b) { b = Add (a, a) }"""
+        )
+        given = [
+            Sample(s.index, s.where, {**s.feeds, "c": np.array(s.index % 2 == 0)}) for s in samples(4, (4, 8))
+        ]
+        self.check(model, ["x", "h", "i", "y"], given)
+
+    def test_nodes_of_one_name(self) -> None:
+        model = net()
+        for node in model.graph.node:
+            node.name = "same"
+        self.check(model, TENSORS, samples())
+
+    def test_a_model_that_is_not_saved_is_loaded_in_one_go(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = content(taken(net(), TENSORS, samples(), "exact"))
+        monkeypatch.setattr(ort, "_MANY", 1)
+
+        def full(*arguments: Any) -> Any:
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(ort, "_optimized", full)
+        assert content(taken(net(), TENSORS, samples(), "exact")) == expected
+        broken = net()
+        broken.graph.node[0].op_type = "NoSuchOp"
+        monkeypatch.undo()
+        monkeypatch.setattr(ort, "_MANY", 1)
+        with pytest.raises(ort.RunError, match="NoSuchOp"):
+            taken(broken, ["r"], samples())

@@ -59,6 +59,19 @@ def test_with_the_library_all_of_it_is() -> None:
     assert ort.custom_libraries() == ()
 
 
+def test_many_tensors_of_it_are_probed_in_a_saved_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = onnxq.quantize(model(), samples(), ort_ops=[LIBRARY], compile=False)
+    monkeypatch.setattr(ort, "_MANY", 1)
+    saved = []
+    optimized = ort._optimized
+    monkeypatch.setattr(ort, "_optimized", lambda *given: saved.append(optimized(*given)) or saved[-1])
+    result = onnxq.quantize(model(), samples(), ort_ops=[LIBRARY], compile=False)
+    ((proto, _),) = saved
+    assert "NegPos" in [node.op_type for node in proto.graph.node]
+    assert result.report["calibration"]["ranges"] == expected.report["calibration"]["ranges"]
+    assert result.model == expected.model
+
+
 def test_a_library_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no operator library"):
         onnxq.sanitize(model(), ort_ops=[tmp_path / "none.so"])
