@@ -4,8 +4,17 @@ A node whose inputs are all constants becomes its value, computed by onnxruntime
 is followed element by element, so that `Shape -> Gather -> Concat` chains fold wherever the sizes
 that they pick are static, even in a model with other dynamic dimensions.
 
-Left alone: random operators, Q/DQ (a quantized weight is meant to stay one), outputs that are
-large and larger than what they are computed from.
+Left alone: random operators, and Q/DQ (a quantized weight is meant to stay one).
+
+A file must not outgrow its float original by what is folded, as int8 would be no gain then. So a
+result of more than 16 KiB is compared with the constants that nobody reads any more once it is there.
+16 KiB always fold: shape arithmetic is smaller, and so is a vector of 4,096 channels, which a
+convolution takes up. Where a larger result is larger than those constants,
+
+- it is folded if it is a weight or a bias: int8 needs weights that are constants, importers need biases;
+- it stays computed if its operator fills, repeats, moves or does arithmetic, and so do its readers, as
+  every TensorRT computes these while it builds. What is made of it folds where that is small again;
+- else it is folded up to 1 MiB: its operator may have no importer, or its readers may want constants.
 
     before    y = Reshape(x, Concat(Gather(Shape(x), 1), [-1]))      x: [N, 8, 4]
     after     y = Reshape(x, [8, -1])
@@ -13,27 +22,46 @@ large and larger than what they are computed from.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, evaluate, known_elements, rule
+from onnxq.rule import (
+    Fires,
+    Node,
+    Skip,
+    Skips,
+    evaluate,
+    is_computed,
+    known_elements,
+    replaced_bytes,
+    rule,
+)
 
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
 RANDOM |= {"Bernoulli", "Dropout"}
 KEPT = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant"}
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-MAX_GROWTH = 1 << 20
+SMALL, LARGE = 1 << 14, 1 << 20
+
+# What may stay computed: importers of every TensorRT, which take operands that are no constants.
+COMPUTED = {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Expand", "Flatten", "Gather", "Identity"}
+COMPUTED |= {"Max", "Min", "Mul", "Neg", "Range", "Reshape", "Slice", "Squeeze", "Sub", "Tile", "Transpose"}
+COMPUTED |= {"Unsqueeze", "Where"}
+READERS = COMPUTED | {"BatchNormalization", "PRelu", "Pow", "ScatterND", "Equal", "Greater", "Less"}
+TYPES = ("float32", "float16", "int32", "int64")
 
 
 @rule("*", stage="clean")
 def fold_constants(node: Node) -> dict[int, np.ndarray] | None:
     if node.op in RANDOM | KEPT or node.has_body or not node.outputs or node.op == "Identity":
         return None
-    if all(tensor is None or tensor.is_constant for tensor in node.inputs):
+    if all(tensor is None or is_computed(tensor) for tensor in node.inputs):
         arrays = evaluate(node)
         if arrays is None:
             raise Skip("onnxruntime does not compute it")
-        before = sum(tensor.nbytes for tensor in node.inputs if tensor is not None)
         after = sum(array.nbytes for array in arrays)
-        if after > MAX_GROWTH and after > before and not _is_weight(node):
-            raise Skip(f"the constant would take {after:,} bytes, its inputs take {before:,}")
+        if after > SMALL and not _is_weight(node) and after > (before := replaced_bytes(node)):
+            if _stays_computed(node):
+                return None
+            if after > LARGE:
+                raise Skip(f"the constant would take {after:,} bytes, what it replaces takes {before:,}")
         written = [index for index, tensor in enumerate(node.outputs) if tensor.name]
         return dict(zip(written, arrays, strict=True))
     (out, *more) = node.outputs
@@ -47,8 +75,27 @@ def fold_constants(node: Node) -> dict[int, np.ndarray] | None:
 
 def _is_weight(node: Node) -> bool:
     """Whether a layer multiplies with the result: only a constant weight can be quantized."""
-    (out, *_) = node.outputs
-    return any(user.op in WEIGHTED and out in user.inputs[1:] for user in out.users)
+    return any(user.op in WEIGHTED and out in user.inputs[1:] for out in node.outputs for user in out.users)
+
+
+def _stays_computed(node: Node) -> bool:
+    (out, *more) = node.outputs
+    operators = [(user.op, user.domain) for user in out.users]
+    return (
+        not more
+        and node.op in COMPUTED
+        and not node.domain
+        and str(out.dtype) in TYPES
+        and all(op in READERS and not domain for op, domain in operators)
+    )
+
+
+def _ramp(size: int, end: str) -> str:
+    """A model that computes 0, 1, ..., size - 1 from three numbers."""
+    return f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, {size}] x) => (y) <float low = {{0}}, float high = {{{size}}}, float step = {{1}},
+            int64[2] to = {{{size}, 1}}, int64[1] first = {{1}}, int64[1] zero = {{0}}> {{
+            r = Range (low, high, step)  {end} }}"""
 
 
 EXAMPLES = [
@@ -73,5 +120,27 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[4] x) => (float[4] y) <float s = {0.5}, int8 z = {0}, int8[4] w = {1, 2, 3, 4}> {
             d = DequantizeLinear (w, s, z)  y = Mul (x, d) }"""
+    ),
+    Fires(_ramp(1 << 12, "y = Add (x, r)"), gone="Range"),
+    Skips(_ramp((1 << 12) + 2, "d = Mul (r, r)  y = Add (x, d)")),
+    Fires(_ramp(1 << 13, "s = Slice (r, zero, first)  y = Add (x, s)"), gone="Range"),  # small again
+    Fires(_ramp(300_000, "w = Reshape (r, to)  y = MatMul (x, w)"), gone="Reshape"),  # a weight
+    Fires(  # OneHot has no importer in some versions
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 5000] x) => (y) <int64[1] i = {7}, int64 depth = {5000}, float[2] of = {0, 1}> {
+            h = OneHot (i, depth, of)  y = Add (x, h) }""",
+        gone="OneHot",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 3] x) => (y) <int64[1] size = {300000}> { z = ConstantOfShape (size)  c = Cos (z)
+            s = ReduceSum (c)  y = Add (x, s) }""",
+        gone="ReduceSum",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 300000] x) => (y) <int64[1] size = {300000}> { z = ConstantOfShape (size)  c = Cos (z)
+            y = Add (x, c) }""",
+        because="1,200,000 bytes",
     ),
 ]

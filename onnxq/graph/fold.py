@@ -22,24 +22,61 @@ from onnxq.graph.view import Node, Tensor, Value
 # Shape arithmetic is about a handful of numbers.
 _MAX_ELEMENTS = 64
 _MAX_DEPTH = 60
+# What is computed and stays in the graph is kept in memory up to this size, in bytes.
+_MAX_KEPT = 1 << 24
+# A dequantized constant is meant to stay one: nothing is computed from it.
+_PAIRS = ("QuantizeLinear", "DequantizeLinear")
 
 Element = int | float | bool | str | None
 """An element of a tensor: its value, the symbol of the dimension that it is, or None."""
 
 
 def evaluate(node: Node) -> list[np.ndarray] | None:
-    """The outputs of a node whose inputs are all constants, as the runtime computes them.
+    """The outputs of a node that depends on no input of the model, as the runtime computes them.
 
     Returns:
-        An array for each output, or None where an input is no constant or the runtime fails.
+        An array for each output, or None where an input is not `is_computed` or the runtime fails.
     """
     run = node.model.runtime
-    if run is None or node.has_body or any(t and not t.is_constant for t in node.inputs):
+    if run is None or node.has_body or not all(is_computed(t) for t in node.inputs if t is not None):
         return None
-    outputs = run(alone(node.model, node.node))
+    computed = node.model.computed
+    values = {t.name: computed[id(t.tensor)][1] for t in node.inputs if t and not t.is_constant}
+    outputs = run(alone(node.model, node.node, values))
     if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
         return None
+    if node.op not in _PAIRS and sum(array.nbytes for array in outputs) <= _MAX_KEPT:
+        written = [tensor for tensor in node.outputs if tensor.name]
+        computed.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
     return outputs
+
+
+def is_computed(tensor: Tensor) -> bool:
+    """Whether a tensor is constant, or `evaluate` has found its values."""
+    return tensor.is_constant or id(tensor.tensor) in tensor.model.computed
+
+
+def replaced_bytes(node: Node) -> int:
+    """The size of the constants that nobody reads any more once the outputs of a node are constants."""
+    gone = {node}
+    constants: dict[Tensor, int] = {}
+    todo = [node]
+    while todo:
+        for tensor in todo.pop().inputs:
+            maker = None if tensor is None else tensor.producer
+            if tensor is None or tensor.is_output:
+                continue
+            if maker is None and gone.issuperset(tensor.users):
+                constants[tensor] = tensor.nbytes
+            elif maker is not None and maker not in gone and _only_for(maker, gone):
+                gone.add(maker)
+                todo.append(maker)
+    return sum(constants.values())
+
+
+def _only_for(node: Node, users: set[Node]) -> bool:
+    """Whether nobody else reads what a node computes."""
+    return all(not out.is_output and users.issuperset(out.users) for out in node.outputs)
 
 
 def known_elements(value: Value) -> np.ndarray | None:

@@ -55,6 +55,8 @@ class Model:
         typical_shapes: shapes of all tensors for a typical input, see `set_typical_input`.
         known: what is known of the elements of a tensor, by its id, with the tensor itself; from
             one inference of shapes to the next.
+        computed: the values of tensors that depend on no input and are no constants, by id, with the
+            tensor itself; from one inference of shapes to the next.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
@@ -72,6 +74,7 @@ class Model:
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
+        self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self.refined: set[int] = set()
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
@@ -356,6 +359,7 @@ class Model:
     def _infer_once(self) -> bool:
         """Runs ONNX's inference, data propagation on; returns whether it takes the model."""
         self.known.clear()
+        self.computed.clear()
         try:
             inferred = onnx.shape_inference.infer_shapes(
                 self.to_proto(weights=False), strict_mode=False, data_prop=True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -202,10 +202,12 @@ class _After:
         return proto
 
 
-def alone(model: Model, node: Any) -> onnx.ModelProto:
-    """A model of one node and its constants: what a snippet is of a node without other inputs."""
+def alone(model: Model, node: Any, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model of one node and its constants, with `values` for what else it reads: it has no inputs."""
     written = [tensor for tensor in node.outputs if tensor.name]
-    return _before(Exporter(model), {id(node): node}, {}, written, [])
+    proto = _before(Exporter(model), {id(node): node}, {}, written, [])
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in values.items())
+    return proto
 
 
 def _snippet(

@@ -1,6 +1,6 @@
 """What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
 
-from onnxq.graph.fold import evaluate, known_elements
+from onnxq.graph.fold import evaluate, is_computed, known_elements, replaced_bytes
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import op, remake
@@ -37,6 +37,7 @@ __all__ = [
     "Value",
     "constant",
     "evaluate",
+    "is_computed",
     "is_float",
     "is_static",
     "known_elements",
@@ -46,5 +47,6 @@ __all__ = [
     "operands",
     "place",
     "remake",
+    "replaced_bytes",
     "rule",
 ]
