@@ -74,8 +74,16 @@ def fold_constants(node: Node) -> dict[int, np.ndarray] | None:
 
 
 def _is_weight(node: Node) -> bool:
-    """Whether a layer multiplies with the result: only a constant weight can be quantized."""
-    return any(user.op in WEIGHTED and out in user.inputs[1:] for out in node.outputs for user in out.users)
+    """Whether a layer multiplies with the result, or takes it up: only a constant weight can be quantized."""
+    users = [(user, out) for out in node.outputs for user in out.users]
+    return any(out in user.inputs[1:] and (user.op in WEIGHTED or _is_taken_up(user)) for user, out in users)
+
+
+def _is_taken_up(node: Node) -> bool:
+    """Whether a node is a normalization that the layer in front of it takes up."""
+    data = node.inputs[0]
+    before = data.producer if data is not None and node.op == "BatchNormalization" else None
+    return before is not None and before.op in WEIGHTED
 
 
 def _stays_computed(node: Node) -> bool:
@@ -97,6 +105,11 @@ def _ramp(size: int, end: str) -> str:
             int64[2] to = {{{size}, 1}}, int64[1] first = {{1}}, int64[1] zero = {{0}}> {{
             r = Range (low, high, step)  {end} }}"""
 
+
+_NORMALIZED = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 1] x) => (y) <float[1, 5000] w = {{{", ".join("1" * 5000)}}}, int64[1] size = {{5000}}> {{
+        a = Gemm (x, w)  z = ConstantOfShape (size)  o = ConstantOfShape <value = float[1] {{1}}> (size)
+        y = BatchNormalization (a, o, z, z, o) }}"""
 
 EXAMPLES = [
     Fires(
@@ -125,6 +138,7 @@ EXAMPLES = [
     Skips(_ramp((1 << 12) + 2, "d = Mul (r, r)  y = Add (x, d)")),
     Fires(_ramp(1 << 13, "s = Slice (r, zero, first)  y = Add (x, s)"), gone="Range"),  # small again
     Fires(_ramp(300_000, "w = Reshape (r, to)  y = MatMul (x, w)"), gone="Reshape"),  # a weight
+    Fires(_NORMALIZED, gone="ConstantOfShape"),  # the layer takes it up
     Fires(  # OneHot has no importer in some versions
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 5000] x) => (y) <int64[1] i = {7}, int64 depth = {5000}, float[2] of = {0, 1}> {

@@ -200,7 +200,7 @@ class Editor:
         built: dict[int, list[Any]],
     ) -> Any:
         if isinstance(value, np.ndarray):
-            return self.model.constant("", value)
+            return self.model.folded(value)
         if isinstance(value, Tensor):
             return self._stands.get(id(value.tensor), value.tensor)
         if not isinstance(value, Result):

@@ -56,6 +56,12 @@ def is_computed(tensor: Tensor) -> bool:
     return tensor.is_constant or id(tensor.tensor) in tensor.model.computed
 
 
+def computed(tensor: Tensor) -> np.ndarray | None:
+    """The values of a tensor that `is_computed`, None for any other."""
+    found = tensor.model.computed.get(id(tensor.tensor))
+    return tensor.constant if found is None else found[1]
+
+
 def replaced_bytes(node: Node) -> int:
     """The size of the constants that nobody reads any more once the outputs of a node are constants."""
     gone = {node}

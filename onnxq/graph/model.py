@@ -7,6 +7,7 @@ source's ModelProto (without its graph) and each weight's TensorProto are kept a
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 
+# Folded constants of more bytes are stored once where they are equal.
+_SHARED = 1024
 # Each round of inference starts from what the one before it left open.
 _ROUNDS = 8
 
@@ -75,6 +78,7 @@ class Model:
         self.typical_shapes: dict[str, Shape] = {}
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
+        self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
@@ -241,6 +245,16 @@ class Model:
         """A constant tensor that is not part of the graph yet; large ones may be kept in a file."""
         array = np.ascontiguousarray(values).reshape(values.shape)
         return gs.Constant(name, array if self.spool is None else self.spool.values(array))
+
+    def folded(self, values: np.ndarray) -> Any:
+        """A constant of these values: the one that was folded before, else a new one without a name."""
+        if values.nbytes <= _SHARED or values.dtype.hasobject:
+            return self.constant("", values)
+        digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8).data, digest_size=16)
+        key = (values.dtype, values.shape, digest.digest())
+        if key not in self._folded:
+            self._folded[key] = self.constant("", values)
+        return self._folded[key]
 
     def new_node(
         self,

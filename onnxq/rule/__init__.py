@@ -1,6 +1,6 @@
 """What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
 
-from onnxq.graph.fold import evaluate, is_computed, known_elements, replaced_bytes
+from onnxq.graph.fold import computed, evaluate, is_computed, known_elements, replaced_bytes
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import op, remake
@@ -35,6 +35,7 @@ __all__ = [
     "Skips",
     "Tensor",
     "Value",
+    "computed",
     "constant",
     "evaluate",
     "is_computed",

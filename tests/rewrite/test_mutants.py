@@ -98,8 +98,18 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("if _stays_computed(node):", "if False:"),
         ("if after > LARGE:", "if False:"),
         ("if after > LARGE:", "if True:"),
+        (" or _is_taken_up(user)", ""),
         ("        and node.op in COMPUTED\n", ""),
         ("if all(tensor is None or is_computed(tensor)", "if all(tensor is None or tensor.is_constant"),
+    ],
+    "affine_batchnorm": [
+        ("scale / np.sqrt", "scale * np.sqrt"),
+        ('variance + node.attr("epsilon", 1e-5))\n    shape', "variance)\n    shape"),
+        ("offset - mean * factor", "offset + mean * factor"),
+        ("offset - mean * factor", "offset"),
+        ("scale, offset, mean, variance = ", "scale, mean, offset, variance = "),
+        ("scale, offset, mean, variance = ", "offset, scale, mean, variance = "),
+        ("if all(p is None or p.is_constant or not is_computed(p) for p in parameters):", "if False:"),
     ],
     "drop_broadcast": [
         ("slots == [ONE_WAY[node.op]]", "True"),

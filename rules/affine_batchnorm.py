@@ -1,0 +1,59 @@
+"""Make a BatchNormalization whose parameters are computed one multiplication and one addition.
+
+A BatchNorm without learned parameters over a flattened map exports ones and zeros by ConstantOfShape. Written
+out they would double the file (see `fold_constants`), and TensorRT merges the four parameters only where
+all are constants:
+
+    before    y = BatchNormalization(x, ConstantOfShape([76800]), ConstantOfShape([76800]), mean, var)
+    after     y = Add(Mul(x, s), B - mean * s)          s = scale / sqrt(var + epsilon)
+
+The parameters are merged in double precision. What they repeat is stored once (see `drop_broadcast`).
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skips, computed, is_computed, op, rule
+
+
+@rule("BatchNormalization", stage="clean")
+def affine_batchnorm(node: Node) -> Close | None:
+    source, *parameters = node.operands(5)
+    if source is None or source.rank is None or source.rank < 2 or source.dtype is None or node.opset < 7:
+        return None
+    if node.attr("training_mode", 0) or any(tensor.users for tensor in node.outputs[1:]):
+        return None
+    if all(p is None or p.is_constant or not is_computed(p) for p in parameters):
+        return None  # TensorRT merges constants itself
+    values = [None if p is None else computed(p) for p in parameters]
+    if any(value is None or value.ndim != 1 for value in values):
+        return None
+    scale, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
+    if not (variance > -node.attr("epsilon", 1e-5)).all():
+        return None
+    factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
+    shape = (-1, *[1] * (source.rank - 2))
+    with np.errstate(over="ignore"):
+        times, plus = (v.astype(source.dtype).reshape(shape) for v in (factor, offset - mean * factor))
+    if not (np.isfinite(times).all() and np.isfinite(plus).all()):
+        return None
+    sizes = np.abs(factor) * (1 + np.abs(mean)) + np.abs(offset)
+    return Close(op.Add(op.Mul(source, times), plus), 4, sizes)
+
+
+_NET = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N, 6000] x) => (y) <int64[1] size = {6000}, float zero = {0}, float one = {1}, float end = {6000}> {
+        r = Range (zero, end, one)  o = ConstantOfShape <value = float[1] {2}> (size)
+        z = ConstantOfShape <value = float[1] {3}> (size)  y = BatchNormalization (x, o, z, %s) }"""
+
+EXAMPLES = [
+    Fires(_NET % "r, o", gone="BatchNormalization", after=("fold_constants",)),
+    Fires(_NET % "z, r", gone="BatchNormalization", after=("fold_constants",)),
+    Fires(_NET % "z, o", gone="ConstantOfShape", after=("fold_constants", "drop_broadcast")),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 2] x) => (y) <float[2] s = {1, 2}> { y = BatchNormalization (x, s, s, s, s) }"""
+    ),
+    Skips((_NET % "r, o").replace("6000", "60")),
+    Skips((_NET % "r, o").replace("value = float[1] {2}", "value = float[1] {-2}")),
+    Skips((_NET % "r, o").replace("(x, o", "<training_mode = 1> (x, o").replace("y = B", "y, m, v = B")),
+]
