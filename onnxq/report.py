@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 import onnxq
 from onnxq.calib.stats import Stats
 from onnxq.graph.features import needs
 from onnxq.graph.model import Model
+from onnxq.graph.sizes import file_bytes, growth
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node
 from onnxq.quant.lint import lint_pairs
@@ -101,6 +103,13 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
             for reason, advice in _refusals(node, target):
                 found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
     return found
+
+
+def size_part(before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Any]:
+    """The sizes of the original's and the new model's file, in bytes, and what the new one is larger by."""
+    sizes = {"before": file_bytes(before), "after": file_bytes(after)}
+    more = sizes["after"] > sizes["before"]
+    return {**sizes, "grown": [dataclasses.asdict(e) for e in growth(before, after)] if more else []}
 
 
 def misread_pairs(model: Model) -> list[dict[str, str]]:

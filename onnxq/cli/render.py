@@ -35,6 +35,8 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     if report["plan"]:
         _accuracy(page, report["accuracy"], report["calibration"])
         _engine(page, report["engine"])
+    if not report["plan"]:
+        _size(page, report)
     for number, file in enumerate(report["files"]):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"
         page.section("Files" if number == 0 else "", text)
@@ -43,6 +45,20 @@ def end_screen(report: Mapping[str, Any]) -> Page:
             page.section("Next", "")
         page.code(line)
     return page
+
+
+def _size(page: Page, report: Mapping[str, Any]) -> None:
+    """The sizes of the original and of the result, and what made the result larger."""
+    size = report["size"]
+    grown = size["grown"] if size["after"] > size["before"] else ()
+    doubtful = bool(grown and report["plan"] and report["plan"]["sites"])  # int8 is meant to be smaller
+    text = f"{size_text(size['before'])} -> {size_text(size['after'])}"
+    page.section("Size", text, "yellow" if doubtful else "")
+    for entry in grown[:_FEW]:
+        name = f"{shorten(entry['name'], 40)}: " if entry["name"] else ""
+        page.entry(f"+{size_text(entry['bytes'])} {name}{entry['because']}")
+    if len(grown) > _FEW:
+        page.entry(f"+{len(grown) - _FEW} more in the report", style="dim")
 
 
 def settings_section(page: Page, report: Mapping[str, Any]) -> None:
@@ -106,6 +122,8 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     share = plan["int8_share_of_eligible_macs"]
     text = f"{sum(layer['int8'] for layer in eligible)} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
+    of_all = plan["int8_share_of_all_macs"]
+    text += f", {100 * of_all:.1f} % of the whole model's" if share is not None and of_all is not None else ""
     unknown = sum(layer["macs"] is None for layer in eligible)
     if unknown:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
@@ -113,6 +131,7 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
     if not (int8 or plan["sites"]):
         page.entry("nothing is quantized: the file is a float model", style="yellow")
+    _size(page, report)
     data_section(page, calibration["data"])
     if plan["sites"] or calibration["cached"]:
         _scales(page, plan, calibration)

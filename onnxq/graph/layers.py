@@ -11,6 +11,7 @@ from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+RECURRENT = ("GRU", "LSTM", "RNN")
 
 # An int8 kernel works on tiles of 16: fewer rows, or fewer channels on both sides, do not fill one.
 MIN_ROWS = 16
@@ -161,6 +162,30 @@ def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
     terms = size[0] // groups * int(np.prod(size[2:], dtype=np.int64))
     rows = _rows(data.typical_shape, 1)
     return Layer(node, weight, 1, 1, size[0], size[1] * groups, groups, terms, rows)
+
+
+def other_macs(node: Node) -> int | None:
+    """Multiply-accumulates of a product of two activations, or of a recurrent layer.
+
+    Returns:
+        None where a size is not known, 0 for any other operator.
+    """
+    if node.op not in (*WEIGHTED, *RECURRENT) or node.domain:
+        return 0
+    data, weight, again = (None if t is None else t.typical_shape for t in node.operands(3))
+    sizes = data, weight, node.outputs[0].typical_shape
+    if any(shape is None or not all(isinstance(dim, int) for dim in shape) for shape in sizes):
+        return None
+    left, right, out = (np.array(shape, np.int64) for shape in sizes)
+    if node.op in RECURRENT:  # [steps, batch, inputs], [directions, gates x hidden, inputs]
+        hidden = int(again[-1]) if again and isinstance(again[-1], int) else 0
+        return int(left[:-1].prod() * right[:-1].prod() * (right[-1] + hidden))
+    if node.op == "ConvTranspose":
+        return int(left.prod() * right[1:].prod())
+    if node.op == "Conv":
+        return int(out.prod() * right[1:].prod())
+    transposed = node.op == "Gemm" and node.attr("transA", 0)
+    return int(out.prod() * left[0 if transposed else -1])
 
 
 def _matmul(node: Node, left: Tensor, right: Tensor, index: int) -> Layer | None:

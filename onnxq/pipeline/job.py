@@ -269,6 +269,7 @@ class Job:
                 *reporting.misread_pairs(self.model),
             ],
             "dropped_initializers": self.model.dropped,
+            "size": reporting.size_part(self.model.source, proto),
             "plan": {},
             "calibration": {},
             "accuracy": [],

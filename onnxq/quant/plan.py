@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.errors import UserError, unknown_name
-from onnxq.graph.layers import WEIGHTED, Layer, layer_of
+from onnxq.graph.layers import WEIGHTED, Layer, layer_of, other_macs
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized, is_quantized_constant, own_pair
 from onnxq.graph.types import is_float
@@ -127,6 +127,7 @@ class QuantPlan:
         groups: the tensors that share scales.
         kept_float: the layers that stay in float.
         layers: the layers with constant weights.
+        other_macs: multiply-accumulates of all other products, None where a size is not known.
     """
 
     sites: tuple[Site, ...] = ()
@@ -134,6 +135,7 @@ class QuantPlan:
     groups: tuple[ScaleGroup, ...] = ()
     kept_float: tuple[KeptFloat, ...] = ()
     layers: tuple[LayerMacs, ...] = ()
+    other_macs: int | None = 0
 
     @property
     def planned(self) -> tuple[str, ...]:
@@ -182,6 +184,15 @@ class QuantPlan:
         done = sum(layer.macs or 0 for layer in self.layers if layer.eligible and layer.int8)
         return done / total if total else None
 
+    @property
+    def int8_share_of_all(self) -> float | None:
+        """The int8 share of the whole model's multiply-accumulates; None where a size is not known."""
+        macs = [layer.macs for layer in self.layers]
+        if self.other_macs is None or None in macs:
+            return None
+        total = sum(filter(None, macs)) + self.other_macs
+        return sum(layer.macs or 0 for layer in self.layers if layer.int8) / total if total else None
+
     def to_json(self) -> dict[str, Any]:
         """The plan for the report."""
         return {
@@ -191,6 +202,7 @@ class QuantPlan:
             "kept_float": [dataclasses.asdict(entry) for entry in self.kept_float],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "int8_share_of_eligible_macs": self.int8_share,
+            "int8_share_of_all_macs": self.int8_share_of_all,
         }
 
 
@@ -412,6 +424,7 @@ class _Resolver:
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
                 kept.append(KeptFloat(node.name, node.op, _why_float(node)))
+        others = [other_macs(node) for node in nodes if node.name not in eligible]
         return QuantPlan(
             tuple(sites),
             tuple(OwnPair(t.name, own.name, tuple(e), why) for t, (own, e, why) in self.own.items()),
@@ -424,6 +437,7 @@ class _Resolver:
                 )
                 for layer in layers
             ),
+            None if None in others else sum(filter(None, others)),
         )  # fmt: skip
 
 
