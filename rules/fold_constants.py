@@ -23,6 +23,7 @@ convolution takes up. Where a larger result is larger than those constants,
 import numpy as np
 
 from onnxq.rule import (
+    RANDOM,
     Fires,
     Node,
     Skip,
@@ -34,8 +35,6 @@ from onnxq.rule import (
     rule,
 )
 
-RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
-RANDOM |= {"Bernoulli", "Dropout"}
 KEPT = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant"}
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 SMALL, LARGE = 1 << 14, 1 << 20

@@ -11,6 +11,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph import wiring
+from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.types import dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.value import NewNode, Result, constant_operands
 from onnxq.graph.view import Node, Tensor, Value
@@ -200,7 +201,9 @@ class Editor:
         built: dict[int, list[Any]],
     ) -> Any:
         if isinstance(value, np.ndarray):
-            return self.model.folded(value)
+            # weights of two layers stay two constants: the compiler makes one layer of what reads the same
+            weighs = any(user.op in WEIGHTED for tensor in root.outputs for user in tensor.users)
+            return self.model.constant("", value) if weighs else self.model.folded(value)
         if isinstance(value, Tensor):
             return self._stands.get(id(value.tensor), value.tensor)
         if not isinstance(value, Result):

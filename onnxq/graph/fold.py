@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ _MAX_DEPTH = 60
 _MAX_KEPT = 1 << 24
 # A dequantized constant is meant to stay one: nothing is computed from it.
 _PAIRS = ("QuantizeLinear", "DequantizeLinear")
+
+RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
+RANDOM |= {"Bernoulli", "Dropout"}
+"""Operators that compute something else each time."""
 
 Element = int | float | bool | str | None
 """An element of a tensor: its value, the symbol of the dimension that it is, or None."""
@@ -60,6 +64,21 @@ def computed(tensor: Tensor) -> np.ndarray | None:
     """The values of a tensor that `is_computed`, None for any other."""
     found = tensor.model.computed.get(id(tensor.tensor))
     return tensor.constant if found is None else found[1]
+
+
+def fixed_tensors(nodes: Iterable[Node]) -> set[Tensor]:
+    """The outputs of nodes that depend on no input, what a Q/DQ node writes left out.
+
+    Args:
+        nodes: the nodes, in topological order.
+    """
+    fixed: set[Tensor] = set()
+    for node in nodes:
+        if node.op in RANDOM or node.op in _PAIRS or node.domain or node.has_body:
+            continue
+        if all(tensor is None or tensor.is_constant or tensor in fixed for tensor in node.inputs):
+            fixed.update(node.outputs)
+    return fixed
 
 
 def replaced_bytes(node: Node) -> int:

@@ -13,7 +13,7 @@ from onnxq.graph.load import graphs
 
 # What rules and quantization append to the name of a constant that they make of another.
 _MADE = re.compile(r"(_folded|_int8)(_\d+)?$")
-_WORTH_A_LINE = 0.05
+_SMALL = 1000  # bytes: not worth a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Growth:
     """What makes a file larger.
 
     Attributes:
-        name: the constant, "" for the nodes and all other constants.
+        name: the constant, "" for the nodes with all other constants.
         bytes: how much more it takes than it did.
         because: what it is.
     """
@@ -40,25 +40,21 @@ def file_bytes(model: onnx.ModelProto) -> int:
 def growth(before: onnx.ModelProto, after: onnx.ModelProto) -> list[Growth]:
     """What makes a model's file larger than that of the model that it was made of, largest first.
 
-    Constants that the original computes have their names; what is small is one entry together.
+    Constants that the original computes have the names of what computed them.
     """
-    more = file_bytes(after) - file_bytes(before)
     old, new = _constants(before), _constants(after)
-    computed = {name for graph in graphs(before.graph) for node in graph.node for name in node.output}
-    found: dict[str, int] = {}
+    made_by = {name for graph in graphs(before.graph) for node in graph.node for name in node.output}
+    stored: dict[str, int] = {}
     for name, size in new.items():
         origin = name
-        while origin not in old and origin not in computed and _MADE.search(origin):
+        while origin not in old and origin not in made_by and _MADE.search(origin):
             origin = _MADE.sub("", origin)
-        if origin in computed and origin not in old:
-            found[origin] = found.get(origin, 0) + size
-    entries = [
-        Growth(name, size, "computed from constants in the original, stored now")
-        for name, size in found.items()
-        if size > _WORTH_A_LINE * more
-    ]
-    rest = more - sum(entry.bytes for entry in entries)
-    if rest > _WORTH_A_LINE * more:
+        if origin in made_by and origin not in old:
+            stored[origin] = stored.get(origin, 0) + size
+    why = "computed from constants in the original, stored now"
+    entries = [Growth(name, size, why) for name, size in stored.items() if size > _SMALL]
+    rest = file_bytes(after) - file_bytes(before) - sum(entry.bytes for entry in entries)
+    if rest > 0:
         nodes = [sum(len(graph.node) for graph in graphs(model.graph)) for model in (before, after)]
         entries.append(Growth("", rest, f"{nodes[1]} nodes in place of {nodes[0]}, with their constants"))
     return sorted(entries, key=lambda entry: -entry.bytes)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.errors import UserError, unknown_name
+from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import WEIGHTED, Layer, layer_of, other_macs
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized, is_quantized_constant, own_pair
@@ -260,7 +261,7 @@ def make_plan(
         for wish in wishes
         if wish.node not in refused and (wish.beside is None or wish.beside in weighted)
     ]
-    resolver = _Resolver(set(nodes), follows, reads, refused)
+    resolver = _Resolver(set(nodes), follows, reads, refused, fixed_tensors(nodes))
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
@@ -319,8 +320,10 @@ class _Resolver:
         follows: dict[Node, list[Follow]],
         reads: Sequence[Read],
         vetoes: dict[Node, str],
+        fixed: set[Tensor],
     ) -> None:
         self.nodes = nodes
+        self.fixed = fixed
         self.follows = follows
         self.reads = reads
         self.vetoes = vetoes
@@ -348,7 +351,7 @@ class _Resolver:
 
     def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
         """Lets an edge read a tensor quantized: by the model's own pair where it has one."""
-        if is_dequantized(tensor):
+        if is_dequantized(tensor) or tensor in self.fixed:  # what depends on no input is as good as constant
             return
         own = own_pair(tensor, self.nodes)
         if own is not None:
@@ -424,7 +427,7 @@ class _Resolver:
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
                 kept.append(KeptFloat(node.name, node.op, _why_float(node)))
-        others = [other_macs(node) for node in nodes if node.name not in eligible]
+        others = [other_macs(node) for node in nodes if node not in eligible]
         return QuantPlan(
             tuple(sites),
             tuple(OwnPair(t.name, own.name, tuple(e), why) for t, (own, e, why) in self.own.items()),

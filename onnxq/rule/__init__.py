@@ -1,6 +1,6 @@
 """What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
 
-from onnxq.graph.fold import computed, evaluate, is_computed, known_elements, replaced_bytes
+from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, known_elements, replaced_bytes
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import op, remake
@@ -22,6 +22,7 @@ from onnxq.rule.api import (
 )
 
 __all__ = [
+    "RANDOM",
     "Assuming",
     "Close",
     "Fires",
