@@ -31,7 +31,7 @@ def inspect(
     from onnxq.emit.files import report_path
     from onnxq.graph.model import Model
 
-    opened = Model.open(model)
+    opened = Model.open(model, stripped=tensor is None)
     for name, dims in flags.parse_shapes(shape).items():
         opened.set_input_shape(name, dims)
     opened.infer_shapes()

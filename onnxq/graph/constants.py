@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -14,7 +15,9 @@ from onnx_graphsurgeon.ir.tensor import LazyValues
 from onnxq.errors import UserError
 from onnxq.graph.types import dtype_of
 
-_SUB_BYTE = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
+_SUB_BYTE = {
+    "INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6,
+}  # fmt: skip
 
 
 class SourceValues(LazyValues):  # type: ignore[misc]
@@ -69,7 +72,7 @@ def array_of(constant: Any) -> np.ndarray:
 def tensor_bytes(tensor: onnx.TensorProto) -> int:
     """The size of a tensor's values in bytes, 0 for strings."""
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
-    count = int(np.prod(list(tensor.dims), dtype=np.int64))
+    count: int = math.prod(tensor.dims)  # of Python's integers, which do not overflow
     if name in _SUB_BYTE:
         return (count * _SUB_BYTE[name] + 7) // 8
     if name in ("STRING", "UNDEFINED"):

@@ -11,10 +11,11 @@ from google.protobuf.message import DecodeError
 
 from onnxq.errors import UserError
 from onnxq.graph.constants import external_range
+from onnxq.graph.validity import check_names, check_values
 
 
-def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external data.
+def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelProto:
+    """Reads a model without its external data; `stripped`: weights may have no data at all.
 
     Raises:
         UserError: the file is missing, empty, truncated or not an ONNX model.
@@ -42,15 +43,16 @@ def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
             f"{str(file)!r} is not an ONNX model, or it is truncated ({len(data):,} bytes)",
             hint="compare the file's size with its source; copy or export the model again",
         ) from error
-    check(model, str(file))
+    check(model, str(file), stripped=stripped)
     return model
 
 
-def check(model: onnx.ModelProto, where: str) -> None:
+def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None:
     """Refuses what parses as a message but is no model.
 
     Raises:
-        UserError: there is no graph, no opset, or no output, or a tensor is computed twice.
+        UserError: there is no graph, no opset, or no output, an output that nothing makes, a tensor
+            that is defined twice, or a weight whose sizes do not fit its data.
     """
     if not model.HasField("graph") or not model.opset_import:
         raise UserError(
@@ -59,15 +61,10 @@ def check(model: onnx.ModelProto, where: str) -> None:
         )
     if not model.graph.output:
         raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
-    for graph in graphs(model.graph):
-        made = {tensor.name for tensor in (*graph.input, *graph.initializer)}
-        for name in (name for node in graph.node for name in node.output if name):
-            if name in made:
-                raise UserError(
-                    f"{where!r} is not a valid ONNX model: tensor {name!r} is defined more than once",
-                    hint="give each tensor a name of its own; onnx.checker.check_model checks that",
-                )
-            made.add(name)
+    for depth, graph in enumerate(graphs(model.graph)):
+        check_names(graph, where, outer=depth > 0)
+    for tensor in tensors(model.graph):
+        check_values(tensor, where, stripped=stripped)
 
 
 def check_external_data(model: onnx.ModelProto, data_dir: Path | None) -> bool:

@@ -29,6 +29,7 @@ from onnxq.graph.source import copy_model, without_graph
 from onnxq.graph.spool import Spool, is_large, rebased
 from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
+from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 
 # Folded constants of more bytes are stored once where they are equal.
@@ -85,6 +86,7 @@ class Model:
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
             proto = copy_model(proto)
             for graph in loading.graphs(proto.graph):
+                refuse_cycle(graph, "the model" if path is None else str(path))
                 put_in_order(graph)
         self.envelope = without_graph(proto)
         self.opset = loading.opset_of(proto)
@@ -106,18 +108,22 @@ class Model:
     # -- reading -------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, source: str | os.PathLike[str] | onnx.ModelProto) -> Model:
+    def open(cls, source: str | os.PathLike[str] | onnx.ModelProto, *, stripped: bool = False) -> Model:
         """Reads a model from a path or a ModelProto, which is not modified.
 
+        Args:
+            source: where it is.
+            stripped: whether its weights may have no data at all, for who looks at the graph only.
+
         Raises:
-            UserError: the model cannot be read (see `onnxq.graph.load`), or a node reads a tensor
-                that nothing produces.
+            UserError: the model cannot be read (see `onnxq.graph.load`), a node reads a tensor that
+                nothing produces, or nodes read each other in a cycle.
         """
         if isinstance(source, onnx.ModelProto):
-            loading.check(source, "the model")
+            loading.check(source, "the model", stripped=stripped)
             return cls(source, None, None)
         path = Path(source)
-        return cls(loading.read(path), path, path.parent)
+        return cls(loading.read(path, stripped=stripped), path, path.parent)
 
     def _name_dims(self) -> set[str]:
         """Names the inputs' dynamic dimensions that have no name, so that one can speak of them."""

@@ -20,7 +20,7 @@ def in_order(graph: onnx.GraphProto) -> bool:
 def put_in_order(graph: onnx.GraphProto) -> None:
     """Sorts a graph's nodes: each after those that it reads, else in the order of the file.
 
-    Nodes of a cycle keep their order.
+    Of a graph without a cycle.
     """
     producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     order: dict[int, None] = {}
@@ -38,6 +38,31 @@ def put_in_order(graph: onnx.GraphProto) -> None:
     nodes = [graph.node[index] for index in order]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def cycle(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Nodes of which each reads the one before it, and the first the last; empty where there are none."""
+    producer = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    needs = [{producer[name] for name in reads(node) if name in producer} for node in graph.node]
+    readers: list[list[int]] = [[] for _ in needs]
+    for index, needed in enumerate(needs):
+        for other in needed:
+            readers[other].append(index)
+    waits = [len(needed) for needed in needs]
+    ready = [index for index, count in enumerate(waits) if count == 0]
+    while ready:
+        for reader in readers[ready.pop()]:
+            waits[reader] -= 1
+            if waits[reader] == 0:
+                ready.append(reader)
+    index = next((index for index, count in enumerate(waits) if count), -1)
+    path: list[int] = []
+    seen: set[int] = set()
+    while index >= 0 and index not in seen:  # backwards: each that waits does so for one that waits
+        path.append(index)
+        seen.add(index)
+        index = next(other for other in sorted(needs[index]) if waits[other])
+    return [graph.node[i] for i in reversed(path[path.index(index) :])] if path else []
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:

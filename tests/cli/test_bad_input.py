@@ -68,6 +68,19 @@ def defined_twice() -> None:
     onnx.save(model, "net.onnx")
 
 
+def text(body: str) -> Callable[[], object]:
+    head = '<ir_version: 8, opset_import: ["" : 17]> net '
+    return lambda: onnx.save(onnx.parser.parse_model(head + body), "net.onnx")
+
+
+def huge_weight() -> None:
+    model = net()
+    del model.graph.initializer[0].dims[:]
+    model.graph.initializer[0].dims.extend((2**31, 2**31))
+    model.graph.initializer[0].raw_data = bytes(16)
+    onnx.save(model, "net.onnx")
+
+
 def strings() -> None:
     """A product of text, which onnxruntime refuses."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
@@ -128,6 +141,16 @@ MODELS = [
     Case("long-name", ("inspect", "n" * 300 + ".onnx"), ("no model file",)),
     Case("defined-twice", SANITIZE, ("net.onnx", "tensor 'y' is defined more than once", "hint: give each"),
          defined_twice),
+    Case("cycle", SANITIZE, ("net.onnx", "2 nodes read each other in a cycle", "'b' -> 'a' -> 'b'"),
+         text("(float[N] x) => (float[N] y) { a = Add (x, b)  b = Relu (a)  y = Relu (b) }")),
+    Case("reads-itself", SANITIZE, ("net.onnx", "node 'a' (Add) reads its own output"),
+         text("(float[N] x) => (float[N] y) { a = Add (x, a)  y = Relu (a) }")),
+    Case("two-inputs", SANITIZE, ("net.onnx", "there are two inputs 'x'"),
+         text("(float[N] x, float[N] x) => (float[N] y) { y = Relu (x) }")),
+    Case("output-of-nothing", SANITIZE, ("net.onnx", "nothing makes its output 'z'"),
+         text("(float[N] x) => (float[N] y, float[N] z) { y = Relu (x) }")),
+    Case("huge-weight", SANITIZE, ("weight 'w' is 2147483648x2147483648", "and the file holds 16"),
+         huge_weight),
     Case("not-in-onnxruntime", QUANTIZE,
          ("onnxruntime does not load the model", "Abs", "hint: calibration runs"), strings),
     Case("opset-28", SANITIZE, ("opset 28", "onnxruntime", "hint: export it with an older opset"),
