@@ -15,6 +15,17 @@ RULES = load_rules()
 
 # rule: pairs of a piece of its file (which must be there once) and a wrong one.
 MUTANTS: dict[str, list[tuple[str, str]]] = {
+    "explicit_same_pads": [
+        ("less + more if mode", "more + less if mode"),
+        ("total // 2 for total in totals], [", "0 for total in totals], ["),
+        ("(kernel - 1) * node", "kernel * node"),
+        ('* node.attrs["dilations"][axis]', ""),
+        ("if stride == 1:", "if True:"),
+        ("(-(-size // stride) - 1)", "(size // stride - 1)"),
+        ("x.shape[axis + 2]", "x.shape[axis + 1]"),
+        ("3 if node.op", "0 if node.op"),
+        ("pads=pads)", "pads=pads, dilations=None)"),
+    ],
     "explicit_clip_bounds": [
         ("lowest if low is None else low", "highest if low is None else low"),
         ("highest if high is None else high", "lowest if high is None else high"),

@@ -19,7 +19,7 @@ from onnxq.rewrite.proof import Proof, Prover, Tolerance
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule import Close, op
 from onnxq.rule.api import Rule
-from onnxq.run import ort
+from onnxq.run import ort, reference
 
 H = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 F = np.float32
@@ -408,3 +408,34 @@ def test_a_loop_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 def test_the_bound_of_a_close_change_means_something_in_every_type(dtype: type, most: float) -> None:
     (bound,) = np.unique(Tolerance(768).bounds(np.linspace(-1, 1, 33).astype(dtype)))
     assert 0 < bound < most
+
+
+# -- what onnxruntime does not run -----------------------------------------------------------------
+
+DILATED = """g (float[N, 2, H, W] x, float[3, 2, 3, 2] w) => (y) {
+    [n] y = Conv <auto_pad = "SAME_UPPER", dilations = [2, 3]> (x, w) }"""
+
+
+@pytest.mark.parametrize(
+    ("pads", "verdict"), [([2, 1, 2, 2], "exact"), ([2, 2, 2, 1], "failed"), ([2, 1, 2, 3], "failed")]
+)
+def test_what_onnxruntime_refuses_is_compared_by_its_definition(pads: list[int], verdict: str) -> None:
+    found = prove(DILATED, lambda node: op.Conv(*node.inputs, dilations=[2, 3], pads=pads))
+    assert found.verdict == verdict
+    assert "Dilation not supported" in found.why
+    if verdict == "exact":
+        assert (found.inputs, found.bindings) == (6, 2)
+        assert found.why.startswith(proving.BY_DEFINITION)
+
+
+def test_what_nobody_runs_stays_unproven() -> None:
+    found = prove("g (float[N, 4] x) => (y) { [n] y = Mystery (x) }", lambda node: op.Relu(node.inputs[0]))
+    assert found.verdict == "unproven"
+
+
+def test_the_reference_evaluator_begins_no_run_after_its_time() -> None:
+    model = onnx.parser.parse_model(H + "g (float[N] x) => (float[N] y) { y = Relu (x) }")
+    feeds = {"x": np.array([-1, 2], F)}
+    assert reference.Session(model, 60.0).run(feeds)[0].tolist() == [0, 2]
+    with pytest.raises(ort.RunError, match="the time"):
+        reference.Session(model, 0.0).run(feeds)
