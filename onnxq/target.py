@@ -30,6 +30,9 @@ NAMES = (
     "tensorrt-rtx",
 )
 
+SAME_PARSER = ("tensorrt-11", "tensorrt-rtx")
+"""Those for which NVIDIA's compiler speaks that can be installed here: of its generation."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

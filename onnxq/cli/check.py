@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from onnxq.cli import calib_flags
 from onnxq.cli import options as flags
 from onnxq.cli.screen import Screen
+from onnxq.target import SAME_PARSER, Target, load_target
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
     from onnxq.rule.api import Rule
-
-# The targets for which the installed compiler speaks: those of the same generation.
-_SAME_PARSER = ("tensorrt-11", "tensorrt-rtx")
+    from onnxq.run.trt import Engine
 
 
+@flags.takes_ort_ops
 def check(
     screen: Screen,
     model: flags.ModelPath,
+    report: Annotated[
+        Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all that is found, as JSON.")
+    ] = None,
+    force: flags.Force = False,
     target: flags.TargetName = None,
     config: calib_flags.ConfigPath = None,
     shape: flags.Shapes = None,
@@ -30,46 +36,68 @@ def check(
     enable: flags.Enable = None,
     skip: flags.Skip = None,
     prove: flags.ProveLevel = "when-possible",
+    sm: flags.ComputeCapability = 89,
+    profile: flags.Profiles = None,
+    no_engine: Annotated[bool, typer.Option("--no-engine", help="Parse, but do not compile.")] = False,
 ) -> int:
     """Say what the target does not take; change nothing.
 
-    Also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. The exit code is 1
-    where there are findings.
+    Also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. Where NVIDIA's compiler
+    is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it.
+    The exit code is 1 where there are findings.
     """
     import onnxq
     from onnxq.cli.render import check_page
+    from onnxq.emit import files
     from onnxq.graph.model import Model
+    from onnxq.pipeline.engines import Statements, compile_both
     from onnxq.report import unsupported
     from onnxq.rule.load import load_rules
     from onnxq.run import trt
-    from onnxq.target import load_target
 
     settings = calib_flags.Settings(config)
     target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
+    stated = Statements(arguments["shapes"], arguments["assume"], flags.parse_profiles(profile))
+    if report is not None:
+        files.check_output(report, model, force=force, record=report)
+    compiler = trt.installed() if target in SAME_PARSER else None
+    engines = None
     with screen.progress() as observe:
-        report = onnxq.sanitize(model, **arguments, observe=observe).report
+        result = onnxq.sanitize(model, **arguments, observe=observe)
         original = Model.open(model)
         refused = unsupported(original, load_target(target))
-        compiler = trt.installed() if target in _SAME_PARSER else None
-        if compiler is not None:
+        if compiler is not None and not no_engine:
+            engines = compile_both(
+                model, original, result, sm, stated, lambda step: observe(step, None, None)
+            )
+        elif compiler is not None:
             observe("parse", None, None)
+            errors = trt.check_parse(model) or ()
+            engines = (
+                trt.Engine("failed" if errors else "not-run", "", compiler, sm, errors=tuple(errors)),
+            ) * 2
+    found = result.report
     compat = {rule.id: rule for rule in load_rules(arguments["rules"]) if rule.stage == "compat"}
+    beyond = _beyond(original, load_target(target))
     findings = [
-        *_refused(refused, report, _constructs(original, report, compat)),
+        *_refused(refused, found, _constructs(original, found, compat)),
         *_qdq(original),
-        *(_parser(model) if compiler is not None else ()),
+        *(_compiler(*engines, original, beyond, not stated.profiles) if engines is not None else ()),
     ]
     document = {
-        **{name: report[name] for name in ("schema", "onnxq", "model", "target", "opset", "ir_version")},
+        **{name: found[name] for name in ("schema", "onnxq", "model", "target", "opset", "ir_version")},
         "compiler": compiler,
+        "engine": _engine(*engines, beyond) if engines is not None else None,
         "findings": _once_a_node(findings),
-        **{name: report[name] for name in ("changes", "rejected", "near_misses", "assumptions")},
+        **{name: found[name] for name in ("changes", "rejected", "near_misses", "assumptions")},
     }
     settings.tell(document)
-    screen.show(check_page(document))
+    if report is not None:
+        files.save_models(report.parent, {}, None, {report.name: document})
+    screen.show(check_page(document, report))
     screen.document(document)
-    return 1 if findings else 0
+    return 1 if document["findings"] else 0
 
 
 def _refused(
@@ -114,22 +142,77 @@ def _qdq(model: Model) -> list[dict[str, str]]:
     return [{"kind": "qdq", **dataclasses.asdict(finding)} for finding in lint_qdq(model)]
 
 
-def _parser(model: Path) -> list[dict[str, str]]:
+def _beyond(model: Model, target: Target) -> dict[str, str]:
+    """The nodes that the target takes and the compiler that is here, TensorRT-RTX, does not."""
+    from onnxq.report import unsupported
+
+    own = {entry["node"] for entry in unsupported(model, target)}
+    here = unsupported(model, load_target("tensorrt-rtx"))
+    return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
+
+
+def _compiler(
+    before: Engine, after: Engine, model: Model, beyond: dict[str, str], sizes_made_up: bool
+) -> list[dict[str, str]]:
+    """What NVIDIA's parser or compiler says against the model, and whether its repair helps."""
+    ops = {str(node.name): str(node.op) for graph in model.graphs() for node in graph.nodes}
+    advice = ""
+    if before.status == "failed" and after.status == "compiled":
+        advice = "repairable: onnxq sanitize repairs it"
+    elif before.status == "failed" and not before.errors and sizes_made_up and before.profiles:
+        advice = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
+    found = _words(before, ops, advice)
+    if after.status == "failed" and after is not before:
+        told = {finding["reason"] for finding in found}
+        advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
+        more = [finding for finding in _words(after, ops, advice) if finding["reason"] not in told]
+        found += [{**finding, "reason": f"after sanitize, {finding['reason']}"} for finding in more]
+    return [finding for finding in found if not _is_beyond(finding, beyond)]
+
+
+def _words(engine: Engine, ops: dict[str, str], advice: str) -> list[dict[str, str]]:
+    """The findings of an engine that was not built."""
     from onnxq.run import trt
 
-    return [
-        {
-            "kind": "parser",
-            "node": e.node,
-            "op": e.op,
-            "reason": f"NVIDIA's parser: {e.message}",
-            "advice": "",
-        }
-        for e in trt.check_parse(model) or ()
-    ]
+    if engine.status != "failed":
+        return []
+    found = []
+    for error in engine.errors:
+        reason = f"NVIDIA's parser: {error.message}"
+        found.append(
+            {"kind": "parser", "node": error.node, "op": error.op, "reason": reason, "advice": advice}
+        )
+    if not found:
+        node = trt.node_of(engine.reason)
+        reason = f"NVIDIA's compiler: {trt.plain(engine.reason)}"
+        found.append(_finding("compiler", node if node in ops else "", ops, reason, advice))
+    return found
+
+
+def _is_beyond(finding: dict[str, str], beyond: dict[str, str]) -> bool:
+    """Whether a finding is, or may be, about a node that only the compiler that is here does not take."""
+    if finding["node"]:
+        return finding["node"] in beyond
+    return finding["op"] in beyond.values() if finding["op"] else bool(beyond)
+
+
+def _engine(before: Engine, after: Engine, beyond: dict[str, str]) -> dict[str, Any]:
+    """What the compiler made of the model, for the report."""
+    from onnxq.run import trt
+
+    warnings = [] if after.errors else [text for text in after.warnings if text not in after.reason]
+    return {
+        "sm": before.sm,
+        "original": before.status,
+        "sanitized": after.status,
+        "profiles": {name: list(map(list, shapes)) for name, shapes in after.profiles.items()},
+        "warnings": list(dict.fromkeys(map(trt.plain, warnings))),
+        "beyond": beyond,
+    }
 
 
 def _once_a_node(findings: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The findings without what the parser repeats of an operator known not to be taken."""
-    known = {(f["node"], f["op"]) for f in findings if f["kind"] == "unsupported"}
-    return [f for f in findings if f["kind"] != "parser" or (f["node"], f["op"]) not in known]
+    """The findings without what the compiler repeats of a node that is known not to be taken."""
+    repeats = ("parser", "compiler")
+    known = {f["node"] for f in findings if f["kind"] not in (*repeats, "qdq") and f["node"]}
+    return [f for f in findings if f["kind"] not in repeats or f["node"] not in known]

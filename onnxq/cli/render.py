@@ -106,12 +106,12 @@ def _whole(proof: Mapping[str, Any]) -> str:
     return ", ".join(["close", *floats, *([proof["why"]] if proof["why"] else [])])
 
 
-def _misses(page: Page, misses: Sequence[Mapping[str, Any]]) -> None:
+def _misses(page: Page, misses: Sequence[Mapping[str, Any]], where: str = "in the report") -> None:
     for number, miss in enumerate(misses[:_FEW]):
         text = f"{shorten(miss['node'])}: {miss['reason']} ({miss['rule']})"
         page.section("Near miss" if number == 0 else "", text)
     if len(misses) > _FEW:
-        page.section("", f"+{len(misses) - _FEW} more in the report", "dim")
+        page.section("", f"+{len(misses) - _FEW} more {where}", "dim")
 
 
 def _plan(page: Page, report: Mapping[str, Any]) -> None:
@@ -360,9 +360,10 @@ def _engine(page: Page, engine: Mapping[str, Any]) -> None:
 # --- check ----------------------------------------------------------------------------------------
 
 
-def check_page(document: Mapping[str, Any]) -> Page:
-    """The findings of `check`, and what `sanitize` would change."""
+def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
+    """The findings of `check`, and what `sanitize` would change; `report`: the file that holds all of it."""
     page = Page()
+    where = f"in {report}" if report is not None else "(--report FILE writes all)"
     findings = document["findings"]
     page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}")
     settings_section(page, document)
@@ -384,11 +385,36 @@ def check_page(document: Mapping[str, Any]) -> Page:
     for change in document["rejected"]:
         page.entry(_rejected(change), 1, "red")
     said = {finding["node"] for finding in findings if finding["kind"] == "near-miss"}
-    _misses(page, [miss for miss in document["near_misses"] if miss["node"] not in said])
-    compiler = document["compiler"]
-    asked = f"asked ({compiler})" if compiler else "not asked: it is not installed or not of this target"
-    page.section("Parser", f"NVIDIA's parser was {asked}")
+    _misses(page, [miss for miss in document["near_misses"] if miss["node"] not in said], where)
+    _compiler(page, document, where)
+    if report is not None:
+        page.section("Files", str(report))
     return page
+
+
+def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:
+    """What NVIDIA's compiler made of the model, in one section."""
+    compiler, engine = document["compiler"], document["engine"]
+    if engine is None:
+        page.section("Compiler", "NVIDIA's compiler was not asked: it is not installed or not of this target")
+        return
+    text = {
+        ("compiled", "compiled"): "it takes the model",
+        ("failed", "compiled"): "it takes the sanitized model, not the original",
+        ("compiled", "failed"): "it takes the original, not the sanitized model",
+        ("failed", "failed"): "it does not take the model",
+        ("not-run", "not-run"): "only its parser (--no-engine)",
+    }[engine["original"], engine["sanitized"]]
+    page.section("Compiler", f"NVIDIA's compiler was asked ({compiler}, sm {engine['sm']}): {text}")
+    if engine["original"] == "failed" and engine["beyond"]:
+        ops = ", ".join(dict.fromkeys(engine["beyond"].values()))
+        page.entry(f"the target takes {ops}; TensorRT-RTX, which is here, does not", style="yellow")
+    for name, profile in engine["profiles"].items():
+        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+    for warning in engine["warnings"][:_FEW]:
+        page.entry(f"warning: {_first_lines(warning)}", style="dim")
+    if len(engine["warnings"]) > _FEW:
+        page.entry(f"+{len(engine['warnings']) - _FEW} more {where}", style="dim")
 
 
 # --- inspect --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,8 @@ __all__ = [
     "compile_engine",
     "installed",
     "int8_of",
+    "node_of",
+    "plain",
 ]
 
 _CHILD = (sys.executable, "-m", "onnxq.run.trt_child")
@@ -66,7 +69,7 @@ class Engine:
     """What came of compiling a model.
 
     Attributes:
-        status: "compiled", "failed" or "not-installed".
+        status: "compiled", "failed", "not-installed", or "not-run" where it was only parsed.
         reason: why there is no engine, in the words of the parser or the compiler; empty where
             there is one.
         compiler: the compiler and its version, such as "tensorrt-rtx 1.7.1.116"; empty where not
@@ -82,7 +85,7 @@ class Engine:
             where it did not come to that.
     """
 
-    status: Literal["compiled", "failed", "not-installed"]
+    status: Literal["compiled", "failed", "not-installed", "not-run"]
     reason: str
     compiler: str
     sm: int
@@ -179,6 +182,28 @@ def check_parse(model: Path, *, timeout: float = 300.0) -> list[ParserError] | N
         return None
     child = _run_child({"task": "parse"}, model, timeout)
     return [ParserError("", "", child.reason())] if child.ended else list(child.errors())
+
+
+# `ITopKLayer top: ...`, `IConditionalOutputLayer choose_OutputLayer: ...`, `... failed. nms_0 has no runners`
+_LAYER = re.compile(r"\bI\w+Layer (\S+?)(?:_OutputLayer)?: |(\S+?)_\d+ has no runners ")
+
+
+def node_of(reason: str) -> str:
+    """The name of the ONNX node (its first output's where it has none) that the compiler's words are about.
+
+    Empty where they name no layer.
+    """
+    found = _LAYER.search(reason)
+    return (found[1] or found[2]).removeprefix("node_of_") if found else ""
+
+
+def plain(reason: str) -> str:
+    """The compiler's words without the places in its sources."""
+    text = re.sub(r"\s*\bIn \w+ at \S+:\d+", "", reason)
+    text = re.sub(
+        r"^IBuilder::\w+: Error Code \d+: [\w ]+ \((.*)\)$", r"\1", text, flags=re.MULTILINE | re.DOTALL
+    )
+    return re.sub(r"^(\[\S+\] |\w+\.cpp:\d+: )", "", text, flags=re.MULTILINE)
 
 
 def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | None]:

@@ -18,7 +18,7 @@ TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.md"))
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _VARIES = (
     (re.compile(r"tensorrt-rtx \d[\d.]*"), "tensorrt-rtx <n>"),
-    (re.compile(r"NVIDIA's parser was .*"), "NVIDIA's parser was <asked, or why not>"),
+    (re.compile(r"NVIDIA's compiler was .*(\n {15}.*)*"), "NVIDIA's compiler was <asked, or why not>"),
     (re.compile(r"\b[\d.]+ [kM]?B\b"), "<n> B"),
     (re.compile(re.escape(str(ROOT))), "<onnxq>"),
     (re.compile(r"(?<![\d.])\d+\.\d+(e[+-]\d+)?(?= (s|dB|of)\b|,|$)", re.MULTILINE), "<n>"),

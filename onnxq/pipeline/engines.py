@@ -1,0 +1,103 @@
+"""What NVIDIA's compiler makes of a model as it is, and of what its repair makes of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onnxq.emit import files
+from onnxq.emit.commands import Profile
+from onnxq.graph.model import Model
+from onnxq.graph.types import Shape
+from onnxq.pipeline.result import Result
+from onnxq.run import trt
+from onnxq.run.profiles import as_profile
+
+# Sizes for dynamic dimensions that nobody gives one, the first dimension (always 1) apart: the compiler's
+# default, then some at which windows are not larger than what they look at.
+_SIZES = (1, 64, 224)
+
+Inputs = Sequence[tuple[str, Any, Shape | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What the user states of a model's inputs.
+
+    Attributes:
+        shapes: their shapes, as far as given.
+        assume: sizes of dimension symbols.
+        profiles: smallest, usual and largest shapes.
+    """
+
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    assume: Mapping[str, int] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+
+def compile_both(
+    model: Path, original: Model, result: Result, sm: int, stated: Statements, observe: Callable[[str], None]
+) -> tuple[trt.Engine, trt.Engine]:
+    """Compiles a model as it is and as it was repaired; the same engine twice where no rule changed it.
+
+    Args:
+        model: the model's file.
+        original: the same, open.
+        result: of its repair.
+        sm: the compute capability, 89 for 8.9.
+        stated: what the user states of its inputs.
+        observe: is told what is compiled.
+
+    Raises:
+        UserError: a profile does not fit, or the compiler does not know `sm`.
+    """
+    observe("compile")
+    before = _compiled(model, original.inputs, sm, stated)
+    stays = not (result.report["changes"] or stated.shapes or result.report["assumptions"])
+    if stays and before.status == "compiled":  # else types and shapes that the original leaves out may do
+        return before, before
+    observe("compile: sanitized")
+    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+        path = Path(folder) / "model.onnx"
+        files.save_model(result.model, path, result.data_dir)
+        inputs = Model.open(path).inputs
+        dynamic = {name for name, _, shape in inputs if _is_dynamic(shape)}
+        profiles = {name: profile for name, profile in stated.profiles.items() if name in dynamic}
+        return before, _compiled(path, inputs, sm, Statements(profiles=profiles))
+
+
+def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.Engine:
+    """The engine; where sizes that nobody gave may be why there is none, with others."""
+    free = any(_is_dynamic(shape) and name not in stated.profiles for name, _, shape in inputs)
+    tried = []
+    for size in _SIZES if free else _SIZES[:1]:
+        made_up = {
+            name: as_profile((_sizes(shape, stated.shapes.get(name), stated.assume, size),) * 3)
+            for name, _, shape in inputs
+            if shape is not None and _is_dynamic(shape)
+        }
+        tried.append(trt.compile_engine(model, sm=sm, profiles={**made_up, **stated.profiles}))
+        if tried[-1].status == "compiled":
+            return tried[-1]
+        if tried[-1].errors:
+            break  # of the parser, which knows no sizes
+    return tried[0]
+
+
+def _is_dynamic(shape: Shape | None) -> bool:
+    return shape is None or not all(isinstance(dim, int) for dim in shape)
+
+
+def _sizes(
+    shape: Shape, given: Sequence[int | str] | None, assumed: Mapping[str, int], size: int
+) -> tuple[int, ...]:
+    sizes = []
+    for axis, (dim, other) in enumerate(zip(shape, given or shape, strict=True)):
+        known = next((d for d in (dim, other) if isinstance(d, int)), None)
+        if known is None:
+            known = assumed.get(str(dim), 1 if axis == 0 else size)
+        sizes.append(known)
+    return tuple(sizes)

@@ -1,0 +1,121 @@
+"""`check` compiles: what NVIDIA's parser takes and its compiler does not is a finding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+pytest.importorskip("tensorrt_rtx")
+
+H = '<ir_version: 8, opset_import: ["" : 17]> net '
+TOPK = """(float[1, 8400] x) => (float[1, 5000] v, int64[1, 5000] i) <int64[1] k = {5000}> {
+    [top] v, i = TopK (x, k) }"""
+LOOP = """(int64 n, float[1, 4] x) => (float[M, 4] y) <bool c = {1}> { [grow] y = Loop (n, c, x) <body = b
+    (int64 i, bool ci, float[K, 4] s) => (bool co, float[L, 4] t) { co = Identity (ci)
+    t = Concat <axis = 0> (s, x) }> }"""
+RANKS = """(bool c, float[2, 1, 8] x) => (float y) <int64[1] one = {1}> { [choose] r = If (c)
+    <then_branch = a () => (t) { t = Squeeze (x, one) }, else_branch = b () => (e) { e = Identity (x) }>
+    y = ReduceSum <keepdims = 0> (r) }"""
+NMS = """(float[1, 10, 4] b, float[1, 2, 10] s) => (int64[M, 3] y) <int64 k = {3}, float t = {0.5}> {
+    [nms] y = NonMaxSuppression (b, s, k, t) }"""
+UNTYPED = "(float[4, 4] x) => (y) { [r] y = Relu (x) }"
+WINDOWS = """(float[N, 3, H, W] x, float[8, 3, 3, 3] w) => (float[N, 8, A, B] y) { [conv] y = Conv (x, w) }"""
+
+
+def save(folder: Path, body: str, opset: int = 17) -> None:
+    onnx.save(onnx.parser.parse_model(H.replace("17", str(opset)) + body), folder / "net.onnx")
+
+
+@pytest.mark.parametrize(
+    ("body", "node", "says"),
+    [
+        (TOPK, "top", "K exceeds the maximum value allowed (3840)"),
+        (LOOP, "", "must have inputs with same shape"),
+        (RANKS, "choose", "Must have inputs with equal ranks"),
+    ],
+)
+def test_what_only_the_compiler_rejects_is_a_finding(
+    body: str, node: str, says: str, tmp_path: Path, onnxq
+) -> None:
+    save(tmp_path, body)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1, ran.err
+    (finding,) = ran.json()["findings"]
+    assert (finding["kind"], finding["node"]) == ("compiler", node)
+    assert says in finding["reason"]
+    assert "/_src/" not in finding["reason"]
+    assert "it does not take the model" in " ".join(ran.err.split())
+    parsed = onnxq("check", "net.onnx", "--json", "--no-engine")
+    assert parsed.code == 0
+    assert parsed.json()["engine"]["original"] == "not-run"
+
+
+def test_a_compiler_that_crashes_is_a_finding(tmp_path: Path, onnxq) -> None:
+    save(tmp_path, "(float[1, 2, 4, 8] q) => (float[1, 2, 4, 8] y) { y = Attention (q, q, q) }", opset=23)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1
+    assert "the compiler crashed" in ran.json()["findings"][0]["reason"]
+
+
+def test_what_sanitize_mends_is_repairable(tmp_path: Path, onnxq) -> None:
+    save(tmp_path, UNTYPED)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1
+    assert [f["advice"] for f in ran.json()["findings"]] == ["repairable: onnxq sanitize repairs it"]
+    assert (ran.json()["engine"]["original"], ran.json()["engine"]["sanitized"]) == ("failed", "compiled")
+
+
+def test_what_only_the_installed_compiler_lacks_is_no_finding_for_another_target(
+    tmp_path: Path, onnxq
+) -> None:
+    save(tmp_path, NMS)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 0
+    assert ran.json()["engine"]["beyond"] == {"nms": "NonMaxSuppression"}
+    assert "the target takes NonMaxSuppression; TensorRT-RTX" in " ".join(ran.err.split())
+    assert onnxq("check", "net.onnx", "--target", "tensorrt-rtx").code == 1
+
+
+def test_profiles(tmp_path: Path, onnxq) -> None:
+    """The user's; else the smallest of some sizes at which it compiles."""
+    save(tmp_path, WINDOWS)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert (ran.code, ran.json()["engine"]["profiles"]) == (0, {"x": [[1, 3, 64, 64]] * 3})
+    ran = onnxq("check", "net.onnx", "--json", "--profile", "x=1x3x8x8:2x3x8x8:4x3x9x9")
+    assert ran.json()["engine"]["profiles"] == {"x": [[1, 3, 8, 8], [2, 3, 8, 8], [4, 3, 9, 9]]}
+    ran = onnxq("check", "net.onnx", "--json", "--shape", "x=Nx3x10x12")
+    assert ran.json()["engine"]["profiles"] == {"x": [[1, 3, 10, 12]] * 3}
+    small = onnxq("check", "net.onnx", "--json", "--profile", "x=1x3x1x1:1x3x1x1:1x3x1x1")
+    assert small.code == 1
+    assert "negative" in small.json()["findings"][0]["reason"]
+    unknown = onnxq("check", "net.onnx", "--profile", "z=1:1:1")
+    assert unknown.code == 2
+    assert "'z'" in unknown.err
+
+
+def test_warnings_and_the_report(tmp_path: Path, onnxq) -> None:
+    """The compiler warns; what the screen leaves out is in the file that it names."""
+    count = 18
+    branches = """<then_branch = a{0} () => (float[4] t{0}) {{ t{0} = Relu (x) }},
+        else_branch = b{0} () => (float[4] e{0}) {{ e{0} = Neg (x) }}>"""
+    nodes = " ".join(f"y{i} = If (c) {branches.format(i)}" for i in range(count))
+    outs = ", ".join(f"float[4] y{i}" for i in range(count))
+    save(tmp_path, f"(bool c, float[4] x, int64[4] n) => ({outs}, int64[4] m) {{ {nodes} m = Add (n, n) }}")
+    ran = onnxq("check", "net.onnx")
+    assert f"+{count - 4} more (--report FILE writes all)" in ran.out
+    assert "warning: " in ran.out
+    assert "Int64 binding" in ran.out
+    ran = onnxq("check", "net.onnx", "--report", "found.json")
+    assert f"+{count - 4} more in found.json" in ran.out
+    report = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    assert len(report["near_misses"]) == count
+    assert any("Int64 binding" in warning for warning in report["engine"]["warnings"])
+    (tmp_path / "mine.json").write_text("[1]")
+    refused = onnxq("check", "net.onnx", "--report", "mine.json")
+    assert refused.code == 2
+    assert "onnxq did not write it" in refused.err
+    assert (tmp_path / "mine.json").read_text() == "[1]"
