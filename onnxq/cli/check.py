@@ -46,10 +46,10 @@ def check(
     is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it.
     The exit code is 1 where there are findings.
     """
-    import onnxq
     from onnxq.cli.render import check_page
     from onnxq.emit import files
     from onnxq.graph.model import Model
+    from onnxq.pipeline import repair
     from onnxq.pipeline.engines import Statements, compile_both
     from onnxq.report import unsupported
     from onnxq.rule.load import load_rules
@@ -64,7 +64,7 @@ def check(
     compiler = trt.installed() if target in SAME_PARSER else None
     engines = None
     with screen.progress() as observe:
-        result = onnxq.sanitize(model, **arguments, observe=observe)
+        result = repair(model, **arguments, observe=observe)
         original = Model.open(model)
         refused = unsupported(original, load_target(target))
         if compiler is not None and not no_engine:
@@ -83,6 +83,7 @@ def check(
     findings = [
         *_refused(refused, found, _constructs(original, found, compat)),
         *_qdq(original),
+        *_runtime(found["runtime"]),
         *(_compiler(*engines, original, beyond, not stated.profiles) if engines is not None else ()),
     ]
     document = {
@@ -149,6 +150,18 @@ def _beyond(model: Model, target: Target) -> dict[str, str]:
     own = {entry["node"] for entry in unsupported(model, target)}
     here = unsupported(model, load_target("tensorrt-rtx"))
     return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
+
+
+def _runtime(runtime: dict[str, str | None]) -> list[dict[str, str]]:
+    """That onnxruntime does not take the model."""
+    if runtime["original"] is None:
+        return []
+    mended = runtime["result"] is None
+    advice = (
+        "repairable: onnxq sanitize repairs it" if mended else "without it nothing is proved or calibrated"
+    )
+    reason = f"onnxruntime does not take it: {runtime['original']}"
+    return [{"kind": "runtime", "node": "", "op": "", "reason": reason, "advice": advice}]
 
 
 def _compiler(

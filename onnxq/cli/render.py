@@ -21,6 +21,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     page = Page()
     _regression(page, report["engine"])
     page.head(f"{report['model']} -> {report['output']}")
+    _runtime(page, report["runtime"])
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
     settings_section(page, report)
     _changes(page, report)
@@ -59,6 +60,15 @@ def _size(page: Page, report: Mapping[str, Any]) -> None:
         page.entry(f"+{size_text(entry['bytes'])} {name}{entry['because']}")
     if len(grown) > _FEW:
         page.entry(f"+{len(grown) - _FEW} more in the report", style="dim")
+
+
+def _runtime(page: Page, runtime: Mapping[str, str | None]) -> None:
+    """That onnxruntime does not take the original: the reader must know it before everything else."""
+    if runtime["original"] is not None:
+        taken = "it takes the result" if runtime["result"] is None else "nor the result: nothing was run"
+        taken += f"; NVIDIA's parser {runtime['parser']}" if runtime["parser"] is not None else ""
+        page.section("Careful", f"onnxruntime does not take the original: {runtime['original']}", "yellow")
+        page.entry(taken, style="yellow")
 
 
 def settings_section(page: Page, report: Mapping[str, Any]) -> None:

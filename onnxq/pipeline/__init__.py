@@ -23,6 +23,7 @@ from onnxq.pipeline.compilation import Compilation
 from onnxq.pipeline.job import DataSource, Job, ModelSource, Observer
 from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
+from onnxq.pipeline.runtime import refuse_invalid
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.rewrite.engine import Prove
 from onnxq.run import ort
@@ -62,10 +63,41 @@ def sanitize(
         observe: is told the steps.
 
     Raises:
-        UserError: the model or an argument cannot be used.
+        UserError: the model or an argument cannot be used; neither onnxruntime nor NVIDIA's parser takes it.
         Fault: a fault of onnxq.
     """
-    with remarks.heard(), ort.custom_ops(ort_ops), uncollected():
+    with remarks.heard(), ort.custom_ops(ort_ops):
+        result = repair(
+            model,
+            target=target,
+            shapes=shapes,
+            assume=assume,
+            freeze=freeze,
+            rules=rules,
+            prove=prove,
+            enable=enable,
+            skip=skip,
+            observe=observe,
+        )
+        refuse_invalid(result)
+    return result
+
+
+def repair(
+    model: ModelSource,
+    *,
+    target: str,
+    shapes: Mapping[str, Sequence[int | str]] | None,
+    assume: Mapping[str, int] | None,
+    freeze: Mapping[str, ArrayLike] | None,
+    rules: Sequence[str | os.PathLike[str]],
+    prove: Prove,
+    enable: Sequence[str],
+    skip: Sequence[str],
+    observe: Observer | None,
+) -> Result:
+    """The same as `sanitize`, but a model that nobody takes is not refused."""
+    with uncollected():
         run = Job(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
         run.sanitize()

@@ -29,6 +29,7 @@ from onnxq.graph.part import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
 from onnxq.pipeline.repair import Repair
 from onnxq.pipeline.result import Result
+from onnxq.pipeline.runtime import runtime_part
 from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
@@ -268,6 +269,7 @@ class Job:
                 *reporting.unsupported(self.model, self.target),
                 *reporting.misread_pairs(self.model),
             ],
+            "runtime": runtime_part(self, proto),
             "dropped_initializers": self.model.dropped,
             "size": reporting.size_part(self.model.source, proto),
             "plan": {},

@@ -1,0 +1,77 @@
+"""Why onnxruntime does not take a model, where that is the model's fault and not a lack of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+
+from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.source import without_graph
+from onnxq.graph.spool import weight_bytes
+from onnxq.graph.types import dtype_of, value_info
+from onnxq.run import ort
+
+# A model with more bytes of weights is first tried without the large ones: what refuses it seldom reads them.
+_MUCH, _LARGE = 1 << 26, 1 << 12
+
+# Words of onnxruntime's that say that it lacks something.
+_LACKS = (
+    " : NOT_IMPLEMENTED : ",
+    "is not a registered function/op",
+    "No Op registered for",
+    "No opset import",
+)
+_CODE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_WHERE = re.compile(
+    r"^(Load model from .*? failed: ?|Exception during initialization: |This is an invalid model\. )"
+)
+
+
+def refusal(model: onnx.ModelProto, data_dir: Path | None = None) -> str | None:
+    """Why onnxruntime does not load a model.
+
+    Args:
+        model: the model.
+        data_dir: the folder of its external data.
+
+    Returns:
+        Its words; None where it loads the model, or only lacks an operator or a kernel.
+    """
+    if weight_bytes(model) > _MUCH and _refused(_light(model), data_dir) is None:
+        return None
+    return _refused(model, data_dir)
+
+
+def plain(text: str) -> str:
+    """Onnxruntime's words without its codes."""
+    text, before = _CODE.sub("", text), ""
+    while text != before:
+        text, before = _WHERE.sub("", text), text
+    return text
+
+
+def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
+    try:
+        ort.load(model, optimize=False, threads=1, data_dir=data_dir)
+    except ort.RunError as error:
+        text = str(error)
+        return None if any(words in text for words in _LACKS) else plain(text)
+    return None
+
+
+def _light(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its large weights as inputs."""
+    light = without_graph(model)
+    light.graph.name = model.graph.name
+    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(light.graph, field).extend(getattr(model.graph, field))
+    listed = {info.name for info in light.graph.input}
+    for tensor in model.graph.initializer:
+        dtype = dtype_of(tensor.data_type)
+        if dtype is None or tensor_bytes(tensor) < _LARGE:
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in listed:
+            light.graph.input.append(value_info(tensor.name, dtype, tuple(tensor.dims)))
+    return light
