@@ -14,7 +14,7 @@ from onnxq.graph.part import runnable_part
 from onnxq.pipeline.result import Result
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import trt
-from onnxq.run.refusal import plain, refusal
+from onnxq.run.refusal import is_valid, plain, refusal
 from onnxq.target import SAME_PARSER
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def _original(job: Job, proto: onnx.ModelProto) -> str | None:
 
 
 def refuse_invalid(result: Result) -> None:
-    """Refuses a model that onnxruntime does not take, not even repaired, and NVIDIA's parser neither.
+    """Refuses a model that onnxruntime, ONNX's checker and NVIDIA's parser do not take, even repaired.
 
-    Where that takes it, the report says so.
+    Where the last one takes it, the report says so.
 
     Raises:
         UserError: it is one, as far as the parser that is here speaks for the target.
@@ -62,6 +62,8 @@ def refuse_invalid(result: Result) -> None:
         path = Path(folder) / "model.onnx"
         files.save_model(result.model, path, result.data_dir)
         errors = trt.check_parse(path)
+    if errors and is_valid(result.model):
+        return
     if errors:
         said = str(errors[0]).partition("\n")[0]
         name = "the model" if result.source is None else repr(str(result.source))

@@ -44,6 +44,15 @@ def refusal(model: onnx.ModelProto, data_dir: Path | None = None) -> str | None:
     return _refused(model, data_dir)
 
 
+def is_valid(model: onnx.ModelProto) -> bool:
+    """Whether ONNX's own checker, shapes and types included, has nothing against a model."""
+    try:
+        onnx.checker.check_model(_light(model), full_check=True)
+    except Exception:  # of several classes
+        return False
+    return True
+
+
 def plain(text: str) -> str:
     """Onnxruntime's words without its codes."""
     text, before = _CODE.sub("", text), ""

@@ -60,6 +60,17 @@ def test_what_the_parser_takes_is_said_first(tmp_path: Path, onnxq) -> None:
     assert "Unrecognized attribute: made_up" in " ".join(ran.out.split())
 
 
+def test_a_valid_model_is_not_refused(tmp_path: Path, onnxq) -> None:
+    """onnxruntime knows no batchwise LSTM, TensorRT no strings; ONNX has both."""
+    body = """(float[3, 1, 2] x, float[1, 28, 2] w, float[1, 28, 7] r, string[N] s) =>
+        (float[3, 1, 1, 7] y, string[N] t) {
+            y = LSTM <hidden_size = 7, layout = 1> (x, w, r)  t = Identity (s) }"""
+    save(tmp_path, body)
+    ran = onnxq("sanitize", "net.onnx")
+    assert ran.code == 0, ran.err
+    assert "layout == 1" in " ".join(ran.out.split())
+
+
 def test_an_unknown_operator_is_no_reason(tmp_path: Path, onnxq) -> None:
     save(tmp_path, UNKNOWN)
     ran = onnxq("sanitize", "net.onnx")
