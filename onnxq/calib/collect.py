@@ -25,6 +25,7 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
+from onnxq.run.blame import at_fault
 
 SAMPLED = 4_000_000
 """Values of a tensor that are counted at least over all samples, unless it has fewer."""
@@ -403,10 +404,7 @@ class _Pass:
         except ort.RunError as error:
             raise UserError(
                 f"the model does not run on {sample.where}: {error}",
-                hint=or_freeze(
-                    "check the sample's sizes and values against what the model expects, or leave it out",
-                    self._model,
-                ),
+                hint=or_freeze(at_fault(self._session, feeds), self._model),
             ) from error
 
 

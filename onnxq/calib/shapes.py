@@ -13,6 +13,7 @@ from onnxq.calib.samples import Sample
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.run import ort
+from onnxq.run.blame import at_fault
 
 
 def shapes_of(
@@ -67,8 +68,6 @@ def _run(
     except ort.RunError as error:
         raise UserError(
             f"the model does not run on {sample.where}: {error}",
-            hint=or_freeze(
-                "check the sample's sizes and values against what the model expects, or leave it out", model
-            ),
+            hint=or_freeze(at_fault(session, sample.feeds), model),
         ) from error
     return {name: tuple(map(int, shape)) for name, shape in zip(names, shapes, strict=True)}

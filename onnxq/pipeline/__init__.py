@@ -23,7 +23,7 @@ from onnxq.pipeline.compilation import Compilation
 from onnxq.pipeline.job import DataSource, Job, ModelSource, Observer
 from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
-from onnxq.pipeline.runtime import refuse_invalid
+from onnxq.pipeline.runtime import refuse_invalid, refuse_sizes
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.rewrite.engine import Prove
 from onnxq.run import ort
@@ -101,7 +101,7 @@ def repair(
         run = Job(model, target, rules, enable, skip, prove, observe)
         run.bind(shapes, assume, freeze)
         run.sanitize()
-        run.check_loads()
+        refuse_sizes(run)
         part = {"engine": reporting.engine_not_run("sanitize does not compile")}
         return run.result(run.model.to_proto(), part)
 
@@ -199,7 +199,7 @@ def quantize(
             source = job.open_data(data, image_options(images), skip_bad) if data is not None else None
             quantization = Quantization(job, options, source, given, cache)
             job.sanitize()
-            job.check_loads()
+            refuse_sizes(job)
         return quantization.run(keep_float, Compilation(compile, sm, profiles or {}))
 
 
@@ -291,5 +291,5 @@ def calibrate(
             chosen = image_options(images)
             source = job.open_data(data, chosen, skip_bad)
             job.sanitize()
-            job.check_loads()
+            refuse_sizes(job)
         return take_statistics(job, options, source, data, chosen, output, shard, workers)

@@ -105,11 +105,13 @@ class Session:
     Attributes:
         inputs: names of the inputs that must be fed.
         outputs: names of the outputs.
+        input_shapes: the shape of each input, with names or None where dynamic.
     """
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
         self.inputs = tuple(value.name for value in session.get_inputs())
+        self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
 
     def run(

@@ -73,6 +73,13 @@ def text(body: str) -> Callable[[], object]:
     return lambda: onnx.save(onnx.parser.parse_model(head + body), "net.onnx")
 
 
+def windows() -> None:
+    """A model whose branches have equal sizes only where they are even."""
+    text("""(float[N, 4, L] x) => (float[N, 4, L] y) { a = MaxPool <kernel_shape = [2], strides = [2]> (x)
+        b = Concat <axis = 2> (a, a)  y = Add (b, x) }""")()
+    np.savez("data.npz", x=np.ones((6, 4, 5), np.float32))
+
+
 def huge_weight() -> None:
     model = net()
     del model.graph.initializer[0].dims[:]
@@ -225,6 +232,10 @@ NAMES = [
 VALUES = [
     Case("shape-rank", (*SANITIZE, "--shape", "x=1x4"), ("'x'", "3 dimensions", "2")),
     Case("shape-static", (*SANITIZE, "--shape", "x=1x5x8"), ("dimension 1", "'x'", "32", "5")),
+    Case("shape-does-not-run", (*SANITIZE, "--shape", "x=1x4x5"),
+         ("with --shape x=1x4x5 the model does not run", "hint: it runs with other sizes, as with x=1x4x64"),
+         windows),
+    Case("data-sizes", QUANTIZE, ("data.npz[", "others do (x 1x4x64): check the sample's sizes"), windows),
     Case("shape-form", (*SANITIZE, "--shape", "1x32x8"), ("--shape '1x32x8'", "INPUT=1x3x224x224")),
     Case("shape-twice", (*SANITIZE, "--shape", "x=1x32x8", "--shape", "x=2x32x8"), ("twice", "'x'")),
     Case("assume-form", (*SANITIZE, "--assume", "N=one"), ("--assume 'N=one'", "DIM=SIZE")),
