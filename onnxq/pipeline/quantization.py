@@ -43,6 +43,7 @@ from onnxq.quant.plan import KeptFloat, QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
 from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import scale_of
+from onnxq.quant.spans import spans
 from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
 from onnxq.run.profiles import resolve_profiles
@@ -102,6 +103,7 @@ class Quantization:
         if self._given is not None and self._given.stats is not None:
             shapes = shapes or dict(self._given.stats.origin.shapes)
         profiles = self._resolve(compilation.profiles, shapes)
+        wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         prepared = prepare(job, shapes, keep_float, self._options.layers)
         with job.step("calibrate"):
@@ -116,7 +118,7 @@ class Quantization:
         part = {
             "plan": prepared.plan.to_json(),
             "calibration": self._report(prepared, stats, done, cache),
-            "accuracy": [entry.to_json() for entry in done.accuracy],
+            "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in done.accuracy],
         }
         result = as_float or job.result(done.proto, {})
         result.report.update(reporting.to_json(part))

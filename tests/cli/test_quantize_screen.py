@@ -140,6 +140,11 @@ def test_a_destroyed_model(here: Path, onnxq) -> None:
         ({"sqnr_db": 10.0, "cosine": 0.9}, False), ({"sqnr_db": 9.9, "cosine": 0.95}, True),
         ({"sqnr_db": 12.0, "cosine": 0.89}, True), ({"sqnr_db": "-inf", "cosine": None}, True),
         ({"sqnr_db": "inf", "cosine": 1.0}, False), ({"sqnr_db": None, "cosine": None}, False),
+        ({"sqnr_db": 3.0, "cosine": 0.8, "max_abs": 0.045, "span": 1.0}, False),
+        ({"sqnr_db": 3.0, "cosine": 0.8, "max_abs": 0.15, "span": 1.0}, True),
+        ({"sqnr_db": 3.0, "cosine": 0.8, "max_abs": 0.045, "span": 0.002}, True),
+        ({"sqnr_db": 3.0, "cosine": 0.8, "max_abs": 0.045, "span": None}, True),
+        ({"sqnr_db": "-inf", "cosine": None, "max_abs": "inf", "nonfinite": 3, "span": 1.0}, True),
     ],
 )  # fmt: skip
 def test_which_outputs_are_destroyed(here: Path, onnxq, measured: dict[str, Any], lost: bool) -> None:
@@ -147,6 +152,29 @@ def test_which_outputs_are_destroyed(here: Path, onnxq, measured: dict[str, Any]
     report["accuracy"] = [report["accuracy"][0] | measured, report["accuracy"][0] | {"output": "z"}]
     said = [line for line in end_screen(report).lines if "little to do with" in line.text]
     assert [(line.text[:6], line.style) for line in said] == [("y has ", "yellow")] * lost
+
+
+PROBABILITY = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 1] y) {
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
+        [c2] c = Conv <pads = [1, 1, 1, 1]> (b, w2)
+        [mean] d = ReduceMean <axes = [1, 2, 3], keepdims = 0> (c)  [far] e = Sub (d, six)  [sure] f = Sigmoid (e)  [shape] y = Reshape (f, to) }"""
+
+
+def test_a_small_error_of_a_probability_is_no_loss(here: Path, onnxq) -> None:
+    """It is 0.002 on all samples, and a few thousandths off: far from nothing only against itself."""
+    save(PROBABILITY)
+    model = onnx.load("net.onnx")
+    for name, values in (("six", np.float32(6)), ("to", np.array([-1, 1]))):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values), name))
+    onnx.save(model, "net.onnx")
+    Path("onnxq.toml").write_text('[[layer]]\nop = "Conv"\namax = 1e-3\n')
+    ran = onnxq(*QUANTIZE, "--json")
+    (entry,) = ran.json()["accuracy"]
+    assert entry["span"] == 1.0
+    assert entry["sqnr_db"] < 10
+    assert entry["max_abs"] < 0.1
+    assert "little to do" not in ran.err
 
 
 def test_nothing_is_quantized(here: Path, onnxq) -> None:
