@@ -34,6 +34,7 @@ bench: $(STAMP) ## cost of calibration, memory and rewriting; a table over the m
 bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools', and every method on every net
 	$(PY) -m benchmarks.calibration --peers
 	$(PY) -m benchmarks.memory
+	$(PY) -m benchmarks.loading
 	$(PY) -m benchmarks.sampling
 	$(PY) -m benchmarks.methods
 

@@ -265,15 +265,15 @@ def _optimized(
         "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
         "session.disable_prepacking": "1",  # this session does not run
     }
-    _load(model, settings, data_dir, more)
+    session = _load(model, settings, data_dir, more)
     result = onnx.load(settings.save, load_external_data=False)
     kinds = {value.name: value.type.tensor_type.elem_type for value in result.graph.output}
     kept = [value for value in result.graph.output if value.name in outputs]
     del result.graph.output[:]
     result.graph.output.extend(kept)
-    # inputs of the old kind, which every constant had: of those that are gone they are left
-    gone = {t.name for t in model.graph.initializer}.difference(t.name for t in result.graph.initializer)
-    inputs = [value for value in result.graph.input if value.name not in gone]
+    # each constant of an old model is an input too, which stays where the constant is folded away
+    known = {*session.inputs, *(tensor.name for tensor in result.graph.initializer)}
+    inputs = [value for value in result.graph.input if value.name in known]
     del result.graph.input[:]
     result.graph.input.extend(inputs)
     return result, kinds

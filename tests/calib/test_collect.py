@@ -784,13 +784,16 @@ class TestManyTensors:
         model = net()
         model.ir_version = ir_version
         model.opset_import[0].version = 11
-        for name, shape in (("w", [4, 3, 3, 3]), ("two", []), ("three", [])):
-            model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        model.graph.initializer.append(numpy_helper.from_array(np.float32(3).reshape(()), "three"))
-        model.graph.node.insert(0, helper.make_node("Add", ["two", "three"], ["five"]))  # it is folded
-        model.graph.node.append(helper.make_node("Mul", ["y", "five"], ["z"]))
-        model.graph.output[1].CopyFrom(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
-        self.check(model, ["c", "r", "y", "p"], samples())
+        for name in ("one", "another"):  # equal ones are shared: no node reads one of them any more
+            model.graph.initializer.append(numpy_helper.from_array(np.array([4, 1, 1]), name))
+            model.graph.node.insert(0, helper.make_node("ConstantOfShape", [name], [f"filled {name}"]))
+        model.graph.node.append(helper.make_node("Sum", ["y", "filled one", "filled another"], ["z"]))
+        model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+        for tensor in model.graph.initializer:
+            model.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+        self.check(model, ["c", "r", "y", "z"], samples())
 
     @pytest.mark.parametrize("kind", ["float16", "double"])
     def test_other_floats(self, kind: str) -> None:
