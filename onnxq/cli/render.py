@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -206,15 +207,30 @@ def _choice(page: Page, choice: Mapping[str, Any]) -> None:
     if len(choice["trials"]) > 1:
         tried = ", ".join(f"{t['method']} {t['sqnr_db']:.1f}" for t in choice["trials"])
         apart = "" if choice["why"] else " kept apart"
-        page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}, dB: {tried}")
+        several = len(choice["outputs"]) > 1
+        of = f", the mean of {len(choice['outputs'])} outputs" if several else ""
+        page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}{of}, dB: {tried}")
     if choice["refined"]:
         page.entry(
             f"{counted(len(choice['refined']), 'scale')} of the worst tensors chosen one by one: "
             f"{choice['sqnr_db']:.1f} dB"
         )
         page.names([entry["tensors"][0] for entry in choice["refined"]])
+    if len(choice["outputs"]) > 1:
+        levels = [f"{shorten(o['output'], 40)} {o['sqnr_db']:.1f}" for o in choice["outputs"]]
+        page.entry(f"of each output, the worst first: {_first(levels)}")
+    reasons: dict[str, list[str]] = {}
+    for entry in choice["left_out"]:
+        reasons.setdefault(entry["why"], []).append(shorten(entry["output"], 40))
+    for why, names in reasons.items():
+        page.entry(f"not counted ({why}): {_first(names)}")
     if choice["why"]:
         page.entry(choice["why"], style="yellow")
+
+
+def _first(texts: Sequence[str]) -> str:
+    """The first few of a list."""
+    return ", ".join(texts[:_FEW]) + (f", +{len(texts) - _FEW} more in the report" * (len(texts) > _FEW))
 
 
 def data_section(page: Page, data: Mapping[str, Any]) -> None:
@@ -268,6 +284,7 @@ def _unsupported(page: Page, entries: Sequence[Mapping[str, Any]]) -> None:
 
 def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any]) -> None:
     held_out = calibration["held_out"]
+    accuracy = sorted(accuracy, key=_nearness)
     if not accuracy:
         no_data = held_out.startswith("no samples")
         why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
@@ -310,6 +327,16 @@ def _is_destroyed(entry: Mapping[str, Any]) -> bool:
     if span is not None and not isinstance(entry["max_abs"], str) and entry["max_abs"] <= _SMALL_ERROR * span:
         return False
     return sqnr == "-inf" or sqnr < _LEAST_SQNR or (cosine is not None and cosine < _LEAST_COSINE)
+
+
+def _nearness(entry: Mapping[str, Any]) -> float:
+    """How near an output is to the float model's, dB; of what are no floats, the share that differs is noise."""
+    if entry["mismatched"] or entry["nonfinite"]:
+        return -math.inf
+    if entry["sqnr_db"] is not None:
+        return float(entry["sqnr_db"])
+    equal = entry["equal"]
+    return math.inf if equal is None or equal == 1 else -10 * math.log10(1 - equal)
 
 
 def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
@@ -529,7 +556,7 @@ def accuracy_page(
     """How near the outputs of two models are."""
     page = Page()
     page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
-    _outputs(page.plain, accuracy, len(accuracy))
+    _outputs(page.plain, sorted(accuracy, key=_nearness), len(accuracy))
     data_section(page, data)
     return page
 

@@ -17,7 +17,7 @@ from onnxq.calib.split import BLOCKS
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
-from onnxq.run.noise import Noise
+from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
 
 Scales = Mapping[int, np.float32]
 Feeds = Mapping[str, np.ndarray]
@@ -95,6 +95,8 @@ class Choice:
         samples: how many samples chose.
         sqnr_db: of the outputs, with all that was chosen, on these samples; None if nothing could be
             compared.
+        outputs: likewise of each output that chose, dB, the worst first.
+        left_out: the outputs that did not choose, and why.
         why: where it was not chosen by its outputs.
     """
 
@@ -104,6 +106,8 @@ class Choice:
     refined: list[Refinement] = field(default_factory=list)
     samples: int = 0
     sqnr_db: float | None = None
+    outputs: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -113,6 +117,8 @@ class Choice:
             "why": self.why,
             "samples": self.samples,
             "sqnr_db": self.sqnr_db,
+            "outputs": [{"output": name, "sqnr_db": level} for name, level in self.outputs.items()],
+            "left_out": [{"output": name, "why": why} for name, why in self.left_out.items()],
             "trials": [{"method": t.method, "sqnr_db": t.sqnr_db, "samples": t.samples} for t in self.trials],
             "refined": [
                 {
@@ -134,6 +140,9 @@ def choose(
     refine: bool = True,
 ) -> Choice:
     """The method whose scales add the least noise to the outputs, the prior in doubt.
+
+    Only outputs count that quantization changes and that vary; see `Noise` for what is one figure of
+    several.
 
     Noise is rare and large where values are clipped, so that the least noise over some samples may be
     chance: a method is preferred to the prior if it is better by half a standard error over the
@@ -157,16 +166,29 @@ def choose(
     race = _Race(scales, measure)
     race.run(samples())
     if race.is_void:
-        why = "no output of the model can be compared: none is a finite float of the same shape in all runs"
-        return Choice(prior, ranges.all(prior), why=why)
+        left_out = race.noise.left_out()
+        return Choice(prior, ranges.all(prior), left_out=left_out, why=_nothing_chose(left_out))
     best = race.best()
     method = list(candidates)[best]
     trials = [Trial(str(list(candidates)[i]), *race.results[i]) for i in race.order(best)]
     level, count = race.results[best]
-    choice = Choice(method, dict(candidates[method]), trials, samples=count, sqnr_db=level)
+    choice = Choice(
+        method, dict(candidates[method]), trials, samples=count, sqnr_db=level,
+        outputs=race.levels_of(best), left_out=race.noise.left_out(),
+    )  # fmt: skip
     if refine and choice.samples >= _REFINED_WITH:
         _Refiner(ranges, methods, samples, measure, choice).run()
     return choice
+
+
+def _nothing_chose(left_out: Mapping[str, str]) -> str:
+    """Why no output tells the candidates apart."""
+    reasons = set(left_out.values())
+    if UNCHANGED in reasons:
+        return "quantization changes no output that can be compared: there was nothing to choose by"
+    if CONSTANT in reasons:
+        return "no output of the model varies over the samples: there was nothing to choose by"
+    return f"no output of the model can be compared: none is a {NOT_COMPARED.removeprefix('no ')}"
 
 
 def _different(found: Mapping[Method, dict[str, Range]]) -> dict[Method, dict[str, Range]]:
@@ -217,11 +239,20 @@ class _Race:
         """Whether no output could be compared."""
         return any(np.isnan(level) for level, _ in self.results.values())
 
+    @property
+    def noise(self) -> Noise:
+        """The noise of the candidates that stayed."""
+        assert self._noise is not None
+        return self._noise
+
     def noise_of(self, candidate: int) -> np.ndarray:
         """The noise of a candidate that stayed, [samples, outputs]."""
-        assert self._noise is not None
-        noise: np.ndarray = self._noise.noise[self._alive.index(candidate)]
+        noise: np.ndarray = self.noise.noise[self._alive.index(candidate)]
         return noise
+
+    def levels_of(self, candidate: int) -> dict[str, float]:
+        """The SQNR of each output with a candidate that stayed, dB, the worst first."""
+        return self.noise.levels(self._alive.index(candidate))
 
     def best(self) -> int:
         """The best of those that are better than the prior beyond doubt; else the prior."""
@@ -235,13 +266,11 @@ class _Race:
 
     def _leads(self, other: int) -> dict[int, float]:
         """By how many standard errors each candidate is better than another one."""
-        assert self._noise is not None
-        found = self._noise.advantages(self.noise_of(other))
+        found = self.noise.advantages(self.noise_of(other))
         return {i: _lead(values) for i, values in zip(self._alive, found, strict=True)}
 
     def _leave_out(self) -> None:
         """Leaves out what is surely hopeless."""
-        assert self._noise is not None
         top = max(self._alive, key=lambda i: self.results[i][0])
         lead, level = self._leads(top), self.results[top][0]
         kept = [
@@ -249,7 +278,7 @@ class _Race:
             for n, i in enumerate(self._alive)
             if i == 0 or not (self.results[i][0] < level - _HOPELESS and lead[i] < -_SURE)
         ]
-        self._noise = self._noise.of(kept)
+        self._noise = self.noise.of(kept)
         self._alive = [self._alive[n] for n in kept]
 
     def _is_clear(self) -> bool:
@@ -308,7 +337,8 @@ class _Refiner:
         if not taken:
             return
         ways = [[variant] for variant, _ in taken] + ([[v for v, _ in taken]] if len(taken) > 1 else [])
-        base, *levels = self._noise(self._again(), ways).sqnr_db()
+        noise = self._noise(self._again(), ways)
+        base, *levels = noise.sqnr_db()
         best = int(np.argmax(levels))
         if levels[best] <= base:
             return
@@ -321,6 +351,7 @@ class _Refiner:
                 )
             )
         self._choice.sqnr_db = float(levels[best])
+        self._choice.outputs, self._choice.left_out = noise.levels(1 + best), noise.left_out()
 
     def _variants(self) -> list[_Variant]:
         """The thresholds to try, those of the worst groups first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,31 +13,109 @@ from onnxq.run.ort import Session
 BEST_DB = 200.0
 """What counts as no noise at all, dB."""
 
+NOT_COMPARED = "no finite float of the same shape in all runs"
+UNCHANGED = "quantization does not change it"
+CONSTANT = "it does not vary"
+
 _LOUDEST = 1e6  # times the signal: noise that is infinite counts as so much
+_FAINT = 1e-6  # noise-to-signal ratio, -60 dB: less than int8 leaves
+_ROUNDING = 1e-9  # likewise: what is less is float rounding, where operators are fused otherwise
+_ALIKE = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What is known of outputs over the samples so far.
+
+    Attributes:
+        names: theirs.
+        low: the least value of each float output, float64 [outputs]; inf where none was compared.
+        high: the greatest; -inf where none was compared.
+        changed: whether any candidate's differed by more than rounding, bool [outputs].
+    """
+
+    names: tuple[str, ...]
+    low: np.ndarray
+    high: np.ndarray
+    changed: np.ndarray
+
+    def joined(self, later: Outputs) -> Outputs:
+        """What is known after the samples of both."""
+        return Outputs(
+            self.names,
+            np.minimum(self.low, later.low),
+            np.maximum(self.high, later.high),
+            self.changed | later.changed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Signal and noise of outputs, by sample.
 
+    What counts is the noise-to-signal ratio (NSR) of each float output that quantization changes and
+    that varies: an output that no candidate changes tells nothing of them, and where all values are one,
+    any noise is beyond comparison.
+
+    Several outputs are one figure by the mean of what their noise costs, `_cost`: the logarithm of the
+    NSR, which bends where an output is as good as unharmed (below -60 dB) or lost (above 0 dB). So an
+    output with much noise does not hide the others, as it would in a mean of the ratios, and neither does
+    one with next to none, as it would in a mean of decibels. Of one output the figure is its SQNR.
+
     Attributes:
         signal: sum of the squares of the float output, float64 [samples, outputs].
         noise: sum of the squared differences, float64 [candidates, samples, outputs]; infinite where a
             candidate's output is not finite. Both are 0 where an output is no float, or differs in
             shape for any candidate, and then it does not count.
+        outputs: the outputs.
     """
 
     signal: np.ndarray
     noise: np.ndarray
+    outputs: Outputs
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Which outputs count, bool [outputs]."""
+        counts: np.ndarray = (self.signal.sum(0) > 0) & self.outputs.changed & self._varies
+        return counts
+
+    @property
+    def _varies(self) -> np.ndarray:
+        if len(self.signal) < 2:  # one value of one sample may be any
+            return np.ones(len(self.outputs.names), bool)
+        low, high = self.outputs.low, self.outputs.high
+        varies: np.ndarray = high - low > _ALIKE * np.maximum(np.abs(low), np.abs(high))
+        return varies
+
+    def left_out(self) -> dict[str, str]:
+        """The outputs that do not count, and why."""
+        found = {}
+        for i in np.flatnonzero(~self.counts):
+            if self.outputs.low[i] > self.outputs.high[i]:
+                why = NOT_COMPARED
+            else:
+                why = CONSTANT if self.outputs.changed[i] else UNCHANGED
+            found[self.outputs.names[i]] = why
+        return found
+
+    def levels(self, candidate: int) -> dict[str, float]:
+        """The SQNR of each output that counts, dB, with a candidate; the worst first."""
+        names = [name for name, counts in zip(self.outputs.names, self.counts, strict=True) if counts]
+        levels = _decibels(self._ratios(self.noise)[candidate]).tolist()
+        return dict(sorted(zip(names, levels, strict=True), key=lambda entry: entry[1]))
 
     def sqnr_db(self) -> np.ndarray:
-        """Each candidate's SQNR, float64 [candidates]: the mean over outputs that count, NaN without any."""
-        signal = self.signal.sum(0)
-        counts = signal > 0
-        if not counts.any():
+        """Each candidate's SQNR, float64 [candidates]: over the outputs that count, NaN without any."""
+        if not self.counts.any():
             return np.full(len(self.noise), np.nan)
-        decibels: np.ndarray = _decibels(signal[counts], self.noise.sum(1)[:, counts]).mean(1)
-        return decibels
+        ratios = self._ratios(self.noise)
+        if ratios.shape[1] == 1:
+            return _decibels(ratios[:, 0])
+        cost = 10 ** (_cost(np.minimum(ratios, _LOUDEST)).mean(1) / 10)
+        with np.errstate(divide="ignore"):
+            found = _decibels(np.maximum(cost - _FAINT, 0) / (1 - cost))
+        return np.where(np.isinf(ratios).any(1), -BEST_DB, found)
 
     def advantages(self, base: np.ndarray) -> np.ndarray:
         """How much less noise each candidate adds than another one, by sample.
@@ -46,36 +124,59 @@ class Noise:
             base: the noise of the other one, [samples, outputs].
 
         Returns:
-            float64 [candidates, samples], in units of the other one's mean noise, the mean over the
-            outputs that count: the mean over the samples is the fraction of noise that is saved.
+            float64 [candidates, samples]: what the noise that is saved in each sample is worth, dB. The
+            mean over the samples is by how much less the candidate costs. Of one output it is the noise
+            that is saved, but for a factor, so that its mean in standard errors depends on nothing else.
         """
-        counts = self.signal.sum(0) > 0
+        counts = self.counts
         if not counts.any():
             return np.zeros(self.noise.shape[:2])
         signal = self.signal.sum(0)[counts]
-        limit = _LOUDEST * signal
-        ours, theirs = (np.minimum(noise[..., counts], limit) for noise in (self.noise, base))
-        unit = np.maximum(theirs.sum(0), signal * 10 ** (-BEST_DB / 10)) / len(theirs)
-        found: np.ndarray = ((theirs - ours) / unit).mean(2)
+        ours, theirs = (np.minimum(n[..., counts] / signal, _LOUDEST) for n in (self.noise, base))
+        worth = _slope(theirs.sum(0), ours.sum(1))
+        found: np.ndarray = ((theirs - ours) * worth[:, None]).mean(2) * len(theirs)
         return found
 
     def joined(self, later: Noise) -> Noise:
         """The noise over the samples of both."""
         return Noise(
-            np.concatenate([self.signal, later.signal]), np.concatenate([self.noise, later.noise], axis=1)
+            np.concatenate([self.signal, later.signal]),
+            np.concatenate([self.noise, later.noise], axis=1),
+            self.outputs.joined(later.outputs),
         )
 
     def of(self, candidates: Sequence[int]) -> Noise:
-        """That of some of the candidates."""
-        return Noise(self.signal, self.noise[list(candidates)])
+        """That of some of the candidates; which outputs count stays."""
+        return replace(self, noise=self.noise[list(candidates)])
+
+    def _ratios(self, noise: np.ndarray) -> np.ndarray:
+        """The NSR over all samples, [candidates, outputs that count]."""
+        counts = self.counts
+        ratios: np.ndarray = noise[..., counts].sum(-2) / self.signal.sum(0)[counts]
+        return ratios
 
 
-def _decibels(signal: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = 10.0 * np.log10(signal / noise)
-    limited: np.ndarray = np.clip(
-        np.nan_to_num(found, nan=0.0, posinf=BEST_DB, neginf=-BEST_DB), -BEST_DB, BEST_DB
-    )
+def _cost(ratios: np.ndarray) -> np.ndarray:
+    """What an NSR costs, -60 to 0 dB: about its logarithm between the two."""
+    cost: np.ndarray = 10 * np.log10((ratios + _FAINT) / (ratios + 1))
+    return cost
+
+
+def _slope(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The difference of the costs of two NSRs in units of that of the NSRs, dB; exact where they are near."""
+    apart = other - one
+    near = np.abs(apart) <= 1e-9 * one
+    step = np.where(near, one + 1, apart)
+    chord = (np.log1p(step / (one + _FAINT)) - np.log1p(step / (one + 1))) / step
+    tangent = (1 - _FAINT) / ((one + _FAINT) * (one + 1))
+    slope: np.ndarray = 10 / np.log(10) * np.where(near, tangent, chord)
+    return slope
+
+
+def _decibels(ratios: np.ndarray) -> np.ndarray:
+    """NSRs as SQNRs in dB."""
+    with np.errstate(divide="ignore"):
+        limited: np.ndarray = np.clip(-10.0 * np.log10(ratios), -BEST_DB, BEST_DB)
     return limited
 
 
@@ -96,30 +197,49 @@ def measure(
     Raises:
         RunError: a model does not run.
     """
-    signals, noises = [], []
+    signals, noises, ends = [], [], []
     for feeds in samples:
         wanted = [as_tensor(value) for value in reference.run(feeds)]
         taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
         given = [candidate.run({**taken, **setting}, reference.outputs) for setting in settings]
         columns = [_column(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)]
-        signals.append([signal for signal, _ in columns])
-        noises.append([noise for _, noise in columns])
+        signals.append([column.signal for column in columns])
+        noises.append([column.noise for column in columns])
+        ends.append([(column.low, column.high) for column in columns])
     shape = (len(signals), len(reference.outputs))
-    noise = np.array(noises, np.float64).reshape(*shape, len(settings))
-    return Noise(np.array(signals, np.float64).reshape(shape), noise.transpose(2, 0, 1))
+    noise = np.array(noises, np.float64).reshape(*shape, len(settings)).transpose(2, 0, 1)
+    low, high = np.moveaxis(np.array(ends, np.float64).reshape(*shape, 2), 2, 0)
+    signal = np.array(signals, np.float64).reshape(shape)
+    changed = (noise.sum(1) > _ROUNDING * signal.sum(0)).any(0)
+    outputs = Outputs(
+        tuple(reference.outputs), low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed
+    )
+    return Noise(signal, noise, outputs)
 
 
-def _column(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> tuple[float, list[float]]:
-    """The power of an output, and of the noise in each candidate's; zeros where it cannot be compared."""
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """An output in a sample: its power, that of each candidate's noise, and its ends."""
+
+    signal: float
+    noise: list[float]
+    low: float = np.inf
+    high: float = -np.inf
+
+
+def _column(reference: np.ndarray, candidates: Sequence[np.ndarray]) -> _Column:
+    """An output; zeros where it cannot be compared."""
     comparable = (
         is_real(reference.dtype)
         and bool(np.isfinite(reference).all())
         and all(candidate.shape == reference.shape for candidate in candidates)
     )
     if not comparable:
-        return 0.0, [0.0] * len(candidates)
+        return _Column(0.0, [0.0] * len(candidates))
     exact = reference.astype(np.float64)
-    return _power(exact), [_power(exact - candidate) for candidate in candidates]
+    noise = [_power(exact - candidate) for candidate in candidates]
+    low, high = float(exact.min(initial=np.inf)), float(exact.max(initial=-np.inf))
+    return _Column(_power(exact), noise, low, high)
 
 
 def _power(values: np.ndarray) -> float:

@@ -289,3 +289,48 @@ class TestConfig:
         for verb in ("quantize", "check", "sanitize", "data"):
             ran = onnxq(verb, "net.onnx")
             assert (ran.code, "error: cannot read 'onnxq.toml': " in ran.err) == (2, True)
+
+
+SEVERAL = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[N, 3, 8, 8] x) => (float[N, 3, 8, 8] same, float[N, 16, 8, 8] near, float[N, 16, 8, 8] y,
+                                  float[N, 1, 8, 8] sums, int64[N, 1, 8, 8] top) {
+        [s] same = Abs (x)
+        [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] near = Relu (a)
+        [c2] y = Conv <pads = [1, 1, 1, 1]> (near, w2)  [soft] p = Softmax <axis = 1> (y)
+        [sum] sums = ReduceSum (p, axes)  [arg] top = ArgMax <axis = 1> (y) }"""
+
+
+def test_the_figure_of_auto_is_that_of_the_outputs_that_quantization_changes(here: Path, onnxq) -> None:
+    save(SEVERAL)
+    model = onnx.load("net.onnx")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"))
+    onnx.save(model, "net.onnx")
+    ran = onnxq(*QUANTIZE)
+    assert ran.code == 0, ran.err
+    report = json.loads(Path("net.int8.report.json").read_text())
+    choice = report["calibration"]["choice"]
+    names, levels = zip(*(entry.values() for entry in choice["outputs"]), strict=True)
+    assert names == ("y", "near")  # the worst first
+    assert 20 < levels[0] < levels[1] < 50
+    assert choice["sqnr_db"] == pytest.approx(sum(levels) / 2, abs=0.1)
+    assert choice["sqnr_db"] == choice["trials"][0]["sqnr_db"]
+    assert [entry["output"] for entry in choice["left_out"]] == ["same", "sums", "top"]
+    assert f"kept apart, the mean of 2 outputs, dB: {choice['trials'][0]['method']} {choice['sqnr_db']:.1f}" in (
+        ran.out
+    )
+    assert f"of each output, the worst first: y {levels[0]:.1f}, near {levels[1]:.1f}" in ran.out
+    assert "not counted (quantization does not change it): same" in ran.out
+    assert "not counted (it does not vary): sums" in ran.out or "change it): same, sums" in ran.out
+    places = [ran.out.index(text, ran.out.index("Accuracy")) for text in ("top: ", "y: SQNR", "near: SQNR")]
+    assert places == sorted(places)
+    assert ran.out.index("same: equal") > places[-1]
+
+
+def test_where_quantization_changes_no_output_the_prior_is_taken(here: Path, onnxq) -> None:
+    save(SEVERAL.replace("float[N, 16, 8, 8] near, float[N, 16, 8, 8] y,", "").replace("float[N, 1, 8, 8] sums, ", ""))
+    model = onnx.load("net.onnx")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"))
+    onnx.save(model, "net.onnx")
+    ran = onnxq(*QUANTIZE)
+    assert ran.code == 0, ran.err
+    assert "quantization changes no output that can be compared: there was nothing to choose by" in ran.out

@@ -16,7 +16,7 @@ from onnxq.quant.choice import Choice, choose
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.thresholds import Method
-from onnxq.run.noise import Noise
+from onnxq.run.noise import Noise, Outputs
 
 MINMAX, MSE = Method("minmax"), Method("mse")
 WIDE, HALF, TENTH = (Method("percentile", p) for p in (90.0, 50.0, 10.0))
@@ -27,6 +27,13 @@ def stats(values: Sequence[float] = range(1, 1001)) -> TensorStats:
     array, counter = np.array(values, np.float32), HistogramCounter()
     counter.add(array)
     return TensorStats(array[:1], array[-1:], len(array), None, None, histogram=counter.histogram())
+
+
+def noise_of(signal: np.ndarray, noise: np.ndarray) -> Noise:
+    """Of outputs y0, y1, ... that vary; changed is what has noise."""
+    names = tuple(f"y{i}" for i in range(signal.shape[1]))
+    low, high = np.zeros(len(names)), np.ones(len(names))
+    return Noise(signal, noise, Outputs(names, low, high, noise.any((0, 1))))
 
 
 def ranges_of(count: int, **more: Any) -> Ranges:
@@ -61,7 +68,7 @@ class Table:
         numbers = [int(one["x"]) for one in samples]
         self.calls.append((len(settings), len(numbers)))
         noise = np.array([[self._noise(one, n) for n in numbers] for one in settings])
-        return Noise(np.ones((len(numbers), 1)), noise.reshape(len(settings), len(numbers), 1))
+        return noise_of(np.ones((len(numbers), 1)), noise.reshape(len(settings), len(numbers), 1))
 
     def _noise(self, scales: Mapping[int, np.float32], number: int) -> float:
         off = {group: abs(np.log2(float(scales[group]) * 127 / best)) for group, best in self.ideal.items()}
@@ -175,7 +182,8 @@ def test_what_differs_in_shape_for_a_variant_is_compared_for_none() -> None:
 def test_nothing_can_be_compared() -> None:
     def measure(samples: Iterable[Any], settings: Sequence[Any]) -> Noise:
         count = len(list(samples))
-        return Noise(np.zeros((count, 1)), np.zeros((len(settings), count, 1)))
+        none = Outputs(("y0",), np.array([np.inf]), np.array([-np.inf]), np.array([False]))
+        return Noise(np.zeros((count, 1)), np.zeros((len(settings), count, 1)), none)
 
     found = choose(ranges_of(2), [MINMAX, HALF], given(20), measure, prior=WIDE)
     assert (found.method, found.sqnr_db, found.trials) == (WIDE, None, [])

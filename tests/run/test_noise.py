@@ -16,7 +16,7 @@ from onnxq.quant.plan import make_plan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 from onnxq.run.compare import Recording
-from onnxq.run.noise import BEST_DB, Noise, measure
+from onnxq.run.noise import BEST_DB, CONSTANT, NOT_COMPARED, UNCHANGED, Noise, Outputs, measure
 
 RNG = np.random.default_rng(0)
 
@@ -28,47 +28,113 @@ def decibels(signal: float, noise: float) -> float:
 # -- Noise -----------------------------------------------------------------------------------------
 
 
-def test_levels_are_means_over_outputs_that_count() -> None:
-    noise = Noise(
-        np.array([[4.0, 0.0, 1.0], [5.0, 0.0, 1.0]]),
-        np.array([[[1.0, 0.0, 0.5], [2.0, 0.0, 0.5]], [[0.0, 0.0, np.inf], [0.0, 0.0, 0.5]]]),
-    )
-    one, other = noise.sqnr_db().tolist()
-    assert one == pytest.approx((decibels(9, 3) + decibels(2, 1)) / 2)
-    assert other == (BEST_DB - BEST_DB) / 2
+def noise_of(signal: np.ndarray, noise: np.ndarray) -> Noise:
+    """Of outputs y0, y1, ... that vary; changed is what has noise."""
+    names = tuple(f"y{i}" for i in range(signal.shape[1]))
+    low, high = np.zeros(len(names)), np.ones(len(names))
+    return Noise(signal, noise, Outputs(names, low, high, noise.any((0, 1))))
 
 
-def test_an_advantage_is_the_share_of_the_noise_that_is_saved() -> None:
-    """In units of the mean noise of the other, 2 and 0.5; the second output is 0 and does not count."""
-    noise = Noise(
-        np.array([[4.0, 0.0, 1.0], [5.0, 0.0, 1.0]]), np.array([[[1.0, 9.0, 0.5], [2.0, 9.0, 0.25]]])
+def of_levels(*candidates: list[float]) -> Noise:
+    """Two samples alike, with these SQNRs of each candidate's outputs, dB."""
+    noise = 10 ** (-np.array(candidates)[:, None].repeat(2, 1) / 10)
+    return noise_of(np.ones(noise.shape[1:]), noise)
+
+
+def test_one_output_is_its_sqnr() -> None:
+    noise = noise_of(
+        np.array([[4.0, 0.0], [5.0, 0.0]]), np.array([[[1.0, 0.0], [2.0, 0.0]], [[9e6, 0.0], [9e6, 0.0]]])
     )
-    found = noise.advantages(np.array([[3.0, 0.0, 0.75], [1.0, 0.0, 0.25]]))
-    assert found.tolist() == [[(2 / 2 + 0.25 / 0.5) / 2, (-1 / 2 + 0 / 0.5) / 2]]
-    base = noise.noise[0]
-    assert not noise.advantages(base).any()
+    assert noise.sqnr_db().tolist() == [pytest.approx(decibels(9, 3)), pytest.approx(decibels(9, 18e6))]
+
+
+def test_several_outputs_are_their_mean_in_decibels() -> None:
+    assert of_levels([36, 25]).sqnr_db() == pytest.approx((36 + 25) / 2, abs=0.03)
+    assert of_levels([20, 30, 40]).sqnr_db() == pytest.approx(30, abs=0.05)
+
+
+def test_outputs_that_are_lost_or_unharmed_hide_no_others() -> None:
+    """The second output decides, by 3 dB, whatever happens to the first one far from where it matters."""
+    for worse, better in ((-40, -20), (-10, -6), (80, 120), (100, 199)):
+        for first in ([worse, better], [better, worse]):
+            base, other = of_levels([first[0], 25.0], [first[1], 28.0]).sqnr_db()
+            assert other > base + 0.5
+            advantages = of_levels([first[0], 25.0], [first[1], 28.0])
+            assert advantages.advantages(advantages.noise[0])[1] == pytest.approx([1.5] * 2, abs=1.0)
+
+
+def test_a_candidate_that_is_not_finite_is_the_worst() -> None:
+    noise = of_levels([30, 30], [50, -np.inf], [5, 5])
+    assert noise.sqnr_db().tolist() == [pytest.approx(30), -BEST_DB, pytest.approx(5, abs=1)]
+
+
+def test_outputs_that_nothing_changes_or_that_do_not_vary_do_not_count() -> None:
+    """With them, 30 dB were 30 + 200 + 90 by three: an output that is equal, and one that is constant."""
+    noise = of_levels([30, 200, 90, 99, 30], [20, 200, 80, 99, 30])
+    noise.noise[:, :, 1] = 0
+    outputs = Outputs(
+        ("boxes", "equal", "sums", "ids", "scores"),
+        np.array([0, 0, 1 - 1e-7, np.inf, 0]),
+        np.array([1, 1, 1, -np.inf, 1]),
+        np.array([True, False, True, False, True]),
+    )
+    noise = Noise(noise.signal, noise.noise, outputs)
+    assert noise.sqnr_db().tolist() == [pytest.approx(30, abs=0.01), pytest.approx(25, abs=0.1)]
+    assert noise.left_out() == {"equal": UNCHANGED, "sums": CONSTANT, "ids": NOT_COMPARED}
+    assert list(noise.levels(1).items()) == [
+        ("boxes", pytest.approx(20)), ("scores", pytest.approx(30))
+    ]  # fmt: skip
+    one = Noise(noise.signal[:1], noise.noise[:, :1], outputs)
+    assert "sums" not in one.left_out()  # of one sample nothing varies
+
+
+def test_an_output_that_was_changed_stays_when_those_that_changed_it_are_left_out() -> None:
+    noise = of_levels([20.0], [30.0])
+    noise.noise[1] = 0
+    assert noise.of([1]).sqnr_db().tolist() == [BEST_DB]
+    assert noise.of([1]).joined(noise.of([1])).sqnr_db().tolist() == [BEST_DB]
+
+
+def test_the_mean_advantage_is_the_difference_of_the_figures_costs() -> None:
+    """Between -60 and 0 dB it is about that of the figures, of one output or of several."""
+    signal, noise = RNG.random((40, 3)) + 1, 10 ** (-RNG.uniform(1.5, 4, (4, 1, 3))) * RNG.random((4, 40, 3))
+    several = noise_of(signal, noise)
+    levels = several.sqnr_db()
+    assert several.advantages(noise[0]).mean(1) == pytest.approx(levels - levels[0], abs=0.3)
+
+
+def test_of_one_output_an_advantage_is_the_noise_that_is_saved() -> None:
+    """But for a factor: so is its mean in standard errors."""
+    signal, noise = RNG.random((9, 1)) + 1, RNG.random((3, 9, 1)) * [[[1e-3]], [[2e-3]], [[1e-9]]]
+    for given in (noise_of(signal, noise), noise_of(signal, 1e6 * noise), noise_of(signal, 1e-6 * noise)):
+        saved = (given.noise[0] - given.noise)[..., 0]
+        found = given.advantages(given.noise[0])
+        assert not found[0].any()
+        for one, other in zip(found[1:], saved[1:], strict=True):
+            factor = one / other
+            assert factor.min() > 0
+            assert factor == pytest.approx([factor[0]] * 9, rel=1e-9)
 
 
 def test_noise_without_end_is_a_large_disadvantage() -> None:
-    noise = Noise(np.ones((2, 1)), np.array([[[np.inf], [0.0]]]))
+    noise = noise_of(np.ones((2, 1)), np.array([[[np.inf], [0.0]]]))
     worse, better = noise.advantages(np.array([[1.0], [3.0]]))[0].tolist()
-    assert -np.inf < worse < -1e5
-    assert better == 1.5
+    assert -np.inf < worse < -100 * better < 0
     assert np.isfinite(noise.advantages(np.array([[np.inf], [0.0]]))).all()
     assert noise.advantages(np.zeros((2, 1)))[0, 1] == 0
 
 
 def test_nothing_to_compare_is_not_a_number() -> None:
-    nothing = Noise(np.zeros((3, 2)), np.zeros((4, 3, 2)))
+    nothing = noise_of(np.zeros((3, 2)), np.zeros((4, 3, 2)))
     assert np.isnan(nothing.sqnr_db()).tolist() == [True] * 4
     assert not nothing.advantages(np.zeros((3, 2))).any()
-    assert np.isnan(Noise(np.zeros((0, 1)), np.zeros((2, 0, 1))).sqnr_db()).all()
+    assert np.isnan(noise_of(np.zeros((0, 1)), np.zeros((2, 0, 1))).sqnr_db()).all()
 
 
 def test_parts_are_joined_and_candidates_left_out() -> None:
     signal, noise = RNG.random((5, 2)) + 1, RNG.random((3, 5, 2))
-    whole = Noise(signal, noise)
-    joined = Noise(signal[:2], noise[:, :2]).joined(Noise(signal[2:], noise[:, 2:]))
+    whole = noise_of(signal, noise)
+    joined = noise_of(signal[:2], noise[:, :2]).joined(noise_of(signal[2:], noise[:, 2:]))
     assert joined.sqnr_db().tolist() == whole.sqnr_db().tolist()
     assert whole.of([2, 0]).sqnr_db().tolist() == whole.sqnr_db()[[2, 0]].tolist()
 
@@ -173,7 +239,7 @@ def test_outputs_that_are_not_finite_or_of_another_shape() -> None:
     for candidate in (infinite, no_number):
         found = measure(reference, candidate, feeds, [{}, {}])
         assert found.noise[:, 0].tolist() == [[np.inf, 0], [np.inf, 0]]
-        assert found.sqnr_db().tolist() == [(-BEST_DB + BEST_DB) / 2] * 2
+        assert found.sqnr_db().tolist() == [-BEST_DB] * 2
     longer = ort.load(model("Concat <axis = 0> (x, x)", "Neg (x)"))
     assert measure(reference, longer, feeds, [{}]).signal.tolist() == [[0, 14]]
     assert measure(infinite, reference, feeds, [{}]).signal.tolist() == [[0, 14]]
