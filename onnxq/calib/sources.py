@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,11 @@ class Source:
         batch: how many rows of data each has, a static batch size.
         skip_bad: whether bad samples are left out; the others keep their indices.
         images: how images become inputs.
+        look: is shown each sample that is read.
     """
 
     count: int | None
+    look: Callable[[Sample], None]
 
     def __init__(
         self,
@@ -49,6 +51,13 @@ class Source:
         self._completed = 0
         self.skip_bad = bad.allowed
         self.images = tuple(prepared)
+        self.look = lambda sample: None
+
+    def _shown(self, index: int, row: Row) -> Sample:
+        """A row as a sample."""
+        sample = Sample(index, row.where, row.feeds)
+        self.look(sample)
+        return sample
 
     @property
     def lines(self) -> list[str]:
@@ -187,7 +196,7 @@ class _Indexed(Source):
         rows = (row for i in chosen for row in range(i * batch, min((i + 1) * batch, self._table.count)))
         for index, row in zip(chosen, self._batches(self._table.rows(rows)), strict=True):
             if row is not None:
-                yield Sample(index, row.where, row.feeds)
+                yield self._shown(index, row)
 
 
 class _Stream(Source):
@@ -228,7 +237,7 @@ class _Stream(Source):
         for index, row in enumerate(self._batches(self._rows(items))):
             if row is not None:
                 any_good = True
-                yield Sample(index, row.where, row.feeds)
+                yield self._shown(index, row)
         if not self._read:
             raise UserError("the data has zero samples", hint=TAKEN)
         if not any_good:

@@ -66,6 +66,8 @@ class StatsFile:
         lines: how the data were understood, in words.
         skipped: place and fault of bad samples that were left out, sorted; of 20 in a shard.
         left_out: the indices of all that were left out, ascending.
+        doubts: what is doubtful about the data, see `onnxq.calib.glance`: of the run that took the
+            statistics, and not in the file, so that shards are the same bytes as one run.
     """
 
     stats: Stats
@@ -74,6 +76,7 @@ class StatsFile:
     lines: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     left_out: tuple[int, ...] = ()
+    doubts: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def missing(self) -> list[int]:

@@ -241,6 +241,16 @@ def data_section(page: Page, data: Mapping[str, Any]) -> None:
         page.entry(_fed(image))
     for note in data["notes"]:
         page.entry(note, style="yellow")
+    if data.get("doubts"):
+        warnings_section(page, data["doubts"])
+        page.entry(f"looked at: the first {counted(data['looked_at'], 'sample')} of those that were read", style="dim")
+
+
+def warnings_section(page: Page, doubts: Sequence[Mapping[str, Any]]) -> None:
+    """What is doubtful about the data, and what to do."""
+    for number, doubt in enumerate(doubts):
+        page.section("Warnings" if number == 0 else "", doubt["text"], "yellow")
+        page.entry(doubt["hint"])
 
 
 def _fed(image: Mapping[str, Any]) -> str:

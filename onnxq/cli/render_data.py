@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.cli.render import data_section, settings_section
+from onnxq.cli.render import data_section, settings_section, warnings_section
 from onnxq.cli.screen import Page, shorten
 
 _FEW = 3
@@ -26,9 +26,7 @@ def data_page(document: Mapping[str, Any]) -> Page:
         page.entry(entry["why"], 2, "yellow")
     for number, entry in enumerate(document["inputs"]):
         _input(page, "Inputs" if number == 0 else "", entry)
-    for number, doubt in enumerate(document["warnings"]):
-        page.section("Warnings" if number == 0 else "", doubt["text"], "yellow")
-        page.entry(doubt["hint"])
+    warnings_section(page, document["warnings"])
     if document["sheet"] is not None:
         sheet = document["sheet"]
         page.section("Sheet", f"{sheet['file']}, the first {_number(sheet['images'], 'image')}")

@@ -31,7 +31,7 @@ def statistics_page(path: Path, file: StatsFile, *, merged: bool = False) -> Pag
         page.entry(f"left out as bad: {why if where in why else f'{where}: {why}'}", style="yellow")
     if len(file.skipped) > _FEW:
         page.entry(f"+{len(file.skipped) - _FEW} more", style="yellow")
-    data_section(page, {"lines": file.lines, "images": origin.images, "notes": []})
+    data_section(page, {"lines": file.lines, "images": origin.images, "notes": [], **file.doubts})
     page.section("Tensors", f"{len(stats.tensors)}, {_counting(origin, stats)}")
     for name, entry in list(stats.tensors.items())[:_FEW]:
         page.entry(f"{shorten(name)}: {entry.min:.4g} to {entry.max:.4g}{_spread(entry)}")
@@ -97,6 +97,8 @@ def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
         "data_hash": file.data_hash,
         "missing": file.missing,
         "skipped": [{"where": where, "why": why} for where, why in file.skipped],
+        "doubts": file.doubts.get("doubts", []),
+        "looked_at": file.doubts.get("looked_at", 0),
         "tensors": {
             name: {
                 "min": entry.min,

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 
 from onnxq import remarks
 from onnxq import report as reporting
+from onnxq.calib.glance import Glance
 from onnxq.calib.image_options import ImageOptions
+from onnxq.calib.own_scaling import own_scaling
 from onnxq.calib.samples import InputSpec, Sample, as_float32
 from onnxq.calib.sources import Source, open_source
 from onnxq.errors import UserError, unknown_name
@@ -88,6 +90,7 @@ class Job:
         self.rewrites = RewriteReport()
         self.stated: list[Assumption] = []
         self.in_float32 = False  # whether onnxruntime runs the model as float32
+        self._glance: Glance | None = None
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -199,8 +202,15 @@ class Job:
             ) from error
 
     def open_data(self, data: DataSource, images: ImageOptions | None, skip_bad: bool) -> Source:
-        """Opens calibration data for the model's inputs."""
-        return open_source(data, self.input_specs(), options=images, skip_bad=skip_bad)
+        """Opens calibration data for the model's inputs, and looks at what is read of them."""
+        specs = self.input_specs()
+        source = open_source(data, specs, options=images, skip_bad=skip_bad)
+        self._glance = Glance(specs, source, own_scaling(self.model))
+        return source
+
+    def doubts(self, count: int | None = None) -> dict[str, Any]:
+        """What is doubtful about the data, see `Glance.to_json`."""
+        return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
 
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""

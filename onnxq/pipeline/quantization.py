@@ -445,7 +445,7 @@ class Quantization:
                 scales=done.scales,
                 counting=counting,
                 seed=self._options.seed if read is None else read.origin.seed,
-                data=self._data(),
+                data={**self._data(), **self._job.doubts()},
                 held_out=self._held_text(),
                 not_run=prepared.not_run,
                 notes=[*prepared.notes, *(given.notes if given is not None else ())],

@@ -71,7 +71,7 @@ def take_statistics(
         raise UserError(f"there is no good sample; the first bad one: {reason}", hint="check the data")
     write(done, path)
     Checkpoints(path).clear()
-    return done
+    return replace(done, doubts=job.doubts(source.count))
 
 
 def _check_undivided(shard: tuple[int, int], workers: int) -> None:

@@ -1,0 +1,53 @@
+"""A look at samples that are read anyway, for what is doubtful about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnxq.calib.doubts import Doubt, doubts
+from onnxq.calib.own_scaling import OwnScaling
+from onnxq.calib.samples import InputSpec, Sample
+from onnxq.calib.sources import Source
+from onnxq.calib.survey import Survey
+
+LOOKED_AT = 32
+"""How many samples are looked at: enough to see what is wrong with all of them, and little work."""
+
+
+class Glance:
+    """Looks at the first samples that a source gives, each once, however often it is read."""
+
+    def __init__(self, inputs: list[InputSpec], source: Source, own: Mapping[str, OwnScaling]) -> None:
+        """Of a source for these inputs; `own`: what the model does itself to them."""
+        self._survey = Survey(inputs, source.images)
+        self._batch, self._own = source.batch, own
+        self._seen: set[int] = set()
+        self._fault = ""
+        source.look = self._add
+
+    def to_json(self, *, count: int | None) -> dict[str, Any]:
+        """What is doubtful, and how many samples were looked at; `count`: how many the data have, if known."""
+        found: list[Doubt] = []
+        if not self._fault:
+            try:
+                found = doubts(self._survey, self._own, count=count, batch=self._batch, bad=0)
+            except Exception as error:  # as below
+                self._fault = _text(error)
+        if self._fault:
+            text = f"the data were not looked at for what is doubtful: {self._fault}"
+            found = [Doubt("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
+        return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
+
+    def _add(self, sample: Sample) -> None:
+        if self._fault or len(self._seen) == LOOKED_AT or sample.index in self._seen:
+            return
+        self._seen.add(sample.index)
+        try:
+            self._survey.add(sample)
+        except Exception as error:  # a fault of ours here costs the look, not the run
+            self._fault = _text(error)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
