@@ -17,7 +17,7 @@ import onnx
 import onnxq
 from onnxq import interrupts
 from onnxq.calib.image_options import ImageOptions, image_options
-from onnxq.calib.samples import InputSpec, watched
+from onnxq.calib.samples import InputSpec, named, watched
 from onnxq.calib.sources import open_source
 from onnxq.emit import files
 from onnxq.errors import UserError
@@ -199,6 +199,7 @@ def run_pieces(
     tolerance: float | None = None,
     images: ImageOptions | Mapping[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: Mapping[str, str] | None = None,
     save: str | os.PathLike[str] | None = None,
     observe: Observer | None = None,
 ) -> dict[str, Any]:
@@ -218,6 +219,7 @@ def run_pieces(
             Outputs that are not floats must be equal in any case.
         images: how image files become input values.
         skip_bad: leave out samples that are bad; they are counted in the document.
+        input_names: `{input: name}`, what the data call inputs of the model that have another name there.
         save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
             passes between the pieces, and the outputs: calibration data for each piece.
         observe: is told the steps.
@@ -236,7 +238,7 @@ def run_pieces(
     observe("load", None, None)
     chain = _load_chain(document, path.parent, use or {})
     reference, notes = _find_original(document, path.parent, original)
-    specs = [_spec(entry) for entry in document["inputs"]]
+    specs = named([_spec(entry) for entry in document["inputs"]], input_names)
     source = open_source(data, specs, options=image_options(images), skip_bad=skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))

@@ -77,7 +77,7 @@ class CsvFile:
         text = line.cells[self.columns[spec.name]].strip()
         value = _value(line.file, text, spec)
         kind, column = _kind(value), self.kinds[spec.name]
-        cell = f"{line.where}, column {spec.name!r}"
+        cell = f"{line.where}, column {spec.key!r}"
         if kind is None:
             raise UserError(
                 f"{cell}: {text!r} is neither numbers nor a file that onnxq reads"
@@ -108,7 +108,7 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     if not lines:
         raise UserError(f"{str(path)!r} is empty", hint="the first line has the names of the inputs")
     header = [name.strip() for name in lines[0].cells]
-    names = [spec.name for spec in inputs]
+    names = [spec.key for spec in inputs]
     for name in names:
         if header.count(name) > 1:
             raise UserError(f"{lines[0].where}: column {name!r} is there twice", hint="keep one of them")
@@ -116,7 +116,8 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
             error = unknown_name("column for input", name, [have for have in header if have not in names])
             raise UserError(
                 f"{lines[0].where}: {error}",
-                hint=f"{error.hint} The first line has the names of the inputs: {', '.join(names)}".strip(),
+                hint=f"{error.hint} The first line has the names of the inputs: {', '.join(names)}; where it "
+                "has others, --input-name INPUT=NAME says which is which".strip(),
             )
     if not lines[1:]:
         raise UserError(f"{str(path)!r} has zero samples: only a first line", hint="give a line for each")
@@ -124,7 +125,7 @@ def read_csv(path: Path, inputs: Sequence[InputSpec]) -> CsvFile:
     notes = (
         [f"columns of {str(path)!r} that are no inputs are left out: {', '.join(others)}"] if others else []
     )
-    columns = {name: header.index(name) for name in names}
+    columns = {spec.name: header.index(spec.key) for spec in inputs}
     kinds = {spec.name: _first_kind(lines[1:], columns[spec.name], spec) for spec in inputs}
     return CsvFile(columns, kinds, len(header), lines[1:], notes)
 

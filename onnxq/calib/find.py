@@ -10,6 +10,7 @@ from pathlib import Path
 
 from onnxq.calib import images
 from onnxq.calib.lists import Entry, read_list
+from onnxq.calib.samples import InputSpec
 from onnxq.calib.tensor_file import INPUT, OUTPUT
 from onnxq.errors import UserError, unknown_name
 
@@ -160,7 +161,7 @@ def find_sets(folder: Path, inputs: int) -> Found | None:
     return Found(folder, "set", [folder / sets[number] for number in sorted(sets)], others)
 
 
-def find_by_input(folder: Path, names: Sequence[str]) -> dict[str, Found] | None:
+def find_by_input(folder: Path, inputs: Sequence[InputSpec]) -> dict[str, Found] | None:
     """The data of each input, where the folder keeps them apart: `left/` and `right/`, or `left.npy`.
 
     Returns:
@@ -172,17 +173,19 @@ def find_by_input(folder: Path, names: Sequence[str]) -> dict[str, Found] | None
     if not os.path.isdir(folder):
         return None
     entries = [entry for entry in _listdir(folder) if not _is_clutter(entry)]
-    by_name = {name: _entry_of(folder, name) for name in names}
+    by_name = {spec.name: _entry_of(folder, spec.key) for spec in inputs}
     if not any(by_name.values()):
         return None
-    for name, path in by_name.items():
-        if path is None:
+    for spec in inputs:
+        if by_name[spec.name] is None:
+            name = spec.key
             free = [entry for entry in entries if folder / entry not in by_name.values()]
             error = unknown_name(f"folder or file in {str(folder)!r} for input", name, free)
             raise UserError(
                 str(error),
                 hint=f"{error.hint} Name it after the input: {name}/ or {name}.npy (a value that all samples "
-                f"share is one file); or make the input constant with --freeze {name}=VALUE".strip(),
+                f"share is one file), or say its name with --input-name {spec.name}=NAME; or make the input "
+                f"constant with --freeze {spec.name}=VALUE".strip(),
             )
     return {name: find(path) for name, path in by_name.items() if path is not None}
 

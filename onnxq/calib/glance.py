@@ -11,7 +11,7 @@ from onnxq.calib.samples import InputSpec, Sample
 from onnxq.calib.sources import Source
 from onnxq.calib.survey import Survey
 
-LOOKED_AT = 32
+LOOKED_AT = 16
 """How many samples are looked at: enough to see what is wrong with all of them, and little work."""
 
 
@@ -27,7 +27,7 @@ class Glance:
         source.look = self._add
 
     def to_json(self, *, count: int | None) -> dict[str, Any]:
-        """What is doubtful, and how many samples were looked at; `count`: how many the data have, if known."""
+        """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
         found: list[Doubt] = []
         if not self._fault:
             try:

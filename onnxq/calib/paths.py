@@ -43,7 +43,8 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
     Raises:
         UserError: there is no data, it cannot be read, or it does not fit the model.
     """
-    by_input = find_by_input(path, [spec.name for spec in inputs]) if len(inputs) > 1 else None
+    stated = [spec for spec in inputs if spec.data_name is not None]
+    by_input = find_by_input(path, inputs) if len(inputs) > 1 or stated else None
     if by_input is not None:
         return _open_columns(by_input, inputs, options, bad)
     found = find_sets(path, len(inputs)) or find(path)
@@ -59,6 +60,11 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
             + ", ".join(f"{name}/" for name in names[:-1])
             + f" and {names[-1]}.npy, say), a .csv with a column for each, or .npz files with an array for "
             f"each; an input that is always the same becomes a constant with --freeze {names[-1]}=VALUE",
+        )
+    if stated and found.holds_one_input:
+        raise UserError(
+            f"--input-name {inputs[0].name}={inputs[0].key}: {found.title} hold arrays without names",
+            hint="leave it out: they are fed to the model's only input",
         )
     prepared = [images.prepare(inputs[0], options)] if found.kind == "image" else []
     has_batch = _batched(inputs, prepared)
@@ -142,7 +148,7 @@ def _table(
     bad: Skipped,
 ) -> RecordTable:
     """The rows of the files of a path."""
-    names = [spec.name for spec in inputs]
+    keys = [spec.key for spec in inputs]
     reader = Reader(inputs, has_batch, several=len(found.files) > 1)
     if found.kind == "json":
         (path,) = found.files
@@ -153,10 +159,11 @@ def _table(
 
     def open_file(path: Path) -> Mapping[str, arrays.Array]:
         if found.kind == "npz":
-            return _open_npz(path, names, reader)
+            return _open_npz(path, inputs, reader)
         if found.kind == "set":
-            return {name: arrays.MemoryArray(values) for name, values in read_set(path, names).items()}
-        return {names[0]: _open_file(path, inputs[0], prepared, reader)}
+            stated = [spec.data_name for spec in inputs if spec.data_name is not None]
+            return {key: arrays.MemoryArray(values) for key, values in read_set(path, keys, stated).items()}
+        return {keys[0]: _open_file(path, inputs[0], prepared, reader)}
 
     records = [Record(str(path), partial(open_file, path)) for path in found.files]
     if found.entries:
@@ -189,10 +196,10 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
         try:
             return _open_file(value, spec, prepared, reader)
         except UserError as error:
-            raise UserError(f"{line.where}, column {spec.name!r}: {error}", hint=error.hint) from error
+            raise UserError(f"{line.where}, column {spec.key!r}: {error}", hint=error.hint) from error
 
     def open_line(line: Line) -> Mapping[str, arrays.Array]:
-        return {spec.name: open_cell(line, spec) for spec in inputs}
+        return {spec.key: open_cell(line, spec) for spec in inputs}
 
     records = [Record(line.where, partial(open_line, line)) for line in file.lines]
     counts = None
@@ -225,9 +232,11 @@ def _open_file(
     return arrays.MemoryArray(image.decode(path, reader.note))
 
 
-def _open_npz(path: Path, names: Sequence[str], reader: Reader) -> Mapping[str, arrays.Array]:
-    members, found = arrays.open_npz(path, names)
-    missing = [name for name in names if name not in members]
-    if missing:
-        raise reader.lacks(repr(str(path)), missing[0], found)
+def _open_npz(path: Path, inputs: Sequence[InputSpec], reader: Reader) -> Mapping[str, arrays.Array]:
+    members, found = arrays.open_npz(path, [spec.key for spec in inputs])
+    if (lone := reader.lone(found)) is not None:
+        return {inputs[0].key: arrays.open_npz(path, [lone])[0][lone]}
+    for spec in inputs:
+        if spec.key not in members:
+            raise reader.lacks(repr(str(path)), spec, found)
     return members

@@ -36,7 +36,7 @@ class Record:
 
     Attributes:
         where: its path or number, for messages.
-        open: its array for each input.
+        open: its arrays, by the names that the data have for the inputs.
     """
 
     where: str
@@ -88,6 +88,7 @@ class Reader:
         self._several = several
         self.notes: dict[str, None] = {}
         self._axes: dict[str, None] = {}
+        self._lone = ""  # what a lone array is called, as soon as it is known
         self._any_named = False  # whether a record had an array for each input
 
     def note(self, text: str) -> None:
@@ -127,13 +128,31 @@ class Reader:
                 broken = error
             yield self._fitted(where, values) if broken is None else Row(where, error=broken)
 
-    def lacks(self, where: str, name: str, found: Iterable[str]) -> UserError:
+    def lacks(self, where: str, spec: InputSpec, found: Iterable[str]) -> UserError:
         """The error for a record that has arrays, `found`, but not that of an input."""
-        error = unknown_name("array named", name, found)
-        return (UserError if self._any_named else Misnamed)(
-            f"{where}: {error}, which the model's input needs",
-            hint=f"{error.hint} Rename the array to the input's name.".strip(),
-        )
+        error = unknown_name("array named", spec.key, found)
+        fault, hint = UserError if self._any_named else Misnamed, error.hint
+        if spec.data_name is not None:
+            return fault(f"{where}: {error}, which --input-name gives to input {spec.name!r}", hint=hint)
+        hint += f" Rename the array to the input's name, or say which it is: --input-name {spec.name}=NAME"
+        return fault(f"{where}: {error}, which the model's input needs", hint=hint.strip())
+
+    def lone(self, found: Sequence[str]) -> str | None:
+        """The name of the array that the model's only input takes though it has another name.
+
+        The first file decides: if it holds one array, that one's name is the input's in all files.
+
+        Args:
+            found: the names of a file's arrays.
+        """
+        (spec, *others) = self._inputs
+        if others or spec.data_name is not None:
+            return None
+        if not self._lone:
+            self._lone = found[0] if len(found) == 1 else spec.name
+            if self._lone != spec.name:
+                self.note(f"{self._lone!r}, the only array in a file, is fed to input {spec.name!r}")
+        return self._lone if self._lone in found and spec.name not in found else None
 
     def _fitted(self, where: str, values: Sequence[np.ndarray]) -> Row:
         """A sample in the dtypes of the inputs."""
@@ -145,21 +164,26 @@ class Reader:
 
     def _open(self, record: Record) -> dict[str, arrays.Array]:
         """A record's arrays; whole batches of a static size are rows, as everything else."""
-        members = dict(record.open())
+        members = self._by_input(record.where, record.open())
         for spec in self._inputs:
-            array, lead = members.get(spec.name), (spec.shape or (None,))[0]
-            if array is None or spec.shape is None or spec.name not in self._has_batch:
+            array, lead = members[spec.name], (spec.shape or (None,))[0]
+            if spec.shape is None or spec.name not in self._has_batch:
                 continue
             whole = len(array.shape) == len(spec.shape) + 1 and array.shape[1] == lead
             if whole and isinstance(lead, int) and lead > 1:
                 members[spec.name] = array.merged()
         return members
 
+    def _by_input(self, where: str, found: Mapping[str, arrays.Array]) -> dict[str, arrays.Array]:
+        """The arrays of a record, which have the data's names."""
+        for spec in self._inputs:
+            if spec.key not in found:
+                raise self.lacks(where, spec, found)
+        return {spec.name: found[spec.key] for spec in self._inputs}
+
     def _layouts(self, where: str, members: Mapping[str, arrays.Array]) -> tuple[dict[str, fit.Layout], int]:
         """How a record's arrays hold samples, and how many."""
         for spec in self._inputs:
-            if spec.name not in members:
-                raise self.lacks(where, spec.name, members)
             fit.refuse_text(members[spec.name].dtype, spec, where)
         self._any_named = True
         layouts = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from onnxq.errors import UserError, unknown_name
 from onnxq.graph.types import is_float
 
 
@@ -18,11 +19,48 @@ class InputSpec:
         name: its name.
         dtype: its numpy (or ml_dtypes) dtype.
         shape: its dimensions, a symbol or None where dynamic; None where the rank is unknown.
+        data_name: what the data call it, where the user says so; None: as the model does.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int | str | None, ...] | None
+    data_name: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name in the data."""
+        return self.name if self.data_name is None else self.data_name
+
+
+def named(inputs: Sequence[InputSpec], names: Mapping[str, str] | None) -> list[InputSpec]:
+    """The inputs of a model with the names that the data have for them.
+
+    Args:
+        inputs: those of the model.
+        names: the data's name by that of the model, of inputs whose names differ.
+
+    Raises:
+        UserError: the model has no such input, or two inputs would be fed from one array.
+    """
+    names = names or {}
+    known = [spec.name for spec in inputs]
+    for name, key in names.items():
+        if name not in known:
+            error = unknown_name("input", name, known)
+            turned = f"the model's input stands first: --input-name {key}={name}"
+            raise UserError(
+                f"--input-name {name}={key}: {error}", hint=turned if key in known else error.hint
+            )
+    found = [replace(spec, data_name=names.get(spec.name)) for spec in inputs]
+    by_key: dict[str, str] = {}
+    for spec in found:
+        if names and by_key.setdefault(spec.key, spec.name) != spec.name:
+            raise UserError(
+                f"inputs {by_key[spec.key]!r} and {spec.name!r} would both be fed from {spec.key!r}",
+                hint="give each another name of the data with --input-name",
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, unknown_name
 
 INPUT = re.compile(r"input_(\d+)\.pb")
 """The name of an input's file in a `test_data_set_0`."""
@@ -55,11 +55,16 @@ def read_tensor(path: Path) -> tuple[str, np.ndarray]:
     return tensor.name, values.astype(str) if values.dtype.hasobject else values
 
 
-def read_set(folder: Path, inputs: Sequence[str]) -> dict[str, np.ndarray]:
+def read_set(folder: Path, inputs: Sequence[str], stated: Collection[str] = ()) -> dict[str, np.ndarray]:
     """The inputs of a `test_data_set_0`.
 
     Where the tensors have the names of all inputs, they are matched by name; else `input_1.pb` is
     the second input.
+
+    Args:
+        folder: the set.
+        inputs: what the data call the inputs, in the model's order.
+        stated: those of them that the user says, so that they must be there.
 
     Raises:
         UserError: a file cannot be read, or there is not one for each input.
@@ -69,6 +74,10 @@ def read_set(folder: Path, inputs: Sequence[str]) -> dict[str, np.ndarray]:
     by_name = dict(tensors)
     if all(name in by_name for name in inputs):
         return {name: by_name[name] for name in inputs}
+    for name in stated:
+        if name not in by_name:
+            error = unknown_name(f"tensor in {str(folder)!r} named", name, filter(None, by_name))
+            raise UserError(f"{error}, which --input-name gives to an input", hint=error.hint)
     if sorted(numbered) != list(range(len(inputs))):
         have = ", ".join(numbered[number].name for number in sorted(numbered)) or "no input_0.pb"
         raise UserError(

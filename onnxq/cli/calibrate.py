@@ -55,6 +55,7 @@ def calibrate(
     skip: flags.Skip = None,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: dict[str, str] | None = None,
     script: str | None = None,
 ) -> int:
     """Take statistics for calibration; every method is then chosen in seconds.
@@ -100,6 +101,7 @@ def calibrate(
                 **arguments,
                 images=settings.images(images) if data_path is not None else images,
                 skip_bad=settings.get("skip_bad", skip_bad or None, False),
+                input_names=input_names,
                 exact=settings.get("exact", exact or None, False),
                 samples=settings.get("samples", samples, 512),
                 seed=settings.get("seed", seed, 0),

@@ -26,11 +26,12 @@ def compare(
     ] = None,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: dict[str, str] | None = None,
     script: str | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
     from onnxq.calib.image_options import image_options
-    from onnxq.calib.samples import InputSpec, watched
+    from onnxq.calib.samples import InputSpec, named, watched
     from onnxq.calib.sources import open_source
     from onnxq.cli.render import accuracy_page
     from onnxq.graph.model import Model
@@ -49,7 +50,10 @@ def compare(
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
     source = open_source(
-        data_source(data, script, "compare"), specs, options=image_options(images), skip_bad=skip_bad
+        data_source(data, script, "compare"),
+        named(specs, input_names),
+        options=image_options(images),
+        skip_bad=skip_bad,
     )
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     with screen.progress() as observe:

@@ -39,6 +39,7 @@ def data(
     freeze: flags.Freeze = None,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: dict[str, str] | None = None,
     script: str | None = None,
 ) -> None:
     """Show data as the model will see them.
@@ -50,7 +51,7 @@ def data(
     from onnxq.calib.doubts import doubts
     from onnxq.calib.image_options import image_options
     from onnxq.calib.own_scaling import own_scaling
-    from onnxq.calib.samples import watched
+    from onnxq.calib.samples import named, watched
     from onnxq.calib.sources import open_source
     from onnxq.calib.survey import Survey
     from onnxq.cli.render_data import data_page
@@ -62,6 +63,7 @@ def data(
     calib = settings.data(calib, script)
     images = settings.images(images) if calib is not None else images
     opened, specs = _open(model, flags.bind_arguments(shape, assume, freeze))
+    specs = named(specs, input_names)
     # bad samples are what one wants to know of here: all of them, not the first
     source = open_source(
         data_source(calib, script, "data"), specs, options=image_options(images), skip_bad=True

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from onnxq.cli.options import size, sizes
+from onnxq.cli.options import parse_input_names, size, sizes
 from onnxq.errors import UserError
 
 T = TypeVar("T")
@@ -32,6 +32,12 @@ CalibrationData = Annotated[
 ]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out samples that are bad, count and report them.")
+]
+InputNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-name", metavar="INPUT=NAME", help="What the data call an input that has another name there."
+    ),
 ]
 DataLoaderScript = Annotated[
     str | None,
@@ -78,6 +84,7 @@ _IMAGE_FLAGS: Mapping[str, Any] = {
 _FLAGS: Mapping[str, Any] = {
     **_IMAGE_FLAGS,
     "skip_bad": SkipBad,
+    "input_name": InputNames,
     "data_loader_script": DataLoaderScript,
 }
 
@@ -85,10 +92,11 @@ _FLAGS: Mapping[str, Any] = {
 def takes_data(function: Callable[..., T]) -> Callable[..., T]:
     """Gives a verb the flags on data.
 
-    The verb has a parameter `calib` or `data`, the path, and gets three more: `images`, what
+    The verb has a parameter `calib` or `data`, the path, and gets four more: `images`, what
     `onnxq.calib.image_options.image_options` takes, None where no flag on images is given;
-    `skip_bad`; and `script`, the value of `--data-loader-script`. `data_source` makes of path and
-    script what `onnxq.calib.sources.open_source` takes.
+    `skip_bad`; `input_names`, what `onnxq.calib.samples.named` takes; and `script`, the value of
+    `--data-loader-script`. `data_source` makes of path and script what
+    `onnxq.calib.sources.open_source` takes.
     """
     signature = inspect.signature(function, eval_str=True)
 
@@ -96,9 +104,11 @@ def takes_data(function: Callable[..., T]) -> Callable[..., T]:
     def verb(*arguments: Any, **named: Any) -> T:
         images = parse_images({name: named.pop(name) for name in _IMAGE_FLAGS})
         script = named.pop("data_loader_script")
-        return function(*arguments, **named, images=images, script=script)
+        names = parse_input_names(named.pop("input_name"))
+        return function(*arguments, **named, images=images, input_names=names, script=script)
 
-    own = [p for name, p in signature.parameters.items() if name not in ("images", "skip_bad", "script")]
+    given = ("images", "skip_bad", "input_names", "script")
+    own = [p for name, p in signature.parameters.items() if name not in given]
     flags = [
         inspect.Parameter(
             name, own[-1].kind, default=False if name in ("letterbox", "skip_bad") else None, annotation=flag

@@ -140,6 +140,15 @@ def parse_shapes(shapes: Sequence[str] | None) -> dict[str, tuple[int | str, ...
     return _named("--shape", shapes, "INPUT=1x3x224x224, each a size or a symbol", _shape)
 
 
+def parse_input_names(entries: Sequence[str] | None) -> dict[str, str]:
+    """The values of `--input-name`: the data's name by the input's.
+
+    Raises:
+        UserError: one is ill-formed.
+    """
+    return _named("--input-name", entries, "INPUT=NAME, the model's input and its name in the data", _some)
+
+
 def parse_profiles(profiles: Sequence[str] | None) -> dict[str, Profile]:
     """The values of `--profile`: (min, opt, max) for each input.
 
@@ -175,6 +184,12 @@ def size(text: str) -> int:
     if not re.fullmatch(r"[0-9]+", text):
         raise ValueError(f"{text!r} is no size")
     return int(text)
+
+
+def _some(text: str) -> str:
+    if not text:
+        raise ValueError("there is no name")
+    return text
 
 
 def _shape(text: str) -> tuple[int | str, ...]:

@@ -75,6 +75,7 @@ def quantize(
     ] = False,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: dict[str, str] | None = None,
     script: str | None = None,
 ) -> int:
     """Repair a model and quantize it to INT8.
@@ -102,6 +103,7 @@ def quantize(
     if stats is not None:
         on_samples = {"--samples": samples is not None, "--seed": seed is not None, "--exact": exact}
         on_data = {**{f"--{name}": True for name in images or ()}, "--skip-bad": skip_bad}
+        on_data["--input-name"] = bool(input_names)
         calib_flags.refuse_with_stats(stats, on_samples, on_data, without_data=without_data)
     with screen.progress() as observe:
         result = onnxq.quantize(
@@ -110,6 +112,7 @@ def quantize(
             **arguments,
             images=settings.images(images) if data_path is not None else images,
             skip_bad=settings.get("skip_bad", skip_bad or None, False),
+            input_names=input_names,
             method=settings.method(method, percentile, constant, search=search),
             percentile=settings.get("percentile", percentile, 99.99),
             constant=settings.get("constant", constant, 0.01),

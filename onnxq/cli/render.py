@@ -243,7 +243,8 @@ def data_section(page: Page, data: Mapping[str, Any]) -> None:
         page.entry(note, style="yellow")
     if data.get("doubts"):
         warnings_section(page, data["doubts"])
-        page.entry(f"looked at: the first {counted(data['looked_at'], 'sample')} of those that were read", style="dim")
+        some = "sample" if data["looked_at"] == 1 else f"{data['looked_at']} samples"
+        page.entry(f"looked at: the first {some} of those that were read", style="dim")
 
 
 def warnings_section(page: Page, doubts: Sequence[Mapping[str, Any]]) -> None:
@@ -340,7 +341,7 @@ def _is_destroyed(entry: Mapping[str, Any]) -> bool:
 
 
 def _nearness(entry: Mapping[str, Any]) -> float:
-    """How near an output is to the float model's, dB; of what are no floats, the share that differs is noise."""
+    """How near an output is to the float model's, dB; where it is no float, what differs is the noise."""
     if entry["mismatched"] or entry["nonfinite"]:
         return -math.inf
     if entry["sqnr_db"] is not None:

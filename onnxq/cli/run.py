@@ -43,6 +43,7 @@ def run(
     ] = None,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: dict[str, str] | None = None,
     script: str | None = None,
 ) -> int:
     """Run pieces in a chain and compare with the original.
@@ -59,7 +60,8 @@ def run(
     with screen.progress() as observe:
         document = onnxq.run_pieces(
             manifest, data_source(data, script, "run"), original=original, use=replaced, samples=samples,
-            tolerance=tolerance, images=images, skip_bad=skip_bad, save=save, observe=observe,
+            tolerance=tolerance, images=images, skip_bad=skip_bad, input_names=input_names, save=save,
+            observe=observe,
         )  # fmt: skip
     screen.show(chain_page(document))
     screen.document(document)

@@ -112,6 +112,7 @@ def quantize(
     *,
     images: ImageOptions | Mapping[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: Mapping[str, str] | None = None,
     target: str = "tensorrt-11",
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     assume: Mapping[str, int] | None = None,
@@ -147,6 +148,7 @@ def quantize(
         data: calibration data: a path, or `{input: array}` for each sample; None: `stats` is all there is.
         images: how image files become input values: `ImageOptions`, or a mapping of its fields.
         skip_bad: leave out samples that are bad; they are counted in the report.
+        input_names: `{input: name}`, what the data call inputs of the model that have another name there.
         target: the TensorRT version, see `onnxq.target.NAMES`. For one that takes no Q/DQ pairs the
             result is the sanitized float model, and a calibration cache.
         shapes: as in `sanitize`.
@@ -196,7 +198,9 @@ def quantize(
         with uncollected():
             job = Job(model, target, rules, enable, skip, prove, observe)
             job.bind(shapes, assume, freeze)
-            source = job.open_data(data, image_options(images), skip_bad) if data is not None else None
+            source = None
+            if data is not None:
+                source = job.open_data(data, image_options(images), skip_bad, input_names)
             quantization = Quantization(job, options, source, given, cache)
             job.sanitize()
             refuse_sizes(job)
@@ -230,6 +234,7 @@ def calibrate(
     force: bool = False,
     images: ImageOptions | Mapping[str, Any] | None = None,
     skip_bad: bool = False,
+    input_names: Mapping[str, str] | None = None,
     target: str = "tensorrt-11",
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     assume: Mapping[str, int] | None = None,
@@ -257,6 +262,7 @@ def calibrate(
         force: replace a file that holds no statistics; the model itself is never replaced.
         images: as in `quantize`.
         skip_bad: as in `quantize`.
+        input_names: as in `quantize`.
         target: as in `quantize`.
         shapes: as in `sanitize`.
         assume: as in `sanitize`.
@@ -289,7 +295,7 @@ def calibrate(
             check_output(Path(output), job.model.path, force=force)
             job.bind(shapes, assume, freeze)
             chosen = image_options(images)
-            source = job.open_data(data, chosen, skip_bad)
+            source = job.open_data(data, chosen, skip_bad, input_names)
             job.sanitize()
             refuse_sizes(job)
         return take_statistics(job, options, source, data, chosen, output, shard, workers)

@@ -19,7 +19,7 @@ from onnxq import report as reporting
 from onnxq.calib.glance import Glance
 from onnxq.calib.image_options import ImageOptions
 from onnxq.calib.own_scaling import own_scaling
-from onnxq.calib.samples import InputSpec, Sample, as_float32
+from onnxq.calib.samples import InputSpec, Sample, as_float32, named
 from onnxq.calib.sources import Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
@@ -91,6 +91,7 @@ class Job:
         self.stated: list[Assumption] = []
         self.in_float32 = False  # whether onnxruntime runs the model as float32
         self._glance: Glance | None = None
+        self._data_names: Mapping[str, str] | None = None
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -201,8 +202,15 @@ class Job:
                 or "give values that every part of the model takes, branches that never run included",
             ) from error
 
-    def open_data(self, data: DataSource, images: ImageOptions | None, skip_bad: bool) -> Source:
+    def open_data(
+        self,
+        data: DataSource,
+        images: ImageOptions | None,
+        skip_bad: bool,
+        names: Mapping[str, str] | None = None,
+    ) -> Source:
         """Opens calibration data for the model's inputs, and looks at what is read of them."""
+        self._data_names = names
         specs = self.input_specs()
         source = open_source(data, specs, options=images, skip_bad=skip_bad)
         self._glance = Glance(specs, source, own_scaling(self.model))
@@ -220,7 +228,7 @@ class Job:
                 raise UserError(f"the type of input {name!r} is not known")
             bound = tuple(self.model.assumed.get(d, d) if isinstance(d, str) else d for d in shape or ())
             specs.append(InputSpec(name, dtype, bound if shape is not None else None))
-        return specs
+        return named(specs, self._data_names)
 
     def part(self, proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
         """The part of a model that onnxruntime knows, and the operators that the rest depends on."""

@@ -85,13 +85,13 @@ def test_without_it_the_first_one_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["files", "items", "stream"])
 def test_a_name_that_no_sample_has_is_no_bad_sample(tmp_path: Path, kind: str, good: int) -> None:
     """Leaving samples out helps only where others have the name."""
-    items = [{"x" if index < good else "xx": DATA[index]} for index in range(3)]
+    items = [{"x" if index < good else "xx": DATA[index], "label": DATA[0]} for index in range(3)]
     for index, item in enumerate(items):
         np.savez(tmp_path / f"{index}.npz", **item)
     data = {"files": tmp_path, "items": items, "stream": iter(items)}[kind]
     with pytest.raises(UserError, match="there is no array named 'x'") as caught:
         list(open_source(data, [X]))  # type: ignore[arg-type]
-    assert "did you mean 'xx'?" in caught.value.hint
+    assert "did you mean 'xx'" in caught.value.hint
     assert ("--skip-bad" in caught.value.hint) == bool(good)
 
 
@@ -227,8 +227,8 @@ class TestNothingLeft:
     def test_the_first_reason_is_given(self, tmp_path: Path) -> None:
         """A wrong name in all files is a mistake about the data, not about samples."""
         for index in range(3):
-            np.savez(tmp_path / f"{index}.npz", xx=DATA[index])
-        self.check(opened(tmp_path), "0.npz': there is no array named 'x'", "did you mean 'xx'?")
+            np.savez(tmp_path / f"{index}.npz", xx=DATA[index], label=DATA[0])
+        self.check(opened(tmp_path), "0.npz': there is no array named 'x'", "did you mean 'xx'")
         items = [{"xx": row} for row in DATA[:3]]
         self.check(opened(items), "item 0 of the data: there is no array named 'x'", "did you mean 'xx'?")
         self.check(opened(iter(items)), "item 0 of the data: there is no array", "did you mean 'xx'?")
@@ -237,7 +237,7 @@ class TestNothingLeft:
         )
 
     def test_a_lone_file_says_what_is_wrong(self, tmp_path: Path) -> None:
-        np.savez(tmp_path / "d.npz", xx=DATA)
+        np.savez(tmp_path / "d.npz", xx=DATA, label=DATA)
         for skip_bad in (False, True):
             with pytest.raises(UserError, match="there is no array named 'x'") as caught:
                 open_source(tmp_path / "d.npz", [X], skip_bad=skip_bad)

@@ -426,11 +426,12 @@ class TestRefusals:
         assert "notes.txt" in refused(tmp_path / "notes.txt", X)
 
     def test_wrong_name(self, tmp_path: Path) -> None:
-        np.savez(tmp_path / "d.npz", xx=DATA)
+        np.savez(tmp_path / "d.npz", xx=DATA, other=DATA)
         for data in (tmp_path / "d.npz", {"xx": DATA}):
             with pytest.raises(UserError, match="'x'") as caught:
                 feeds(data, X)
-            assert "did you mean 'xx'?" in caught.value.hint
+            assert "did you mean 'xx'" in caught.value.hint
+            assert "--input-name x=NAME" in caught.value.hint
 
     @pytest.mark.parametrize(
         ("shape", "words"),
