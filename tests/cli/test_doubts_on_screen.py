@@ -20,7 +20,8 @@ from onnxq.calib.survey import Survey
 from onnxq.cli.app import app
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
-    net (float[N, 3, 16, 16] x) => (float[N, 16, 16, 16] y) { [c] a = Conv <pads = [1, 1, 1, 1]> (x, w)  y = Elu (a) }"""
+    net (float[N, 3, 16, 16] x) => (float[N, 16, 16, 16] y) {
+        [c] a = Conv <pads = [1, 1, 1, 1]> (x, w)  y = Elu (a) }"""
 FAST = ("--no-engine", "--prove", "never", "--force")
 
 
