@@ -21,7 +21,7 @@ from onnxq.cli.app import app
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 16, 16] x) => (float[N, 16, 16, 16] y) {
-        [c] a = Conv <pads = [1, 1, 1, 1]> (x, w)  y = Elu (a) }"""
+        [c] a = Conv <pads = [1, 1, 1, 1]> (x, w)  [e] y = Elu (a) }"""
 FAST = ("--no-engine", "--prove", "never", "--force")
 
 
