@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnxq.calib.doubts import Doubt, doubts
-from onnxq.calib.own_scaling import OwnScaling
+from onnxq.calib.own_scaling import OwnScaling, own_scaling
 from onnxq.calib.samples import InputSpec, Sample
 from onnxq.calib.sources import Source
 from onnxq.calib.survey import Survey
+from onnxq.graph.model import Model
 
 LOOKED_AT = 16
 """How many samples are looked at: enough to see what is wrong with all of them, and little work."""
@@ -18,12 +19,17 @@ LOOKED_AT = 16
 class Glance:
     """Looks at the first samples that a source gives, each once, however often it is read."""
 
-    def __init__(self, inputs: list[InputSpec], source: Source, own: Mapping[str, OwnScaling]) -> None:
-        """Of a source for these inputs; `own`: what the model does itself to them."""
+    def __init__(self, model: Model, inputs: list[InputSpec], source: Source) -> None:
+        """Of a source for these inputs of a model, which is as the user gave it."""
         self._survey = Survey(inputs, source.images)
-        self._batch, self._own = source.batch, own
+        self._batch = source.batch
         self._seen: set[int] = set()
+        self._own: Mapping[str, OwnScaling] = {}
         self._fault = ""
+        try:
+            self._own = own_scaling(model)
+        except Exception as error:  # a fault of ours here costs the look, not the run
+            self._fault = _text(error)
         source.look = self._add
 
     def to_json(self, *, count: int | None) -> dict[str, Any]:
@@ -32,7 +38,7 @@ class Glance:
         if not self._fault:
             try:
                 found = doubts(self._survey, self._own, count=count, batch=self._batch, bad=0)
-            except Exception as error:  # as below
+            except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
@@ -45,7 +51,7 @@ class Glance:
         self._seen.add(sample.index)
         try:
             self._survey.add(sample)
-        except Exception as error:  # a fault of ours here costs the look, not the run
+        except Exception as error:  # as above
             self._fault = _text(error)
 
 

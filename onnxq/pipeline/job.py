@@ -18,7 +18,6 @@ from onnxq import remarks
 from onnxq import report as reporting
 from onnxq.calib.glance import Glance
 from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.own_scaling import own_scaling
 from onnxq.calib.samples import InputSpec, Sample, as_float32, named
 from onnxq.calib.sources import Source, open_source
 from onnxq.errors import UserError, unknown_name
@@ -213,7 +212,7 @@ class Job:
         self._data_names = names
         specs = self.input_specs()
         source = open_source(data, specs, options=images, skip_bad=skip_bad)
-        self._glance = Glance(specs, source, own_scaling(self.model))
+        self._glance = Glance(self.model, specs, source)
         return source
 
     def doubts(self, count: int | None = None) -> dict[str, Any]:
