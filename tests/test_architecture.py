@@ -107,6 +107,18 @@ def test_third_party_packages_stay_behind_their_fences(path: Path) -> None:
         assert part in FENCES[top], f"{path}:{getattr(node, 'lineno', 0)}: {part} imports {top}"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_temporary_folders_go_with_the_process(path: Path) -> None:
+    """Those of `interrupts.Folder`; a fault's reproducer is to stay."""
+    if part_of(path) != "interrupts" and path.name != "fault.py":
+        names = {
+            node.attr
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Attribute)
+        }
+        assert not names & {"TemporaryDirectory", "mkdtemp", "mkstemp"}
+
+
 @pytest.mark.parametrize("path", RULES, ids=lambda p: p.name)
 def test_a_rule_file_imports_the_facade_only(path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
