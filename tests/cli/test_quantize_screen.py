@@ -159,8 +159,7 @@ PROBABILITY = """<ir_version: 8, opset_import: ["" : 17]>
         [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
         [c2] c = Conv <pads = [1, 1, 1, 1]> (b, w2)
         [mean] d = ReduceMean <axes = [1, 2, 3], keepdims = 0> (c)
-        [far] e = Sub (d, six)  [sure] f = Sigmoid (e)
-        [shape] y = Reshape (f, to) }"""
+        [far] e = Sub (d, six)  [sure] f = Sigmoid (e)  [shape] y = Reshape (f, to) }"""
 
 
 def test_a_small_error_of_a_probability_is_no_loss(here: Path, onnxq) -> None:
