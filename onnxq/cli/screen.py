@@ -160,7 +160,8 @@ def _console(file: TextIO) -> Console:
     with contextlib.suppress(AttributeError):  # a name that the terminal's encoding lacks is escaped
         file.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
     console = Console(file=file, markup=False, emoji=False, highlight=False)
-    console.width = console.width or 80  # COLUMNS=0: nothing would be printed
+    if not console.width:  # COLUMNS=0: nothing would be printed
+        console.width = 80
     return console
 
 
