@@ -146,6 +146,33 @@ def test_a_model_that_differs_whatever_is_left_out_is_a_fault(monkeypatch: pytes
         sanitize(parsed("g (float[2] x) => (float[2] y) { i = Identity (x)  y = Exp (i) }"))
 
 
+@pytest.mark.usefixtures("trusting", "folder")
+def test_a_change_with_which_the_model_does_not_load(tmp_path: Path) -> None:
+    """Of a model that runs on nothing that is made up."""
+    own = rules(tmp_path / "own", turn=("Neg", "return op.Transpose(node.inputs[0], perm=[0, 1, 2])"))
+    model = parsed(
+        """g (float[N, 4] x) => (float[3, 7] y) <int64[2] to = {3, 7}> {
+        i = Identity (x) [n] n = Neg (i)  r = Reshape (n, to)  y = Exp (r) }"""
+    )
+    result = sanitize(model, rules=own)
+    assert ops(result.model) == ["Neg", "Reshape", "Exp"]
+    (rejected,) = result.report["rejected"]
+    assert (rejected["rule"], rejected["node"]) == ("turn", "n")
+    assert "does not load the model any more" in rejected["proof"]["why"]
+
+
+def test_a_model_is_run_with_the_values_that_it_compares_its_inputs_with() -> None:
+    """Else neither branch runs."""
+    model = parsed(
+        """g (float[N, 8] x, int64 rate) => (float[M, K] y) <int64 known = {16000}, int64[2] to = {3, 7}> {
+        i = Identity (x)  c = Equal (rate, known)
+        y = If (c) <then_branch = t () => (float[N, 8] p) { p = Exp (i) },
+            else_branch = e () => (float[3, 7] q) { q = Reshape (i, to) }> }"""
+    )
+    (whole,) = sanitize(model).report["whole_model"]
+    assert whole["verdict"] == "exact"
+
+
 def test_an_integer_that_is_rounded_from_a_close_value() -> None:
     """Of a convolution whose BatchNorm is folded, quantized: some values are near the middle of two steps."""
     generator = np.random.default_rng(0)

@@ -49,7 +49,7 @@ def check(
     from onnxq.cli.render import check_page
     from onnxq.emit import files
     from onnxq.graph.model import Model
-    from onnxq.pipeline import repair
+    from onnxq.pipeline import sanitize_any
     from onnxq.pipeline.engines import Statements, compile_both
     from onnxq.report import unsupported
     from onnxq.rule.load import load_rules
@@ -64,7 +64,7 @@ def check(
     compiler = trt.installed() if target in SAME_PARSER else None
     engines = None
     with screen.progress() as observe:
-        result = repair(model, **arguments, observe=observe)
+        result = sanitize_any(model, **arguments, observe=observe)
         original = Model.open(model)
         refused = unsupported(original, load_target(target))
         if compiler is not None and not no_engine:

@@ -67,7 +67,7 @@ def sanitize(
         Fault: a fault of onnxq.
     """
     with remarks.heard(), ort.custom_ops(ort_ops):
-        result = repair(
+        result = sanitize_any(
             model,
             target=target,
             shapes=shapes,
@@ -83,7 +83,7 @@ def sanitize(
     return result
 
 
-def repair(
+def sanitize_any(
     model: ModelSource,
     *,
     target: str,

@@ -112,8 +112,8 @@ class Job:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (shapes, assume, freeze)
         self.stated, fixed = self._apply(self.model)
-        if self.whole is not None and (shapes or freeze):
-            self.whole = WholeModel(self.model, fixed)
+        if self.whole is not None and self.stated + list(shapes or ()):
+            self.whole = WholeModel(self.model, fixed, stated=True)
 
     def _apply(self, model: Model) -> tuple[list[Assumption], dict[str, np.ndarray]]:
         """Applies the user's statements to a model; returns them, and the values of frozen inputs."""

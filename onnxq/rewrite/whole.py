@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 
 from onnxq.graph.constant_part import constant_part
+from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
@@ -22,6 +24,9 @@ from onnxq.run import ort
 _SIZES = (64, 224, 32, 128, 16, 8, 300, 2, 1)
 # A model of more input elements than this is compared at the smallest size that runs.
 _MAX_ELEMENTS = 1 << 24
+
+# So many combinations of values of inputs that decide something are tried.
+_DECISIONS = 4
 
 # Bytes of weights up to which a copy of the original costs little.
 _SMALL = 1 << 26
@@ -88,9 +93,19 @@ class Differs(Exception):
 class WholeModel:
     """The original model, run once, to compare rewritten ones with."""
 
-    def __init__(self, model: Model, fixed: Mapping[str, np.ndarray] | None = None) -> None:
-        """Takes the original, and the values of inputs that are constants in the rewritten ones."""
+    def __init__(
+        self, model: Model, fixed: Mapping[str, np.ndarray] | None = None, *, stated: bool = False
+    ) -> None:
+        """Takes the original.
+
+        Args:
+            model: the original.
+            fixed: the values of inputs that are constants in the rewritten ones.
+            stated: whether the user states sizes or values, with which a branch that never runs may not load.
+        """
         self._fixed = dict(fixed or {})
+        self._loads = False  # whether a rewritten model must load although the original was not run
+        self._stated = stated
         self._source = model.source
         self._inputs = [(n, d, s) for n, d, s in model.inputs]
         self._data_dir = model.data_dir
@@ -98,6 +113,7 @@ class WholeModel:
         self._expected: list[Any] | None = None
         self._why = ""
         self._seconds = _LOOP_SECONDS if has_loop(model.source) else None
+        self._decided = _decisions(model.source, [name for name, _, _ in self._inputs])
         self._ran_with: dict[str, int] | None = None
 
     def compare(self, model: Model, stage: str, *, exact: bool) -> WholeProof:
@@ -116,6 +132,8 @@ class WholeModel:
             self._run_original(model.assumed)
             self._ran_with = dict(model.assumed)
         if self._expected is None:
+            if self._loads and not self._stated:
+                self._check_loads(model)
             return WholeProof(stage, "unproven", why=self._why)
         try:
             got = self._run(model)  # which leaves no session behind: a second one may follow
@@ -134,6 +152,12 @@ class WholeModel:
             if own is None or (found.sqnr_db is not None and found.sqnr_db < own - _MARGIN):
                 raise Differs(f"the model's outputs change {found.change}")
         return found
+
+    def _check_loads(self, model: Model) -> None:
+        try:
+            ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
+        except ort.RunError as error:
+            raise Differs(f"onnxruntime does not load the model any more: {error}") from error
 
     def save_inputs(self, path: Path) -> None:
         """Writes what the models were run on."""
@@ -167,6 +191,7 @@ class WholeModel:
         except ort.RunError as error:
             self._why = f"onnxruntime does not load the original: {error}"
             return
+        self._loads = True
         clock = ort.Clock(self._seconds)
         for feeds in self._samples(assumed):
             feeds |= self._fixed
@@ -219,7 +244,18 @@ class WholeModel:
                         break
                     feeds[name] = _values(generator, dtype, tuple(dims))
                 else:
+                    for decided in self._decided:
+                        yield feeds | {n: np.full_like(feeds[n], value) for n, value in decided.items()}
                     yield feeds
+
+
+def _decisions(model: onnx.ModelProto, inputs: Container[str]) -> list[dict[str, int]]:
+    """Values of inputs that decide which branch runs: those that the model compares them with."""
+    known = {n: v for n, v in deciding_inputs(model).items() if n in inputs and v and v[0].isdigit()}
+    combinations = itertools.product(*known.values())
+    return [
+        dict(zip(known, map(int, c), strict=True)) for c in itertools.islice(combinations, _DECISIONS) if c
+    ]
 
 
 def _values(generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

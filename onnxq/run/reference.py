@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.graph.half import rounded, speaks_half
 from onnxq.run.ort import RunError
 
 
@@ -28,7 +29,7 @@ class Session:
         from onnx.reference import ReferenceEvaluator  # it imports a module for each operator
 
         try:
-            self._evaluator = ReferenceEvaluator(model)
+            self._evaluator = ReferenceEvaluator(rounded(model) if speaks_half(model) else model)
         except Exception as error:  # of many classes, and of those of its operators
             raise RunError(f"onnx's reference evaluator: {error}") from error
         self._names = [info.name for info in model.graph.input]
