@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onnxq import interrupts
 from onnxq.emit import files
 from onnxq.emit.commands import Profile
 from onnxq.graph.model import Model
@@ -60,7 +60,7 @@ def compile_both(
     if stays and before.status == "compiled":  # else types and shapes that the original leaves out may do
         return before, before
     observe("compile: sanitized")
-    with tempfile.TemporaryDirectory(prefix="onnxq-") as folder:
+    with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"
         files.save_model(result.model, path, result.data_dir)
         inputs = Model.open(path).inputs
