@@ -76,3 +76,33 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
             for inner in body.node:
                 yield from (name for name in reads(inner) if name not in own)
             yield from (info.name for info in body.output if info.name not in own)
+
+
+def insert_early(graph: onnx.GraphProto, added: onnx.GraphProto) -> None:
+    """Puts nodes into a graph, each right behind the last one that it depends on.
+
+    So are nodes of the graph that none of its others reads. In this order, what only they read is free at
+    once, and few nodes are ready to run at a time: onnxruntime goes through all of those again and again.
+
+    Args:
+        graph: a graph in order; it is modified.
+        added: nodes in order, with inputs, initializers and outputs of their own.
+    """
+    read = {name for node in graph.node for name in reads(node) if name}
+    stay = [node for node in graph.node if not read.isdisjoint(node.output)]
+    ends = [node for node in graph.node if read.isdisjoint(node.output)]
+    places = {name: place for place, node in enumerate(stay) for name in node.output if name}
+    behind: dict[int, list[onnx.NodeProto]] = {}
+    for node in (*ends, *added.node):
+        place = max((places.get(name, -1) for name in reads(node)), default=-1)
+        places.update(dict.fromkeys(filter(None, node.output), place))
+        behind.setdefault(place, []).append(node)
+    nodes = behind.get(-1, [])
+    for place, node in enumerate(stay):
+        nodes += [node, *behind.get(place, ())]
+    in_place = onnx.GraphProto(node=nodes)
+    graph.ClearField("node")
+    graph.MergeFrom(in_place)
+    graph.input.extend(added.input)
+    graph.initializer.extend(added.initializer)
+    graph.output.extend(added.output)

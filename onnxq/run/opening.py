@@ -27,6 +27,7 @@ class Settings:
         level: how far the graph may be rewritten.
         threads: threads inside an operator, 0 for all cores.
         memory_pattern: whether memory is planned for all of a run.
+        in_order: whether nodes run in the order of the model, not in one that onnxruntime chooses.
         libraries: those of custom operators.
         config: onnxruntime's other settings.
         save: a file for the rewritten model, or "".
@@ -35,6 +36,7 @@ class Settings:
     level: Level = "all"
     threads: int = 0
     memory_pattern: bool = True
+    in_order: bool = False
     libraries: tuple[str, ...] = ()
     config: dict[str, str] = field(default_factory=dict)
     save: str = ""
@@ -49,6 +51,8 @@ class Settings:
         options.log_severity_level = 4
         options.intra_op_num_threads = self.threads
         options.enable_mem_pattern = self.memory_pattern
+        if self.in_order:  # of nodes that are ready, the first one of the model
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
         for library in self.libraries:
             options.register_custom_ops_library(library)

@@ -25,6 +25,7 @@ from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
 from onnxq.graph.load import graphs, opset_of, tensors
 from onnxq.graph.loops import stoppable
+from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.run.opening import Settings
 from onnxq.run.trial import is_risky, open_session
@@ -243,8 +244,9 @@ def load_probed(
             with interrupts.Folder() as folder:
                 optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
                 floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
-                settings = Settings("off", threads, libraries=_libraries.get())
-                return _load(optimized, settings, Path(folder), onnx.ModelProto(graph=probes(floats)))
+                insert_early(optimized.graph, probes(floats))
+                settings = Settings("off", threads, in_order=True, libraries=_libraries.get())
+                return _load(optimized, settings, Path(folder), onnx.ModelProto())
         except (RunError, OSError):  # such a model is loaded in one go, or is refused there
             pass
     return load(model, threads=threads, data_dir=data_dir, probes=probes(()))
