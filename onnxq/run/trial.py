@@ -25,7 +25,12 @@ from onnxq.remarks import remark
 from onnxq.run.opening import Level, Settings
 
 _CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")
-_LOWER: dict[Level, Level] = {"all": "basic", "extended": "basic", "basic": "off"}
+_LOWER: dict[Level, Level] = {"all": "extended", "extended": "basic", "basic": "off"}
+_LEFT: dict[Level, str] = {
+    "extended": "all but the last of its optimizations",
+    "basic": "its basic optimizations alone",
+    "off": "none of its optimizations",
+}
 
 
 class Crashed(Exception):
@@ -73,10 +78,9 @@ def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:
 
 def _tell(failure: Exception, level: Level) -> None:
     what = str(failure).strip().partition("\n")[0]
-    how = "without its optimizations" if level == "off" else "with its basic optimizations alone"
     remark(
         f"onnxruntime {onnxruntime.__version__} fails while it optimizes the model ({what}): "
-        f"the model was run {how}"
+        f"the model was run with {_LEFT[level]}"
     )
 
 
