@@ -23,7 +23,7 @@ from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
-from onnxq.graph.load import graphs, opset_of, tensors
+from onnxq.graph.load import graphs, opset_of, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -36,8 +36,10 @@ _DATA_DIR = "session.model_external_initializers_file_folder_path"
 # memory four times (and protobuf does not write more than 2 GiB).
 _INLINE = 1 << 28
 
-# From how many probed tensors on a model is optimized without the probes.
+# When it pays to optimize a model without its probes: from so many on, and where what that saves, for each
+# two of them, is more than it takes to write the weights once more.
 _MANY = 100
+_PAIR_SECONDS, _BYTE_SECONDS = 1e-5, 3e-9
 
 _SETTABLE_IR = 4  # from which constants may be defaults of inputs
 
@@ -239,7 +241,8 @@ def load_probed(
     Raises:
         RunError: onnxruntime does not take the model.
     """
-    if len(tensors) >= _MANY:
+    saved = len(tensors) ** 2 * _PAIR_SECONDS
+    if len(tensors) >= _MANY and saved > weight_bytes(model) * _BYTE_SECONDS:
         try:
             with interrupts.Folder() as folder:
                 optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
@@ -400,9 +403,9 @@ def _load(
 def _open(
     model: onnx.ModelProto | Path, settings: Settings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
+    risky = settings.level != "off" and _may_crash(model)
     if isinstance(model, Path):
-        return _session(os.fspath(model), settings, is_risky(onnx.load(model, load_external_data=False)))
-    risky = is_risky(model)
+        return _session(os.fspath(model), settings, risky)
     added = more.SerializeToString()
     # serialized protobufs that are put together are merged (the protocol buffers specification)
     if _inline_bytes(model) <= _INLINE:
@@ -413,6 +416,13 @@ def _open(
         path = Path(folder) / "model.onnx"
         path.write_bytes(externalize(model, path.with_suffix(".data"), data_dir).SerializeToString() + added)
         return _session(os.fspath(path), settings, risky)
+
+
+def _may_crash(model: onnx.ModelProto | Path) -> bool:
+    try:
+        return is_risky(read(model) if isinstance(model, Path) else model)
+    except UserError:  # onnxruntime says what is wrong with the file
+        return False
 
 
 def _inline_bytes(model: onnx.ModelProto) -> int:

@@ -62,7 +62,7 @@ def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:
     while level is not None:
         tried = replace(settings, level=level)
         try:
-            if risky and settings.level != "off":
+            if risky:
                 _try_in_child(source, tried)
             session = tried.open(source)
         except Exception as error:  # as in `Settings.open`

@@ -851,3 +851,14 @@ class TestManyTensors:
         monkeypatch.setattr(ort, "_MANY", 1)
         with pytest.raises(ort.RunError, match="NoSuchOp"):
             taken(broken, ["r"], samples())
+
+    @pytest.mark.parametrize(("many", "seconds", "in_steps"), [(4, 0, True), (5, 0, False), (4, 1e-3, False)])
+    def test_where_it_pays(
+        self, many: int, seconds: float, in_steps: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where there are enough of them, and where the weights are not too large."""
+        monkeypatch.setattr(ort, "_MANY", many)
+        monkeypatch.setattr(ort, "_BYTE_SECONDS", seconds)
+        loads = Loads(monkeypatch)
+        taken(net(), ["c", "r", "s", "y"], samples())
+        assert (loads.with_probes == []) == in_steps

@@ -152,6 +152,13 @@ def test_a_model_that_is_refused_says_what_it_said_first(monkeypatch: pytest.Mon
     assert not more
 
 
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    for name in ("m.onnx", "none.onnx"):
+        with pytest.raises(ort.RunError, match=name):
+            ort.load(tmp_path / name)
+
+
 def test_only_risky_models_are_tried_and_only_with_optimizations(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
     monkeypatch.setattr(trial, "_try_in_child", lambda *arguments: tried.append(arguments))
