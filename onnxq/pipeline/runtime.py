@@ -16,7 +16,7 @@ from onnxq.pipeline.result import Result
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import ort, trt
 from onnxq.run.blame import runs_on_made_up, sizes_that_run
-from onnxq.run.refusal import is_valid, plain, refusal
+from onnxq.run.refusal import is_lack, is_valid, plain, refusal
 from onnxq.target import SAME_PARSER
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def runtime_part(job: Job, proto: onnx.ModelProto) -> dict[str, str | None]:
 
 def _original(job: Job, proto: onnx.ModelProto) -> str | None:
     for change in job.rewrites.changes:
-        if change.proof.holds and change.proof.why.startswith(BY_DEFINITION):
+        by_definition = change.proof.holds and change.proof.why.startswith(BY_DEFINITION)
+        if by_definition and not is_lack(change.proof.why):
             return plain(change.proof.why.removeprefix(BY_DEFINITION)[2:-1].partition(": ")[2])
     if any(entry.verdict != "unproven" for entry in job.rewrites.whole) or runnable_part(proto)[1]:
         return None

@@ -44,6 +44,11 @@ def refusal(model: onnx.ModelProto, data_dir: Path | None = None) -> str | None:
     return _refused(model, data_dir)
 
 
+def is_lack(text: str) -> bool:
+    """Whether onnxruntime's words say that it lacks an operator or a kernel."""
+    return any(words in text for words in _LACKS)
+
+
 def is_valid(model: onnx.ModelProto) -> bool:
     """Whether ONNX's own checker, shapes and types included, has nothing against a model."""
     try:
@@ -65,8 +70,7 @@ def _refused(model: onnx.ModelProto, data_dir: Path | None) -> str | None:
     try:
         ort.load(model, optimize=False, threads=1, data_dir=data_dir)
     except ort.RunError as error:
-        text = str(error)
-        return None if any(words in text for words in _LACKS) else plain(text)
+        return None if is_lack(str(error)) else plain(str(error))
     return None
 
 
