@@ -71,8 +71,10 @@ def _broadcasts(node: Node, tensor: Tensor, shape: tuple[int | str | None, ...])
     if node.domain or node.opset < 8 or tensor.shape is None:
         return False
     slots = [index for index, operand in enumerate(node.inputs) if operand == tensor]
-    if node.op in ONE_WAY:
-        return slots == [ONE_WAY[node.op]]
+    if node.op in ONE_WAY:  # onnxruntime also broadcasts the other way, which ONNX does not define
+        first = node.inputs[0]
+        rank = 2 if node.op == "Gemm" or first is None or first.shape is None else len(first.shape)
+        return slots == [ONE_WAY[node.op]] and len(tensor.shape) <= rank
     others = [operand.shape for operand in node.inputs if operand is not None and operand != tensor]
     known = [other for other in others if other is not None]
     if node.op not in (*ELEMENTWISE, "MatMul") or len(known) < len(others):

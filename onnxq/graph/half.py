@@ -8,7 +8,7 @@ inputs, and what it computes is rounded to the output's own type before anybody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import onnx
@@ -42,17 +42,22 @@ Types = dict[str, int]
 """Element types by tensor."""
 
 
-def speaks_half(model: onnx.ModelProto) -> bool:
-    """Whether a tensor of a model is float16 or bfloat16, as far as inputs, weights and casts tell."""
+def speaks_half(model: onnx.ModelProto, kinds: Collection[int] = HALF) -> bool:
+    """Whether a tensor of a model is float16 or bfloat16, as far as inputs, weights and casts tell.
+
+    Args:
+        model: a model.
+        kinds: the element types that count.
+    """
     for info in model.graph.input:
-        if info.type.tensor_type.elem_type in HALF:
+        if info.type.tensor_type.elem_type in kinds:
             return True
-    if any(tensor.data_type in HALF for tensor in tensors(model.graph)):
+    if any(tensor.data_type in kinds for tensor in tensors(model.graph)):
         return True
     nodes = [node for graph in graphs(model.graph) for node in graph.node]
     nodes += [node for function in model.functions for node in function.node]
     names = {"to", *_TYPE_ATTRIBUTES}
-    return any(a.i in HALF for node in nodes for a in node.attribute if a.name in names)
+    return any(a.i in kinds for node in nodes for a in node.attribute if a.name in names)
 
 
 def rounded(

@@ -51,7 +51,7 @@ def _original(job: Job, proto: onnx.ModelProto) -> str | None:
 
 
 def refuse_sizes(job: Job) -> None:
-    """Refuses stated shapes at which the model does not run, where it does at others.
+    """Refuses stated shapes at which the model does not run, where it does at others, or does not load.
 
     Args:
         job: of a sanitized model; where that was compared with the original, it runs.
@@ -59,7 +59,11 @@ def refuse_sizes(job: Job) -> None:
     Raises:
         UserError: they are such.
     """
+    _refuse_others_run(job)
     job.check_loads()
+
+
+def _refuse_others_run(job: Job) -> None:
     shapes, _, _ = job.statements
     compared = any(entry.verdict != "unproven" for entry in job.rewrites.whole)
     feeds: dict[str, np.ndarray] = {}

@@ -43,7 +43,7 @@ def is_risky(model: onnx.ModelProto) -> bool:
     Those of float16 are: the CPU computes most of their operators in float32, so that casts are put around
     each, then removed again where two meet, and patterns fused that are made for other processors.
     """
-    return speaks_half(model)
+    return speaks_half(model, (onnx.TensorProto.FLOAT16,))
 
 
 def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:

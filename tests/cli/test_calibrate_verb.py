@@ -431,7 +431,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
 def test_is_refused(here: Path, onnxq, arguments: tuple[Any, ...], says: tuple[str, ...]) -> None:
     Path("empty").mkdir()
     Path("bad.cache").write_text("TRT-8601-EntropyCalibration2\nx: zzz\n")
-    np.savez("named.npz", xx=np.ones((4, 3, 8, 8), np.float32))
+    np.savez("named.npz", xx=np.ones((4, 3, 8, 8), np.float32), other=np.ones(4))
     before = contents(here)
     ran = onnxq(*arguments)
     assert ran.code == 2, ran.err

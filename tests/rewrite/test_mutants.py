@@ -143,6 +143,11 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ('"then_branch" if condition.scalar else "else_branch"', '"else_branch"'),
         ("or not condition.is_constant", ""),
     ],
+    "scalar_range_operands": [
+        ("op.Reshape(v, scalar)", "v"),
+        ("op.Reshape(v, scalar)", "op.Neg(op.Reshape(v, scalar))"),
+        ("for v in operands)", "for v in operands[::-1])"),
+    ],
     "squeeze_to_slice": [
         ("op.Gather(source, 0, axis=axis)", "op.Gather(source, 0, axis=0)"),
         ("op.Gather(source, 0, axis=axis)", "op.Gather(source, 1, axis=axis)"),
