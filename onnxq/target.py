@@ -1,14 +1,16 @@
 """Targets: what a TensorRT version takes, as data (`targets/*.toml`).
 
 A table says only in what it differs from the table that it is `like`: `unsupported` and `supported`
-operators, what it `lacks` and `has`; `custom`, where it is given, replaces the other's.
+operators, what it `lacks` and `has`; `custom`, where it is given, replaces the other's. `limits` are
+numbers, by the names that rules ask for: what it takes at most, and what its kernels are made for.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ NAMES = (
     "tensorrt-rtx",
 )
 
+DEFAULT = "tensorrt-11"
+
 SAME_PARSER = ("tensorrt-11", "tensorrt-rtx")
 """Those for which NVIDIA's compiler speaks that can be installed here: of its generation."""
 
@@ -49,6 +53,7 @@ class Target:
         explicit: whether it takes INT8 as Q/DQ pairs; older ones calibrate by themselves.
         cache: the first line of the calibration caches that it reads; None: it takes INT8 as Q/DQ pairs
             only. The algorithm is that of `trtexec --calib`.
+        limits: the largest sizes that it takes, and the numbers of its kernels, by name.
         types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
             where none is needed.
         source: where the table is from.
@@ -62,6 +67,7 @@ class Target:
     lacks: frozenset[str]
     max_opset: int
     source: str
+    limits: Mapping[str, int] = field(default_factory=dict)
     explicit: bool = True
     cache: str | None = None
     types: tuple[str, ...] = ()
@@ -71,6 +77,20 @@ class Target:
         return name in self.lacks or name in self.unsupported
 
 
+@functools.cache
+def stated_features() -> frozenset[str]:
+    """The features that the table of some target names, as lacking or as there."""
+    entries = (table.get(key, ()) for table in map(_table, NAMES) for key in ("lacks", "has"))
+    return frozenset(name for names in entries for name in names)
+
+
+@functools.cache
+def stated_limits() -> frozenset[str]:
+    """The names of the limits that the table of some target states."""
+    return frozenset(name for table in map(_table, NAMES) for name in table.get("limits", ()))
+
+
+@functools.cache
 def load_target(name: str) -> Target:
     """The table of a target.
 
@@ -79,8 +99,7 @@ def load_target(name: str) -> Target:
     """
     if name not in NAMES:
         raise unknown_name("target", name, NAMES)
-    path = Path(__file__).resolve().parent / "targets" / f"{name}.toml"
-    data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    data = _table(name)
     base = load_target(data["like"]) if "like" in data else None
     unsupported = set(base.unsupported) if base else set()
     unsupported |= set(data.get("unsupported", ()))
@@ -95,7 +114,15 @@ def load_target(name: str) -> Target:
         lacks=frozenset(lacks - set(data.get("has", ()))),
         max_opset=data["max_opset"],
         source=data["source"],
+        limits={**(base.limits if base else {}), **data.get("limits", {})},
         explicit=data.get("explicit", base.explicit if base else True),
         cache=data.get("cache", base.cache if base else None),
         types=tuple(data.get("types", base.types if base else ())),
     )
+
+
+@functools.cache
+def _table(name: str) -> dict[str, Any]:
+    path = Path(__file__).resolve().parent / "targets" / f"{name}.toml"
+    table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    return table

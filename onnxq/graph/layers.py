@@ -12,11 +12,7 @@ from onnxq.graph.view import Node, Tensor
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("GRU", "LSTM", "RNN")
-
-# An int8 kernel works on tiles of 16: fewer rows, or fewer channels on both sides, do not fill one.
-MIN_ROWS = 16
-MIN_CHANNELS = 16
-MIN_GROUP_CHANNELS = 4
+_NEEDED = ("rows", "channels", "group-channels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +107,22 @@ class Layer:
 
     @property
     def ineligible(self) -> str | None:
-        """Why the layer gains nothing from int8, None where it is eligible.
+        """Why the layer gains nothing from int8 by the target's limits, None where it is eligible.
 
         A layer whose sizes are not known counts as large enough.
         """
+        rows, channels, group = (self.node.limit(f"int8-{kind}") or 0 for kind in _NEEDED)
         if self.node.op == "ConvTranspose":
             return "ConvTranspose has no int8 kernel"
         per_group = self.inputs // self.groups
-        if self.groups > 1 and per_group < MIN_GROUP_CHANNELS:
+        if self.groups > 1 and per_group < group:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
-            return f"{kind}: int8 kernels pad each group to {MIN_GROUP_CHANNELS} channels"
-        if self.rows is not None and self.rows < MIN_ROWS:
+            return f"{kind}: int8 kernels pad each group to {group} channels"
+        if self.rows is not None and self.rows < rows:
             one = self.rows == 1
             few = "1 row: a matrix-vector product" if one else f"{self.rows} rows: no full int8 tile"
             return f"{few}, bound by reading the weights"
-        if self.inputs < MIN_CHANNELS and self.outputs < MIN_CHANNELS:
+        if self.inputs < channels and self.outputs < channels:
             return f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
         return None
 

@@ -31,6 +31,7 @@ from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
+from onnxq.target import DEFAULT, load_target
 
 # Folded constants of more bytes are stored once where they are equal.
 _SHARED = 1024
@@ -61,6 +62,7 @@ class Model:
             one inference of shapes to the next.
         computed: the values of tensors that depend on no input and are no constants, by id, with the
             tensor itself; from one inference of shapes to the next.
+        limits: what the target takes at most and its kernels need at least, by name.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
     """
@@ -77,6 +79,7 @@ class Model:
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
+        self.limits: Mapping[str, int] = load_target(DEFAULT).limits
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}

@@ -10,8 +10,10 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from onnxq.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.types import Dim, Shape
+from onnxq.target import stated_limits
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
@@ -218,6 +220,23 @@ class Node:
     def has_body(self) -> bool:
         """Whether the node has subgraph bodies."""
         return bool(wiring.bodies(self.node))
+
+    def limit(self, name: str) -> int | None:
+        """A number of the target's table: what it takes at most, or what its kernels need at least.
+
+        Args:
+            name: as under `[limits]` in `onnxq/targets/*.toml`: `topk-k`, `int8-channels`, ...
+
+        Returns:
+            The number; None where the target has no such limit.
+
+        Raises:
+            ValueError: no target's table states a limit of this name.
+        """
+        if name not in self.model.limits and name not in stated_limits():
+            known = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
+            raise ValueError(f"no target states a limit {name!r}; {known}")
+        return self.model.limits.get(name)
 
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""

@@ -83,6 +83,7 @@ class Job:
                     hint="export it with an older opset, or upgrade onnxruntime",
                 )
             self.model.runtime = ort.evaluate
+            self.model.limits = self.target.limits
         self.before = reporting.interface(self.model)
         self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
         self.whole = WholeModel(self.model) if prove != "never" else None
@@ -140,6 +141,7 @@ class Job:
         """The model as the user gave it, once more."""
         model = Model.open(self.source)
         model.runtime = ort.evaluate
+        model.limits = self.target.limits
         self._apply(model)
         return model
 

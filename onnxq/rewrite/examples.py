@@ -106,4 +106,5 @@ def _model(example: Example) -> Model:
     ort.load(proto, optimize=False)  # an example must be a model that runs
     model = Model.open(proto)
     model.runtime = ort.evaluate
+    model.limits = {**model.limits, **example.limits}
     return model

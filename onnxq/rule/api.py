@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import onnx
@@ -120,12 +120,14 @@ class Fires:
         gone: an operator that must not be left.
         assume: sizes of dynamic dimensions that the user states.
         after: other rules that run with it.
+        limits: limits of a made-up target, as in `Node.limit`, so that an example can be small.
     """
 
     model: str | Callable[[], onnx.ModelProto]
     gone: str | None = None
     assume: Mapping[str, int] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,12 @@ class Skips:
     Attributes:
         model: as in `Fires`.
         because: a part of the reason that it gives; "" where it is not the pattern at all.
+        limits: as in `Fires`.
     """
 
     model: str | Callable[[], onnx.ModelProto]
     because: str = ""
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 Example = Fires | Skips
@@ -174,7 +178,8 @@ class Rule:
     path: str = ""
 
     def __call__(self, node: Node) -> Any:
-        return self.function(node)
+        answer = self.function(node)
+        return _facts(answer) if self.stage == "place" else answer
 
     @property
     def summary(self) -> str:
@@ -220,6 +225,35 @@ def place(*roots: str, default: bool = True) -> Callable[[Callable[[Node], Any]]
 def _check_signature(function: Callable[[Node], Any]) -> None:
     if len(inspect.signature(function).parameters) != 1:
         raise TypeError(f"rule {function.__name__} must take one node")
+
+
+def _facts(answer: Any) -> list[Fact]:
+    """What a placement rule said of a node, as a list.
+
+    Raises:
+        TypeError: it is no list of facts.
+        ValueError: a fact is about an input, or an axis of it, that the node does not have.
+    """
+    if answer is None:
+        return []
+    if not isinstance(answer, list | tuple):
+        raise TypeError(f"a placement rule returns a list of facts, not {type(answer).__name__}")
+    for fact in answer:
+        if not isinstance(fact, get_args(Fact)):
+            kinds = ", ".join(kind.__name__ for kind in get_args(Fact))
+            raise TypeError(f"{type(fact).__name__} is no fact; facts are {kinds}")
+        index = getattr(fact, "input", None)
+        if index is None:
+            continue
+        node = fact.node
+        if type(index) is not int or not 0 <= index < len(node.inputs):
+            count = len(node.inputs)
+            raise ValueError(f"{node.op} {node.name!r} has no input {index!r}, it has {count}, from 0")
+        tensor, axis = node.inputs[index], getattr(fact, "axis", None)
+        rank = None if tensor is None else tensor.rank
+        if axis is not None and rank is not None and not -rank <= axis < rank:
+            raise ValueError(f"input {index} of {node.op} {node.name!r} has {rank} axes, not {axis}")
+    return list(answer)
 
 
 def operands(node: Node, count: int) -> tuple[Tensor | None, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.rule.api import Rule
+from onnxq.rule.check import check_rule
 
 
 def builtin_dir() -> Path:
@@ -84,16 +88,39 @@ def select(rules: Iterable[Rule], enable: Sequence[str] = (), skip: Sequence[str
 
 def _load_folder(folder: Path) -> list[Rule]:
     files = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
-    return [_load_file(path) for path in files]
+    with _own_helpers(folder):
+        rules = [_load_file(path) for path in files]
+    for rule in rules:
+        check_rule(rule)
+    return rules
+
+
+@contextmanager
+def _own_helpers(folder: Path) -> Iterator[None]:
+    """Lets rule files import their folder's `_helper.py`, which another folder's does not see."""
+    own = {path.stem for path in folder.glob("_*") if path.suffix == ".py" or path.is_dir()}
+
+    def take() -> dict[str, ModuleType]:
+        return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in own}
+
+    others = take()
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        take()
+        sys.modules.update(others)
 
 
 def _load_file(path: Path) -> Rule:
-    name = f"onnxq.rules.{path.stem}"
+    folder = hashlib.blake2b(str(path.parent.resolve()).encode(), digest_size=6).hexdigest()
+    name = f"onnxq.rules.{folder}.{path.stem}"  # of its own: two folders may have files of one name
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))  # a rule file may import its folder's _helper.py
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # where a dataclass looks for it
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -101,8 +128,6 @@ def _load_file(path: Path) -> Rule:
             f"rule file {str(path)!r} does not load: {type(error).__name__}: {error}",
             hint="run `python` on the file to see where",
         ) from error
-    finally:
-        sys.path.remove(str(path.parent))
     found = [value for value in vars(module).values() if isinstance(value, Rule)]
     if len(found) != 1:
         raise UserError(
