@@ -16,10 +16,7 @@ other numbers.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, remake, rule
-
-MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather")
-MOVES += ("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Identity")
+from onnxq.rule import MOVES, Fires, Node, Skip, Skips, Tensor, Value, constant, remake, rule
 
 
 @rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
@@ -39,7 +36,9 @@ def _signed(codes: Tensor) -> Value:
         raise Skip(f"{codes.name!r} is an output of the model")
     before = codes.producer
     if before is not None and before.op in MOVES and before.inputs[0] is not None and not before.domain:
-        return remake(before, _signed(before.inputs[0]), *before.inputs[1:])
+        count = len(before.outputs)
+        moved = remake(before, _signed(before.inputs[0]), *before.inputs[1:], outputs=count)
+        return moved if count == 1 else moved[before.outputs.index(codes)]
     if before is None or before.op != "QuantizeLinear" or before.domain:
         raise Skip(f"{codes.name!r} is not what a QuantizeLinear gives")
     source, scale, zero = before.operands(3)
@@ -76,6 +75,13 @@ EXAMPLES = [
         _net(
             "q = QuantizeLinear (x, s, z)  m = MaxPool <kernel_shape = [2], pads = [1, 1]> (q)"
             "  r = Transpose <perm = [0, 2, 1]> (m)  y = DequantizeLinear (r, s, z)"
+        )
+    ),
+    Fires(
+        _net(
+            "q = QuantizeLinear (x, s, z)  l, r = Split <axis = 1> (q)"
+            "  y = DequantizeLinear (l, s, z)  v = DequantizeLinear (r, t, z)",
+            "y, v",
         )
     ),
     Skips(

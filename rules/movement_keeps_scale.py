@@ -8,13 +8,10 @@ A Resize does where it repeats values (`nearest`), not where it interpolates; a 
 with zeros or with values of the tensor. AveragePool computes new values, and does not.
 """
 
-from onnxq.rule import Fires, Follow, Node, Skips, constant, place
-
-MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split")
-MOVES += ("DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Gather", "Identity", "Pad", "Resize")
+from onnxq.rule import MOVES, Fires, Follow, Node, Skips, constant, place
 
 
-@place(*MOVES)
+@place(*MOVES, "Pad", "Resize")
 def movement_keeps_scale(node: Node) -> list[Follow]:
     source = node.inputs[0]
     if source is None or source.is_constant:

@@ -20,7 +20,7 @@ and out.
 
 import numpy as np
 
-from onnxq.rule import Fires, Float, Node, Quantize, Skips, is_float, layer_of, place
+from onnxq.rule import REARRANGES, Fires, Float, Node, Quantize, Skips, is_float, layer_of, place
 
 
 @place("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -47,7 +47,7 @@ def _is_cut_into_heads(node: Node) -> bool:
     todo, cuts, turned = list(node.outputs), 0, False
     while todo:
         for user in todo.pop().users:
-            moves = user.op in ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
+            moves = user.op in REARRANGES
             biased = user.op == "Add" and any(t is not None and t.is_constant for t in user.inputs)
             cut = user.op in ("Split", "Slice", "Gather")
             if not user.domain and (moves or biased or cut):

@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 
 from onnxq.graph.model import Model
+from onnxq.graph.moves import REARRANGES
 from onnxq.graph.view import Node, Tensor
 
-_MOVES = ("Cast", "Identity", "Transpose")
+_MOVES = (*REARRANGES, "Cast")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import shlex
 import onnx
 
 from onnxq.graph.load import graphs
+from onnxq.graph.moves import REARRANGES
 
 _DECIDED = {
     "If": (0,), "Loop": (0, 1), "Range": (0, 1, 2), "Reshape": (1,), "Expand": (1,), "Tile": (1,),
@@ -15,7 +16,7 @@ _DECIDED = {
 }  # fmt: skip
 """The inputs of operators that say which branch runs, how often, or how large something is."""
 
-_UNCHANGED = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+_UNCHANGED = (*REARRANGES, "Cast")
 _KINDS = onnx.TensorProto
 _INTEGERS = (
     _KINDS.BOOL, _KINDS.INT8, _KINDS.INT16, _KINDS.INT32, _KINDS.INT64,

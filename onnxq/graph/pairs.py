@@ -6,11 +6,12 @@ from collections.abc import Container
 
 import numpy as np
 
+from onnxq.graph.moves import REARRANGES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 
 # A dequantized tensor that these move or cast is dequantized still.
-_MOVES = ("Transpose", "Reshape", "Identity", "Cast")
+_MOVES = (*REARRANGES, "Cast")
 
 
 def dequantizer(tensor: Tensor) -> Node | None:

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable
 
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
 from onnxq.graph.view import Node, Tensor
 
 _SPANS = {"Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 2.0, "Softsign": 2.0}
 # They hand on values, or lie between them.
-_BETWEEN = (
-    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Split",
-    "ReduceMean", "ReduceMax", "ReduceMin", "MaxPool", "GlobalAveragePool", "GlobalMaxPool", "Concat",
-)  # fmt: skip
+_BETWEEN = (*MOVES, "ReduceMean", "ReduceMax", "ReduceMin", "GlobalAveragePool", "GlobalMaxPool", "Concat")
 _FAR = 100  # nodes that are followed back
 
 

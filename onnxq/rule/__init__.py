@@ -2,6 +2,7 @@
 
 from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, known_elements, replaced_bytes
 from onnxq.graph.layers import Layer, layer_of
+from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import op, remake
 from onnxq.graph.view import Node, Tensor, Value
@@ -22,7 +23,9 @@ from onnxq.rule.api import (
 )
 
 __all__ = [
+    "MOVES",
     "RANDOM",
+    "REARRANGES",
     "Assuming",
     "Close",
     "Fires",
