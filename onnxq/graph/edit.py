@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.graph import wiring
+from onnxq.graph.infer import node_types
 from onnxq.graph.layers import WEIGHTED
-from onnxq.graph.types import dtype_of, elem_type_of, set_shape, shape_of
-from onnxq.graph.value import NewNode, Result, constant_operands
+from onnxq.graph.value import NewConstant, NewNode, Result, constant_operands, leaves, new_nodes
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:
@@ -60,6 +60,13 @@ class Editor:
         for node in graph.nodes:
             self._graph[id(node)] = graph
 
+    def _index_body(self, body: Any) -> None:
+        """Notes the nodes of a new body and of those in it."""
+        self._index(body)
+        for node in body.nodes:
+            for inner in wiring.bodies(node):
+                self._index_body(inner)
+
     def alive(self, node: Any) -> bool:
         """Whether a node is still part of the model."""
         return id(node) not in self.dead
@@ -92,6 +99,8 @@ class Editor:
         touched: list[Any] = []
         built: dict[int, list[Any]] = {}
         self._adopt_bodies(root, results, graph, added)
+        for new in new_nodes(results.values()):  # each behind what it reads
+            built[id(new)] = self._build(new, root, graph, added, built)
         for index, value in results.items():
             old = root.node.outputs[index]
             new = self._materialize(value, root, graph, added, built)
@@ -111,8 +120,9 @@ class Editor:
         removed = self.remove_unread([root.node])
         gone = {node.name: node for node in removed}
         for node, wish in self._wishes:
-            if wish in gone:  # the node stands in for one that has gone: it takes over the name
-                node.name, gone[wish].name = wish, node.name
+            old = gone.pop(wish, None)
+            if old is not None:  # the node stands in for one that has gone: it takes over the name
+                node.name, old.name = wish, node.name
         self._wishes.clear()
         self._stands.clear()
         return Edit([n for n in added if self.alive(n)], removed, touched)
@@ -158,6 +168,8 @@ class Editor:
         """Makes `new` stand for `old`, under the old name wherever that is possible."""
         if old is new:
             return []
+        if getattr(old, "float32_only", False) or getattr(new, "float32_only", False):
+            old.float32_only = new.float32_only = True
         detached = list(old.inputs)
         fresh = isinstance(new, gs.Variable) and bool(new.inputs) and (self.is_output(old) or new.name == "")
         if fresh:
@@ -180,7 +192,7 @@ class Editor:
 
     def _adopt_bodies(self, root: Node, results: Replacement, graph: Any, added: list[Any]) -> None:
         """Moves a body of the root outwards where the replacement reads what it computes."""
-        read = {id(tensor) for value in results.values() for tensor in _leaves(value)}
+        read = {id(tensor) for tensor in leaves(tuple(results.values()))}
         for body in wiring.bodies(root.node):
             computed = (tensor for node in body.nodes for tensor in node.outputs)
             if not read.isdisjoint(map(id, (*body.outputs, *computed))):
@@ -205,13 +217,18 @@ class Editor:
             weighs = any(user.op in WEIGHTED for tensor in root.outputs for user in tensor.users)
             return self.model.constant("", value) if weighs else self.model.folded(value)
         if isinstance(value, Tensor):
+            self.model.name_apart(value.tensor)
             return self._stands.get(id(value.tensor), value.tensor)
-        if not isinstance(value, Result):
+        if isinstance(value, NewConstant):
+            if id(value) not in built:
+                built[id(value)] = [self.model.constant("", value.array)]
+            tensor = built[id(value)][0]
+        elif isinstance(value, Result):
+            tensor = built[id(value.node)][value.index]
+        else:
             raise ValueError(f"a rule returned {type(value).__name__}, not a value")
-        new = value.node
-        if id(new) not in built:
-            built[id(new)] = self._build(new, root, graph, added, built)
-        tensor = built[id(new)][value.index]
+        if value.float32_only:
+            tensor.float32_only = True
         return self._stands.get(id(tensor), tensor)
 
     def _build(
@@ -236,7 +253,22 @@ class Editor:
             elif operand is None:
                 tensors[index] = gs.Variable.empty()
         outs = [gs.Variable("") for _ in range(new.outputs)]
-        node = self._append(new.op, tensors, outs, new.attrs, root, graph, added)
+        bodies = {
+            name: self.model.copy_body(
+                body.graph,
+                graph,
+                {key: self._materialize(v, root, graph, added, built) for key, (_, v) in body.stands.items()},
+            )
+            for name, body in new.bodies.items()
+        }
+        if bodies and new.like is not None:  # inference would need the bodies: they compute the same
+            for out, old in zip(outs, new.like.outputs, strict=False):
+                out.dtype, out.shape = old.dtype, old.shape
+        node = self._append(new.op, tensors, outs, new.attrs, root, graph, added, new)
+        for name, body in bodies.items():
+            node.attrs[name] = body
+            node.proto.attribute.add(name=name, type=onnx.AttributeProto.GRAPH)
+            self._index_body(body)
         if new.like is not None:
             self._wishes.append((node, new.like.name))
         return list(node.outputs)
@@ -250,15 +282,17 @@ class Editor:
         root: Node,
         graph: Any,
         added: list[Any],
+        new: NewNode | None = None,
     ) -> Any:
-        name = root.name if op == root.op else f"{root.name}_{op}"
+        name, domain = (new.name, new.domain) if new is not None else ("", "")
+        name = name or (root.name if op == root.op else f"{root.name}_{op}")
         for tensor in inputs:
             # A value inside the expression is not a replacement of anything: it gets a name now.
             if tensor.name == "" and tensor.inputs:
                 tensor.name = self.model.unique(f"{root.node.outputs[0].name}_{op}_in")
             elif tensor.name == "" and isinstance(tensor, gs.Constant):
                 tensor.name = self.model.unique(f"{root.node.outputs[0].name}_{op}_const")
-        node = self.model.new_node(op, inputs, outputs, attrs, name=name)
+        node = self.model.new_node(op, inputs, outputs, attrs, name=name, domain=domain)
         self._graph[id(node)] = graph
         graph.nodes.append(node)
         added.append(node)
@@ -266,49 +300,18 @@ class Editor:
         return node
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """The tensors of the graph that an expression reads."""
-    if isinstance(value, Tensor):
-        yield value.tensor
-    elif isinstance(value, Result):
-        for operand in value.node.inputs:
-            yield from _leaves(operand)
-
-
 def infer_outputs(model: Model, node: Any) -> None:
     """Gives a node's outputs the types that ONNX's inference finds for this node alone."""
-    if not onnx.defs.has(node.op, model.opset, node.domain or ""):
-        return
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
-    del proto.input[:], proto.output[:]  # a node of the model's own has them
-    types, data = {}, {}
-    for index, tensor in enumerate(node.inputs):
+    inputs: list[Any] = []
+    for tensor in node.inputs:
         if tensor.name == "" and not tensor.inputs and isinstance(tensor, gs.Variable):
-            proto.input.append("")
+            inputs.append(None)
             continue
-        name = f"i{index}"
-        proto.input.append(name)
-        if tensor.dtype is None:
-            return
-        kind = onnx.TypeProto()
-        kind.tensor_type.elem_type = elem_type_of(np.dtype(tensor.dtype))
-        set_shape(kind.tensor_type, wiring.tensor_shape(tensor))
-        types[name] = kind
-        if isinstance(tensor, gs.Constant) and wiring.element_count(tensor) <= 64:
-            data[name] = onnx.numpy_helper.from_array(np.asarray(wiring.constant_of(tensor)))
-    proto.output.extend(f"o{index}" for index in range(len(node.outputs)))
-    imports = [onnx.helper.make_opsetid("", model.opset)]
-    try:
-        found = onnx.shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op, model.opset, ""), proto, types, data,
-            opset_imports=imports, ir_version=model.envelope.ir_version,
-        )  # fmt: skip
-    except Exception:  # what inference does not know stays unknown
-        return
-    for index, tensor in enumerate(node.outputs):
-        inferred = found.get(f"o{index}")
-        if inferred is not None and inferred.HasField("tensor_type"):
-            tensor.dtype = tensor.dtype or dtype_of(inferred.tensor_type.elem_type)
-            if tensor.shape is None and inferred.tensor_type.HasField("shape"):
-                tensor.shape = shape_of(inferred.tensor_type.shape)
+        few = isinstance(tensor, gs.Constant) and wiring.element_count(tensor) <= 64
+        values = wiring.constant_of(tensor) if few else None
+        inputs.append((tensor.dtype, wiring.tensor_shape(tensor), values))
+    types = node_types(node.proto, inputs, len(node.outputs), model.versions) or ()
+    for tensor, (dtype, shape) in zip(node.outputs, types, strict=False):
+        tensor.dtype = tensor.dtype or dtype
+        if tensor.shape is None:
+            tensor.shape = shape

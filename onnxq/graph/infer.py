@@ -2,14 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.graph.types import Dim, Shape, dtype_of, shape_of
+from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
+
+Type = tuple[np.dtype | None, Shape | None]
+"""What is known of a tensor: its dtype and its shape."""
+
+
+def node_types(
+    node: onnx.NodeProto,
+    inputs: Sequence[tuple[np.dtype | None, Shape | None, np.ndarray | None] | None],
+    outputs: int,
+    versions: Mapping[str, int],
+) -> list[Type] | None:
+    """The types of a node's outputs that ONNX's inference finds for this node alone.
+
+    Args:
+        node: its operator and its attributes.
+        inputs: dtype and shape of each input, and its values where it is a small constant; None for one
+            that is left out.
+        outputs: how many outputs it has.
+        versions: the version of each domain's operators.
+
+    Returns:
+        One for each output; None where nothing is known.
+    """
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    version = versions.get(domain)
+    if version is None or not onnx.defs.has(node.op_type, version, domain):
+        return None
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node)
+    del proto.input[:], proto.output[:]  # a node of the model's own has them
+    types, data = {}, {}
+    for index, given in enumerate(inputs):
+        if given is None:
+            proto.input.append("")
+            continue
+        dtype, shape, values = given
+        if dtype is None:
+            return None
+        name = f"i{index}"
+        proto.input.append(name)
+        kind = onnx.TypeProto()
+        kind.tensor_type.elem_type = elem_type_of(np.dtype(dtype))
+        set_shape(kind.tensor_type, shape)
+        types[name] = kind
+        if values is not None:
+            data[name] = onnx.numpy_helper.from_array(np.asarray(values))
+    proto.output.extend(f"o{index}" for index in range(outputs))
+    imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
+    schema = onnx.defs.get_schema(node.op_type, version, domain)
+    try:
+        found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
+    except Exception:  # what inference does not know stays unknown
+        return None
+    known: list[Type] = []
+    for name in proto.output:
+        kind = found[name].tensor_type if name in found else onnx.TypeProto.Tensor()
+        known.append((dtype_of(kind.elem_type), shape_of(kind.shape) if kind.HasField("shape") else None))
+    return known
 
 
 class Symbols:

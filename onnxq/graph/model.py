@@ -202,6 +202,12 @@ class Model:
         return self._parents.get(id(graph))
 
     @property
+    def versions(self) -> dict[str, int]:
+        """The version of each domain's operators, "" for ONNX's own."""
+        listed = {"" if e.domain == "ai.onnx" else e.domain: e.version for e in self.envelope.opset_import}
+        return {**listed, "": self.opset}
+
+    @property
     def inputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
         """Name, dtype and shape of each input of the main graph."""
         return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.inputs]
@@ -283,6 +289,60 @@ class Model:
             node.outputs.append(tensor)
         node.proto = onnx.helper.make_node(op, [], [], domain=domain, **dict(attrs or {}))
         return node
+
+    def name_apart(self, tensor: Any) -> None:
+        """Gives a constant a name of its own where sibling bodies call theirs alike: it may leave one."""
+        if isinstance(tensor, gs.Constant) and tensor.name in self._ambiguous:
+            tensor.name = self.unique(tensor.name)
+
+    def copy_body(self, body: Any, graph: Any, stands: Mapping[int, Any]) -> Any:
+        """A copy of a subgraph body, with names of its own, for a node of `graph`.
+
+        Args:
+            body: the body.
+            graph: the graph around the copy.
+            stands: what the copy reads instead of tensors around it, by the tensor's id.
+        """
+        known = dict(stands)
+        copy = gs.Graph(name=body.name)
+        self._parents[id(copy)] = graph
+
+        def own(tensor: Any) -> Any:
+            if not tensor.name:
+                return gs.Variable.empty()
+            known[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
+            return known[id(tensor)]
+
+        def read(tensor: Any) -> Any:
+            self.name_apart(tensor)
+            return known.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
+
+        copy.inputs = [own(tensor) for tensor in body.inputs]
+        defined = {id(tensor) for tensor in copy.inputs}
+        nodes = []
+        for node in sorted_nodes(body.nodes):
+            inputs = [read(tensor) for tensor in node.inputs]
+            inner = {name: self.copy_body(one, copy, known) for name, one in (node.attrs or {}).items()}
+            outputs = [own(tensor) for tensor in node.outputs]
+            twin = gs.Node(node.op, self.unique_node(node.name), inner, inputs, outputs, node.domain)
+            twin.proto = onnx.NodeProto()
+            twin.proto.CopyFrom(node.proto)
+            nodes.append(twin)
+            defined.update(map(id, outputs))
+        for tensor in body.outputs:
+            out = read(tensor)
+            if id(out) not in defined:  # a constant, which another body may give too
+                handed = gs.Variable(self.unique(tensor.name), out.dtype, tensor_shape(out))
+                nodes.append(self.new_node("Identity", [out], [handed], name=f"{tensor.name}_out"))
+                out = handed
+            copy.outputs.append(out)
+        copy.nodes = nodes
+        source = onnx.GraphProto()
+        source.CopyFrom(self.sources[id(body)])
+        del source.value_info[:], source.quantization_annotation[:]  # they speak of the old names
+        self.sources[id(copy)] = source
+        self.graph_outputs.update((id(tensor), copy) for tensor in copy.outputs)
+        return copy
 
     def move_body(self, body: Any, graph: Any) -> list[Any]:
         """Takes all nodes out of a subgraph body; they belong to `graph` from now on.

@@ -15,7 +15,7 @@ from onnxq.graph import wiring
 from onnxq.graph.edit import Replacement
 from onnxq.graph.export import Exporter, export_constant
 from onnxq.graph.types import Dim, Shape, value_info
-from onnxq.graph.value import NewNode, Result, constant_operands
+from onnxq.graph.value import NewConstant, NewNode, Result, constant_operands, new_nodes
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _After:
     Attributes:
         nodes: its nodes, in order.
         constants: its new constants.
-        captured: tensors of the graph that it reads.
+        captured: tensors of the graph that it reads, by the name that they have here.
         outputs: the names of its outputs.
         leaves: those of the captured tensors that are no constants, by id.
     """
@@ -138,13 +138,16 @@ class _After:
     def __init__(self, exporter: Exporter, root: Node, results: Replacement) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[tuple[str, np.ndarray]] = []
-        self.captured: list[Any] = []
+        self.captured: dict[str, Any] = {}
         self.leaves: dict[int, Any] = {}
         self._opset = root.opset
+        self._exporter = exporter
         self._built: dict[int, list[str]] = {}
         self._moved: set[int] = set()
         inner = [node for body in wiring.bodies(root.node) for node in body.nodes]
         self._inner = {id(tensor): node for node in inner for tensor in node.outputs}
+        for new in new_nodes(results.values()):  # each behind what it reads
+            self._build(new)
         self.outputs = [self._named(value) for value in results.values()]
         moved = [node for node in inner if id(node) in self._moved]
         self.nodes = [self._taken(exporter, node) for node in moved] + self.nodes
@@ -155,16 +158,21 @@ class _After:
             return self.constants[-1][0]
         if isinstance(value, Tensor):
             return self._existing(value.tensor)
+        if isinstance(value, NewConstant):
+            return self._named(value.array)
         assert isinstance(value, Result)
-        return self._build(value.node)[value.index]
+        return self._built[id(value.node)][value.index]
 
     def _existing(self, tensor: Any) -> str:
         if id(tensor) in self._inner:
             self._move(self._inner[id(tensor)])
         elif isinstance(tensor, gs.Variable):
             self.leaves[id(tensor)] = tensor
-        self.captured.append(tensor)
-        return str(tensor.name)
+        name = str(tensor.name)
+        if self.captured.setdefault(name, tensor) is not tensor:  # sibling bodies may call theirs alike
+            name = f"{name}:{id(tensor)}"
+            self.captured[name] = tensor
+        return name
 
     def _move(self, node: Any) -> None:
         """Makes a body's own node part of the replacement, with all that it needs of the body."""
@@ -175,19 +183,26 @@ class _After:
                 self._moved.add(id(node))
                 stack += [self._inner[id(read)] for read in wiring.reads(node) if id(read) in self._inner]
 
-    def _build(self, node: NewNode) -> list[str]:
-        if id(node) in self._built:
-            return self._built[id(node)]
-        dtypes = [v.dtype if isinstance(v, Value) else None for v in node.inputs]
-        arrays = constant_operands(node, self._opset, dtypes)
+    def _build(self, node: NewNode) -> None:
+        arrays = constant_operands(node, self._opset)
         names = [
             self._named(array) if array is not None else self._named(v) if isinstance(v, Value) else ""
             for array, v in zip(arrays, node.inputs, strict=True)
         ]
         outs = [f"new:n{len(self._built)}.{index}" for index in range(node.outputs)]
-        self.nodes.append(onnx.helper.make_node(node.op, names, outs, **dict(node.attrs)))
+        proto = onnx.helper.make_node(node.op, names, outs, domain=node.domain, **dict(node.attrs))
+        for name, body in node.bodies.items():
+            held = proto.attribute.add(name=name, type=onnx.AttributeProto.GRAPH)
+            self._exporter.graph(body.graph, held.g)
+            names_now = {}
+            for tensor in wiring.captures(body.graph):
+                if id(tensor) in body.stands:
+                    names_now[tensor.name] = self._named(body.stands[id(tensor)][1])
+                else:
+                    names_now[tensor.name] = self._existing(tensor)
+            _rename(held.g, names_now)
+        self.nodes.append(proto)
         self._built[id(node)] = outs
-        return outs
 
     def _taken(self, exporter: Exporter, node: Any) -> onnx.NodeProto:
         """The proto of a body's node; what it reads from outside is captured."""
@@ -196,7 +211,7 @@ class _After:
         owned = {id(t) for body in _all_bodies(node) for t in _defined(body)}
         for tensor in wiring.reads(node):
             if id(tensor) not in self._inner and tensor.name and id(tensor) not in owned:
-                self.captured.append(tensor)
+                self.captured.setdefault(str(tensor.name), tensor)
                 if isinstance(tensor, gs.Variable):
                     self.leaves[id(tensor)] = tensor
         return proto
@@ -231,16 +246,20 @@ def _snippet(
     written = {t.name for t in later.graph.initializer} | {
         name for node in after.nodes for name in _held(node)
     }
-    for tensor in after.captured:
-        if isinstance(tensor, gs.Constant) and tensor.name not in written:
-            written.add(tensor.name)
+    for name, tensor in after.captured.items():
+        if isinstance(tensor, gs.Constant) and name not in written:
+            written.add(name)
             export_constant(tensor, later.graph.initializer.add(), inline=True)
-            later.graph.initializer[-1].name = tensor.name
+            later.graph.initializer[-1].name = name
     for index, name in enumerate(after.outputs):
         # a value that is there already needs a node of its own to be an output
         out = f"out:{index}"
         later.graph.node.add(op_type="Identity", input=[name], output=[out])
         later.graph.output.add(name=out)
+    for model in (before, later):
+        known = {entry.domain for entry in model.opset_import}
+        for domain in sorted({node.domain for node in model.graph.node} - known - {"", "ai.onnx"}):
+            model.opset_import.add(domain=domain, version=1)
     return Snippet(before, later, tuple(inputs), _digest(before, later, inputs))
 
 
@@ -280,6 +299,16 @@ def _before(
 
 def _is_read(model: Model, tensor: Any) -> bool:
     return bool(tensor.outputs) or id(tensor) in model.graph_outputs
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Gives what a body reads other names."""
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = names.get(name, name)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)
 
 
 def _held(node: onnx.NodeProto) -> Iterable[str]:

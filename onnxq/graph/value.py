@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
 
-from onnxq.graph.view import Node, Value
+from onnxq.graph import wiring
+from onnxq.graph.infer import Type, node_types
+from onnxq.graph.types import Shape
+from onnxq.graph.view import Body, Node, Tensor, Value
 
-_OPERANDS = (Value, np.ndarray, np.generic, int, float, bool)
+_NUMBERS = (np.ndarray, np.generic, int, float, bool)
 Operand = Value | np.ndarray | np.generic | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewBody:
+    """A copy of a subgraph body, for a node that does not exist yet.
+
+    Attributes:
+        graph: the body that it is a copy of.
+        stands: what it reads instead of tensors of the graphs around it, by the tensor's id: the tensor
+            and the value.
+    """
+
+    graph: Any
+    stands: Mapping[int, tuple[Any, Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,12 +38,15 @@ class NewNode:
     """A node that does not exist yet.
 
     Attributes:
-        op: the operator, one of ONNX's own.
+        op: the operator.
         inputs: values, constants (arrays), Python numbers (which take the dtype of the operands that
             share their type variable in the operator's schema), or None for one that is left out.
         attrs: the attributes.
         outputs: the number of outputs.
         like: the node that it stands in for, whose name and constants' names it keeps, or None.
+        domain: the operator's domain, "" for ONNX's own.
+        bodies: its subgraph bodies, by the attribute's name.
+        name: how it is to be called, "" for what its place suggests.
     """
 
     op: str
@@ -34,34 +54,101 @@ class NewNode:
     attrs: Mapping[str, Any]
     outputs: int = 1
     like: Node | None = None
+    domain: str = ""
+    bodies: Mapping[str, NewBody] = field(default_factory=dict)
+    name: str = ""
+    _types: list[Type] = field(default_factory=list)
+
+    @property
+    def operands(self) -> Iterator[Operand]:
+        """What it and its bodies read."""
+        yield from self.inputs
+        for body in self.bodies.values():
+            yield from (value for _, value in body.stands.values())
+
+    @property
+    def types(self) -> list[Type]:
+        """Dtype and shape of each output, as far as ONNX's inference knows them from its inputs."""
+        if not self._types:
+            nodes = new_nodes([Result(self)])
+            model = next((t.model for n in nodes for t in n.operands if isinstance(t, Tensor)), None)
+            for node in nodes:  # in order, so that no chain is too long
+                if not node._types:
+                    node._types.extend(_infer(node, model))
+        return self._types
 
 
 class Result(Value):
     """An output of a node that does not exist yet."""
 
-    __slots__ = ("index", "node")
+    __slots__ = ("float32_only", "index", "node")
 
-    def __init__(self, node: NewNode, index: int = 0) -> None:
+    def __init__(self, node: NewNode, index: int = 0, float32_only: bool = False) -> None:
         self.node = node
         self.index = index
+        self.float32_only = float32_only
+
+    @property
+    def dtype(self) -> np.dtype | None:  # type: ignore[override]
+        return self.node.types[self.index][0]
+
+    @property
+    def shape(self) -> Shape | None:  # type: ignore[override]
+        return self.node.types[self.index][1]
+
+
+class NewConstant(Value):
+    """A constant that does not exist yet."""
+
+    __slots__ = ("array", "float32_only")
+
+    def __init__(self, array: np.ndarray, float32_only: bool = False) -> None:
+        self.array = array
+        self.float32_only = float32_only
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        return self.array.dtype
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.array.shape
+
+    @property
+    def constant(self) -> np.ndarray:
+        return self.array
 
 
 class _Builder:
-    """`op.NAME(inputs..., attribute=value...)` for each of ONNX's own operators."""
+    """`op.NAME(inputs..., attribute=value...)` for each of ONNX's own operators.
+
+    `op["com.microsoft"].NAME(...)` is an operator of another domain. Nothing is known of its schema:
+    a Python number becomes float32, int64 or bool there.
+    """
+
+    def __init__(self, domain: str = "") -> None:
+        self._domain = domain
+
+    def __getitem__(self, domain: str) -> _Builder:
+        if not isinstance(domain, str):
+            raise TypeError(f'op["com.microsoft"].Gelu(x): a domain is a name, not {type(domain).__name__}')
+        return _Builder("" if domain == "ai.onnx" else domain)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if not onnx.defs.has(name):
-            raise AttributeError(f"ONNX has no operator {name!r}")
+        if not self._domain and not onnx.defs.has(name):
+            raise AttributeError(
+                f'ONNX has no operator {name!r}; one of another domain is op["domain"].{name}'
+            )
         return functools.partial(self._build, name)
 
     def _build(self, op: str, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
-        unknown = set(attrs) - _attribute_names(op)
+        unknown = set(attrs) - _attribute_names(op) if not self._domain else ()
         if unknown:
             raise AttributeError(f"{op} has no attribute {sorted(unknown)[0]!r}")
-        node = NewNode(op, inputs, {k: v for k, v in attrs.items() if v is not None}, outputs)
-        return Result(node) if outputs == 1 else tuple(Result(node, i) for i in range(outputs))
+        given = {k: v for k, v in attrs.items() if v is not None}
+        return _results(NewNode(op, inputs, given, outputs, domain=self._domain))
 
 
 op = _Builder()
@@ -69,7 +156,7 @@ op = _Builder()
 
 
 def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
-    """The same operator, with its attributes and its name, on other inputs.
+    """The same operator, with its attributes, its bodies and its name, on other inputs.
 
     Args:
         node: the node that it stands in for.
@@ -81,8 +168,92 @@ def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
         A value, or a tuple of them where it has several outputs.
     """
     kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
-    new = NewNode(node.op, inputs, kept, outputs, node)
-    return Result(new) if outputs == 1 else tuple(Result(new, index) for index in range(outputs))
+    bodies = {name: NewBody(graph) for name, graph in node.node.attrs.items()}
+    return _results(NewNode(node.op, inputs, kept, outputs, node, node.domain, bodies))
+
+
+def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
+    """What a subgraph body computes of these inputs, outside of its node.
+
+    As often as it is called, so that a Loop can be unrolled. What a body only hands on is not computed:
+    a Loop's condition that stays true is a constant here.
+
+    Args:
+        body: as `node.body(...)` gives it.
+        values: one for each of its inputs; Python numbers take the input's dtype.
+
+    Returns:
+        One value for each of its outputs.
+
+    Raises:
+        ValueError: there are more or fewer values than inputs, or one is left out.
+    """
+    if len(values) != len(body.inputs):
+        raise ValueError(f"the body has {len(body.inputs)} inputs, {len(values)} values are given")
+    known: dict[int, tuple[Any, Value]] = {}
+    for tensor, value in zip(body.inputs, values, strict=True):
+        known[id(tensor.tensor)] = tensor.tensor, _as_value(value, tensor.dtype)
+
+    def read(tensor: Any) -> Value | None:
+        if id(tensor) in known:
+            return known[id(tensor)][1]
+        return Tensor(body.model, tensor) if tensor.name else None
+
+    for node in wiring.sorted_nodes(body.graph.nodes):
+        view = Node(body.model, node)
+        inputs = tuple(read(tensor) for tensor in node.inputs)
+        if view.op == "Identity" and not view.domain and isinstance(inputs[0], Value):
+            known[id(node.outputs[0])] = node.outputs[0], inputs[0]
+            continue
+        bodies = {}
+        for name, graph in (node.attrs or {}).items():
+            around = [id(tensor) for tensor in wiring.captures(graph)]
+            bodies[name] = NewBody(graph, {key: known[key] for key in around if key in known})
+        count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=0)
+        new = NewNode(view.op, inputs, view.attrs, count, view, view.domain, bodies, view.name)
+        known.update((id(t), (t, Result(new, i))) for i, t in enumerate(node.outputs) if t.name)
+    results = [read(tensor) for tensor in body.graph.outputs]
+    return tuple(value for value in results if value is not None)
+
+
+def float32_only(value: Operand) -> Value:
+    """Marks a value that half precision would spoil: a count, an index, a threshold.
+
+    Where the model's body runs in half precision, the value and what computes it stay float32.
+
+    Args:
+        value: a value that is new, a tensor of the graph, or a constant.
+    """
+    if isinstance(value, Result):
+        return Result(value.node, value.index, float32_only=True)
+    value = _as_value(value, None)
+    if isinstance(value, NewConstant):
+        return NewConstant(value.array, float32_only=True)
+    return Result(NewNode("Identity", (value,), {}), float32_only=True)
+
+
+def _results(node: NewNode) -> Any:
+    if node.outputs == 1:
+        return Result(node)
+    return tuple(Result(node, index) for index in range(node.outputs))
+
+
+def _as_value(value: Operand, dtype: np.dtype | None) -> Value:
+    """A value for an operand; a Python number becomes a constant of this dtype, or of its usual one."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return NewConstant(np.asarray(value))
+    if not isinstance(value, _NUMBERS):
+        raise TypeError(f"{type(value).__name__} is no operand")
+    return NewConstant(np.array(value, dtype or _usual(value)))
+
+
+def _usual(number: float) -> np.dtype:
+    """The dtype of a Python number that no other operand gives one."""
+    if isinstance(number, bool):
+        return np.dtype(bool)
+    return np.dtype(np.float32 if isinstance(number, float) else np.int64)
 
 
 @functools.cache
@@ -95,7 +266,35 @@ def _attribute_names(op: str) -> frozenset[str]:
     )
 
 
-def constant_operands(node: NewNode, opset: int, dtypes: list[np.dtype | None]) -> list[np.ndarray | None]:
+def new_nodes(values: Iterable[Operand]) -> list[NewNode]:
+    """The new nodes of values, all the way to what is there already; each behind what it reads."""
+    done: dict[int, NewNode] = {}
+    stack = [(value.node, False) for value in values if isinstance(value, Result)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if ready:
+            done[id(node)] = node
+            continue
+        stack.append((node, True))
+        stack += [(one.node, False) for one in node.operands if isinstance(one, Result)]
+    return list(done.values())
+
+
+def leaves(values: Sequence[Operand]) -> Iterator[Any]:
+    """The graph's own tensors that values are made of."""
+    read = [*values]
+    for node in new_nodes(values):
+        read += node.operands
+        for body in node.bodies.values():
+            yield from (t for t in wiring.captures(body.graph) if id(t) not in body.stands)
+    yield from (value.tensor for value in read if isinstance(value, Tensor))
+
+
+def constant_operands(
+    node: NewNode, opset: int, dtypes: Sequence[np.dtype | None] | None = None
+) -> list[np.ndarray | None]:
     """The arrays of a new node's numeric inputs, None for the other inputs.
 
     A Python number takes the dtype of an operand that shares its type variable in the schema of
@@ -104,10 +303,35 @@ def constant_operands(node: NewNode, opset: int, dtypes: list[np.dtype | None]) 
     Args:
         node: the node.
         opset: the model's opset.
-        dtypes: the dtype of each input that is a value.
+        dtypes: the dtype of each input that is a value, where that is known better than by the value.
 
     Raises:
         ValueError: the operator does not exist in this opset, or takes fewer inputs.
+    """
+    letters = list(range(len(node.inputs)))
+    if not node.domain:
+        letters = _checked(node, opset)
+    known: dict[Any, np.dtype] = {}
+    if any(isinstance(operand, bool | int | float) for operand in node.inputs):
+        if dtypes is None:
+            dtypes = [one.dtype if isinstance(one, Value) else None for one in node.inputs]
+        known = {letter: dtype for letter, dtype in zip(letters, dtypes, strict=True) if dtype is not None}
+    arrays: list[np.ndarray | None] = []
+    for letter, operand in zip(letters, node.inputs, strict=True):
+        if isinstance(operand, np.ndarray | np.generic):
+            arrays.append(np.asarray(operand))
+        elif isinstance(operand, bool | int | float):
+            arrays.append(np.array(operand, known.get(letter, _usual(operand))))
+        else:
+            arrays.append(None)
+    return arrays
+
+
+def _checked(node: NewNode, opset: int) -> list[Any]:
+    """The type variable of each input of a new node, by ONNX's schema.
+
+    Raises:
+        ValueError: the schema has no such operator, number of inputs or attribute.
     """
     if not onnx.defs.has(node.op, opset, ""):
         raise ValueError(f"opset {opset} has no operator {node.op}")
@@ -118,39 +342,48 @@ def constant_operands(node: NewNode, opset: int, dtypes: list[np.dtype | None]) 
     if unknown:
         raise ValueError(f"{node.op} of opset {opset} has no attribute {sorted(unknown)[0]!r}")
     formal = list(schema.inputs)
-    letters = [formal[min(i, len(formal) - 1)].type_str for i in range(len(node.inputs))]
-    known = {letter: dtype for letter, dtype in zip(letters, dtypes, strict=True) if dtype is not None}
-    arrays: list[np.ndarray | None] = []
-    for letter, operand in zip(letters, node.inputs, strict=True):
-        if isinstance(operand, np.ndarray | np.generic):
-            arrays.append(np.asarray(operand))
-        elif isinstance(operand, bool | int | float):
-            fallback = np.dtype(np.float32 if isinstance(operand, float) else np.int64)
-            if isinstance(operand, bool):
-                fallback = np.dtype(bool)
-            arrays.append(np.array(operand, known.get(letter, fallback)))
-        else:
-            arrays.append(None)
-    return arrays
+    return [formal[min(i, len(formal) - 1)].type_str for i in range(len(node.inputs))]
 
 
-def validate(value: Operand, opset: int) -> None:
-    """Checks the new nodes of a value, all the way to what is there already.
+def validate(values: Sequence[Operand], opset: int) -> None:
+    """Checks the new nodes of values, all the way to what is there already.
 
     Raises:
         ValueError: an operator, an attribute or a number of inputs that this opset does not have.
         TypeError: an operand or an attribute of a type that ONNX does not have.
     """
-    seen: set[int] = set()
-    todo = [value]
-    while todo:
-        operand = todo.pop()
-        if isinstance(operand, Result) and id(operand.node) not in seen:
-            node = operand.node
-            seen.add(id(node))
-            dtypes = [one.dtype if isinstance(one, Value) else None for one in node.inputs]
-            constant_operands(node, opset, dtypes)
-            onnx.helper.make_node(node.op, [], [], **dict(node.attrs))
-            todo += node.inputs
-        elif not (operand is None or isinstance(operand, _OPERANDS)):
+    nodes = new_nodes(values)
+    for operand in (*values, *(operand for node in nodes for operand in node.operands)):
+        if not (operand is None or isinstance(operand, (Value, *_NUMBERS))):
             raise TypeError(f"{type(operand).__name__} is no operand")
+    for node in nodes:
+        constant_operands(node, opset)
+        onnx.helper.make_node(node.op, [], [], **dict(node.attrs))
+
+
+def _infer(node: NewNode, model: Any) -> list[Type]:
+    """The types of a new node's outputs; those of its inputs are known."""
+    unknown: list[Type] = [(None, None)] * node.outputs
+    if node.bodies and node.like is not None:  # their inference needs the bodies: they compute the same
+        own = [(tensor.dtype, tensor.shape) for tensor in node.like.outputs]
+        return [*own, *unknown][: node.outputs]
+    opset = model.opset if model is not None else onnx.defs.onnx_opset_version()
+    versions = model.versions if model is not None else {"": opset}
+    try:
+        arrays = constant_operands(node, opset)
+    except ValueError:
+        return unknown
+    inputs: list[tuple[np.dtype | None, Shape | None, np.ndarray | None] | None] = []
+    for operand, array in zip(node.inputs, arrays, strict=True):
+        value = operand if isinstance(operand, Value) else None if array is None else NewConstant(array)
+        if value is None:
+            inputs.append(None)
+        else:
+            small = value.shape is not None and all(isinstance(d, int) for d in value.shape)
+            few = small and int(np.prod([int(d or 0) for d in value.shape or ()])) <= 64
+            inputs.append((value.dtype, value.shape, value.constant if few else None))
+    try:
+        proto = onnx.helper.make_node(node.op, [], [], domain=node.domain, **dict(node.attrs))
+    except (TypeError, ValueError):
+        return unknown
+    return node_types(proto, inputs, node.outputs, versions) or unknown

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import onnx
@@ -123,6 +123,11 @@ class Tensor(Value):
         return tuple(Node(self.model, node) for node in seen.values())
 
     @property
+    def float32_only(self) -> bool:
+        """Whether a rule says that half precision would spoil it (`float32_only`)."""
+        return bool(getattr(self.tensor, "float32_only", False))
+
+    @property
     def is_output(self) -> bool:
         """Whether the tensor is an output of the main graph or of a subgraph body."""
         return id(self.tensor) in self.model.graph_outputs
@@ -212,9 +217,15 @@ class Node:
             if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
         }
 
-    def body(self, name: str) -> tuple[Tensor, ...]:
-        """The outputs of a subgraph body (`then_branch`, `else_branch`, `body`)."""
-        return tuple(Tensor(self.model, tensor) for tensor in self.node.attrs[name].outputs)
+    def body(self, name: str) -> Body:
+        """A subgraph body: `then_branch`, `else_branch`, `body`.
+
+        Raises:
+            ValueError: the node has no body of this name.
+        """
+        if name not in (self.node.attrs or {}):
+            raise ValueError(f"{self.op} {self.name!r} has no body {name!r}")
+        return Body(self.model, self.node.attrs[name])
 
     @property
     def has_body(self) -> bool:
@@ -245,6 +256,44 @@ class Node:
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
         return self.model.assumed.get(dim) if isinstance(dim, str) else None
+
+
+class Body(Sequence[Tensor]):
+    """A subgraph body: a sequence of its outputs."""
+
+    __slots__ = ("graph", "model")
+
+    def __init__(self, model: Model, graph: Any) -> None:
+        self.model = model
+        self.graph = graph
+
+    def __repr__(self) -> str:
+        return f"Body({self.graph.name!r})"
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What its node hands to it: of a Loop the iteration's number, the condition, what is carried."""
+        return tuple(Tensor(self.model, tensor) for tensor in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What it gives: of a Loop the condition, what is carried, what is collected."""
+        return tuple(Tensor(self.model, tensor) for tensor in self.graph.outputs)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Its nodes, in order."""
+        return tuple(Node(self.model, node) for node in self.graph.nodes)
+
+    def __len__(self) -> int:
+        return len(self.graph.outputs)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Tensor, ...]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | tuple[Tensor, ...]:
+        return self.outputs[index]
 
 
 def _attribute_value(attribute: onnx.AttributeProto) -> Any:

@@ -30,6 +30,22 @@ def reads(node: Any) -> Iterator[Any]:
         yield from body.outputs
 
 
+def captures(body: Any) -> Iterator[Any]:
+    """The tensors that a subgraph body reads and does not compute itself, constants included."""
+    own = {id(tensor) for tensor in _defined(body)}
+    read = (*(t for node in body.nodes for t in reads(node)), *body.outputs)
+    seen = {id(tensor): tensor for tensor in read if tensor.name and id(tensor) not in own}
+    yield from seen.values()
+
+
+def _defined(body: Any) -> Iterator[Any]:
+    yield from body.inputs
+    for node in body.nodes:
+        yield from node.outputs
+        for inner in bodies(node):
+            yield from _defined(inner)
+
+
 def sorted_nodes(nodes: Sequence[Any]) -> list[Any]:
     """Nodes in topological order; those that are in order already keep their places.
 

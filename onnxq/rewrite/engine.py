@@ -288,8 +288,7 @@ class _Run:
             if bool(wanted) != bool(results) or (not wanted and not editor.is_unread(view.node)):
                 return None
             results = wanted
-            for value in results.values():
-                validate(value, view.opset)
+            validate(tuple(results.values()), view.opset)
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None

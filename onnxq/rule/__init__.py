@@ -4,8 +4,8 @@ from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, known_elem
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import is_float, is_static, limits
-from onnxq.graph.value import op, remake
-from onnxq.graph.view import Node, Tensor, Value
+from onnxq.graph.value import float32_only, inline, op, remake
+from onnxq.graph.view import Body, Node, Tensor, Value
 from onnxq.rule.api import (
     Assuming,
     Close,
@@ -27,6 +27,7 @@ __all__ = [
     "RANDOM",
     "REARRANGES",
     "Assuming",
+    "Body",
     "Close",
     "Fires",
     "Float",
@@ -42,6 +43,8 @@ __all__ = [
     "computed",
     "constant",
     "evaluate",
+    "float32_only",
+    "inline",
     "is_computed",
     "is_float",
     "is_static",

@@ -1,0 +1,202 @@
+"""What a rule can say: operators of other domains, bodies, types of new values, marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import onnxq
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+from onnxq.rewrite.engine import RewriteReport, rewrite
+from onnxq.rewrite.examples import check_rule
+from onnxq.rule import Body, Value, float32_only, inline, op, remake, rule
+from onnxq.rule.load import load_rules
+from onnxq.run import ort
+
+OWN = Path(__file__).resolve().parents[1] / "own_rules"
+RULES = {rule.id: rule for rule in load_rules((OWN,))}
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
+LOOP = (
+    HEAD
+    + """g (float[N, 4] x) => (float[N, 4] y) <int64 n = {3}, bool go = {1}, float two = {2}> {
+    y = Loop (n, go, x) <body = b (int64 i, bool on, float[N, 4] a) => (bool still, float[N, 4] z) {
+        still = Identity (on)  z = Mul (a, two) }> }"""
+)
+
+
+def text_model(text: str) -> Model:
+    model = Model.open(onnx.parser.parse_model(text))
+    model.runtime = ort.evaluate
+    return model
+
+
+def node_of(model: Model, operator: str) -> Node:
+    return next(Node(model, n) for g in model.graphs() for n in g.nodes if n.op == operator)
+
+
+def apply(model: Model, root: str, function: Callable[[Node], Any]) -> RewriteReport:
+    """Runs one rule that fires once."""
+    done: list[bool] = []
+
+    def mine(node: Node) -> Any:
+        if done:
+            return None
+        done.append(True)
+        return function(node)
+
+    return rewrite(model, [rule(root, stage="compat")(mine)], lambda feature: True)
+
+
+def run(proto: onnx.ModelProto, **feeds: np.ndarray) -> list[Any]:
+    return ort.load(proto, optimize=False).run(feeds)
+
+
+@pytest.mark.parametrize("name", ["topk_in_parts", "unroll_loop", "both_branches"])
+def test_rules_of_a_users_folder(name: str) -> None:
+    assert check_rule(RULES[name], list(RULES.values())) >= 4
+
+
+def test_a_topk_above_the_targets_limit_is_cut_in_the_pipeline() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[2, 9000] x) => (int32[2, 4000] v, int64[2, 4000] i) <int64[1] k = {4000}> {
+            v, i = TopK (x, k) }"""
+    proto = onnx.parser.parse_model(text)
+    result = onnxq.sanitize(proto, rules=[OWN])
+    assert [c["proof"]["verdict"] for c in result.report["changes"] if c["rule"] == "topk_in_parts"] == [
+        "exact"
+    ]
+    sizes = {t.name: onnx.numpy_helper.to_array(t) for t in result.model.graph.initializer}
+    asked = [int(sizes[n.input[1]][0]) for n in result.model.graph.node if n.op_type == "TopK"]
+    assert asked == [3840, 160]
+    x = np.random.default_rng(1).integers(-50, 50, (2, 9000)).astype(np.int32)  # many ties
+    for one, other in zip(run(proto, x=x), run(result.model, x=x), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_loop_is_unrolled_in_the_pipeline() -> None:
+    result = onnxq.sanitize(onnx.parser.parse_model(LOOP), rules=[OWN])
+    assert [n.op_type for n in result.model.graph.node] == ["Mul"] * 3
+    x = np.array([[1, np.inf, -0.0, 3]], np.float32)
+    np.testing.assert_array_equal(run(result.model, x=x)[0], 8 * x)
+
+
+def test_a_long_chain_of_new_nodes() -> None:
+    model = text_model(LOOP.replace("{3}", "{700}"))
+
+    def unroll(node: Node) -> Value:
+        carried: Value | None = node.inputs[2]
+        for number in range(700):
+            _, carried = inline(node.body("body"), number, True, carried)
+        assert carried is not None
+        assert carried.dtype == np.float32  # whose inference goes all the way
+        return carried
+
+    report = apply(model, "Loop", unroll)
+    assert len(report.changes) == 1, report.rejected
+    assert len({n.name for n in model.graph.nodes}) == len(model.graph.nodes) == 700
+
+
+def test_what_a_body_reads_and_gives() -> None:
+    body = node_of(text_model(LOOP), "Loop").body("body")
+    assert isinstance(body, Body)
+    assert [t.name for t in body.inputs] == ["i", "on", "a"]
+    assert [t.name for t in body] == [t.name for t in body.outputs] == ["still", "z"]
+    assert [n.op for n in body.nodes] == ["Identity", "Mul"]
+    again, _ = inline(body, 0, True, np.ones((1, 4), np.float32))
+    assert again.constant is not None
+    assert again.constant.dtype == bool
+    assert bool(again.constant)
+    with pytest.raises(ValueError, match="3 inputs, 2 values"):
+        inline(body, 0, True)
+    with pytest.raises(ValueError, match="has no body 'then_branch'"):
+        node_of(text_model(LOOP), "Loop").body("then_branch")
+
+
+def test_an_operator_of_another_domain() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 20]> g (float[N, 4] x) => (float[N, 4] y) { y = Gelu (x) }'
+    model = text_model(text)
+    report = apply(model, "Gelu", lambda node: op["com.microsoft"].Gelu(node.inputs[0]))
+    proto = model.to_proto()
+    assert [(n.domain, n.op_type) for n in proto.graph.node] == [("com.microsoft", "Gelu")], report
+    assert report.changes[0].proof.inputs > 0 or report.rejected[0].proof.inputs > 0
+    assert {e.domain: e.version for e in proto.opset_import} == {"": 20, "com.microsoft": 1}
+    with pytest.raises(AttributeError, match=r'op\["domain"\]\.FusedGelu'):
+        op.FusedGelu(1.0)
+
+
+def test_a_remade_node_keeps_its_domain_and_its_bodies() -> None:
+    text = (
+        HEAD
+        + """g (float[N, 4] x, float[4, 4] w) => (float[N, 4] y) {
+        n = Neg (x)  m = Neg (n)  y = com.microsoft.FusedMatMul <alpha = 0.5> (m, w) }"""
+    )
+    model = text_model(text)
+    report = apply(
+        model, "com.microsoft.FusedMatMul", lambda n: remake(n, node_of(model, "Neg").inputs[0], n.inputs[1])
+    )
+    assert [c.proof.verdict for c in report.changes] == ["exact"], report.rejected
+    (node,) = model.to_proto().graph.node
+    assert (node.domain, node.attribute[0].f) == ("com.microsoft", 0.5)
+
+    text = LOOP.replace("y = Loop", "i0 = Neg (x)  i1 = Neg (i0)  y = Loop").replace("go, x)", "go, i1)")
+    model = text_model(text)
+    report = apply(model, "Loop", lambda n: remake(n, *n.inputs[:2], node_of(model, "Neg").inputs[0]))
+    assert [c.proof.verdict for c in report.changes] == ["exact"], report.rejected
+    proto = model.to_proto()
+    onnx.checker.check_model(proto, full_check=True)
+    assert [n.op_type for n in proto.graph.node] == ["Loop"]
+    x = np.ones((2, 4), np.float32)
+    np.testing.assert_array_equal(run(proto, x=x)[0], 8 * x)
+
+
+def test_dtype_and_shape_of_new_values() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float16[N, 3, 8, 8] x) => (float16[N, 3, 8, 8] y) { y = Relu (x) }"""
+    x = node_of(text_model(text), "Relu").inputs[0]
+    half = np.dtype(np.float16)
+    moved = op.Transpose(op.Mul(x, 2.0), perm=[0, 2, 3, 1])
+    assert (moved.dtype, moved.shape, moved.rank) == (half, ("N", 8, 8, 3), 4)
+    assert op.Reshape(moved, np.array([0, -1])).shape == ("N", 192)
+    assert op.Cast(moved, to=onnx.TensorProto.BFLOAT16).dtype == ml_dtypes.bfloat16
+    values, indices = op.TopK(x, np.array([2]), outputs=2)
+    assert (values.shape, indices.dtype) == (("N", 3, 8, 2), np.int64)
+    assert op["mine"].Thing(x).dtype is None
+    assert op.Relu(op["mine"].Thing(x)).shape is None
+    value = x
+    for _ in range(60):  # each twice what the one before is: as a tree 2^60 nodes
+        value = op.Add(value, value)
+    assert value.shape == ("N", 3, 8, 8)
+
+
+def test_a_number_takes_the_type_of_a_new_value_in_the_proof_too() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float16[N] x) => (float16[N] y) { y = Relu (x) }'
+    model = text_model(text)
+    report = apply(model, "Relu", lambda n: op.Max(op.Identity(n.inputs[0]), np.float16(0)))
+    assert report.rejected or report.changes
+    model = text_model(text)
+    report = apply(model, "Relu", lambda n: op.Mul(op.Relu(n.inputs[0]), 1.0))
+    assert [c.proof.verdict for c in report.changes] == ["exact"], report.rejected
+
+
+def test_marks_follow_a_value_into_the_graph() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (bool[N] y) <float t = {3}> { y = Greater (x, t) }"""
+    model = text_model(text)
+
+    def marked(node: Node) -> Value:
+        return op.Less(float32_only(node.inputs[1]), float32_only(op.Identity(node.inputs[0])))
+
+    assert apply(model, "Greater", marked).changes
+    marks = {t.name: t.float32_only for t in node_of(model, "Less").inputs if t is not None}
+    assert list(marks.values()) == [True, True]
+    assert not node_of(model, "Less").outputs[0].float32_only
+    rewrite(model, [RULES["drop_identity"]], lambda feature: True)
+    assert all(t.float32_only for t in node_of(model, "Less").inputs if t is not None)
