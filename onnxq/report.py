@@ -23,6 +23,7 @@ from onnxq.graph.view import Node
 from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
+from onnxq.reason import code_of
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.run import trt
 from onnxq.target import Target
@@ -306,6 +307,7 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
             "data": facts.data,
             "notes": [*_doubts(facts), *facts.notes],
             "held_out": facts.held_out,
+            "held_out_code": code_of(facts.held_out),
             "scales": {
                 name: float(facts.scales[group.id])
                 for group in facts.plan.groups
@@ -314,7 +316,8 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
             },
             "ranges": {name: [entry.min, entry.max] for name, entry in tensors.items()},
             "thresholds": {
-                name: {"amax": entry.amax, "because": entry.because} for name, entry in facts.ranges.items()
+                name: {"amax": entry.amax, "because": entry.because, "code": code_of(entry.because)}
+                for name, entry in facts.ranges.items()
             },
             "statistics": {
                 name: {"values": entry.size, "mean": entry.mean, "variance": entry.variance}
@@ -335,7 +338,7 @@ def _method(facts: CalibrationFacts) -> str:
     """What found the ranges: a method, or where no tensor uses it, what states or fixes them all."""
     chosen = facts.method if facts.choice is None else facts.choice["method"]
     reasons = {entry.because for entry in facts.ranges.values()}
-    if reasons and not any(why == chosen or why.endswith("chosen by the outputs") for why in reasons):
+    if reasons and not any(code_of(why) in ("method", "chosen") for why in reasons):
         return reasons.pop() if len(reasons) == 1 else "stated or fixed"
     if facts.choice is None:
         return chosen

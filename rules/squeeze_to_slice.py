@@ -17,6 +17,7 @@ and refuses another size itself.
 """
 
 from onnxq.rule import (
+    STATED,
     Assuming,
     Fires,
     Node,
@@ -59,7 +60,7 @@ def squeeze_to_slice(node: Node) -> Assuming | None:
     if not isinstance(dim, str):
         raise Skip(f"dimension {axis} of {source.name!r} is dynamic and has no name to state a size of")
     size = node.assumed(dim)
-    why = "stated"
+    why = STATED
     if size is None:
         size, why = _proved(node.outputs[0], len(source.shape) - 1)
     if size is None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
-    "errors": 0, "heap": 0, "interrupts": 0, "remarks": 0, "target": 0, "config": 0,
+    "errors": 0, "heap": 0, "interrupts": 0, "reason": 0, "remarks": 0, "target": 0, "config": 0,
     "graph": 1,
     "run": 2, "rule": 2,
     "rewrite": 3, "calib": 3, "quant": 3,

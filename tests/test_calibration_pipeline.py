@@ -431,7 +431,8 @@ def test_refinement_gives_one_tensor_another_threshold(roles: Roles) -> None:
     assert choice["sqnr_db"] > choice["trials"][0]["sqnr_db"] + 3
     assert refined["gain_db"] > 3
     assert report["thresholds"][tensor] == {
-        "amax": refined["after"], "because": f"{refined['method']}, chosen by the outputs"
+        "amax": refined["after"], "because": f"{refined['method']}, chosen by the outputs",
+        "code": "chosen",
     }  # fmt: skip
     assert scales_in(result.model)[tensor] == np.float32(refined["after"] / 127)
     apart = [data[i] for i in sorted(set(roles.chose))]

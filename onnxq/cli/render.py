@@ -187,8 +187,8 @@ def _origins(page: Page, calibration: Mapping[str, Any]) -> None:
     choice = calibration["choice"]
     if choice is not None:
         _choice(page, choice)
-    reasons = [entry["because"] for entry in calibration["thresholds"].values()]
-    own = (why for why in reasons if why.startswith(("fixed", "calib")) or "[[layer]]" in why)
+    entries = calibration["thresholds"].values()
+    own = (entry["because"] for entry in entries if entry["code"] in ("fixed", "cache", "layer"))
     for why, number in _count(why for why in own if why != calibration["method"]).items():
         page.entry(f"{counted(number, 'tensor')}: {why}")
     if calibration["cached"] is not None:
@@ -297,12 +297,12 @@ def _accuracy(page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Ma
     held_out = calibration["held_out"]
     accuracy = sorted(accuracy, key=_nearness)
     if not accuracy:
-        no_data = held_out.startswith("no samples")
+        no_data = calibration["held_out_code"] == "none"
         why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
         page.section("Accuracy", f"not measured: {why}", "yellow")
         return
     count = accuracy[0]["samples"]
-    alone = held_out != "other samples"
+    alone = calibration["held_out_code"] != "apart"
     text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)

@@ -26,13 +26,14 @@ from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
 from onnxq.quant.plan import VETOES, QuantPlan, make_plan
-from onnxq.quant.ranges import Range
+from onnxq.quant.ranges import Range, of_layer
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import NAMES, Method, needs_histogram
+from onnxq.reason import Reason, code_of
 from onnxq.run import ort
 
 METHODS = ("auto", *NAMES)
-STATED = "calibration cache"
+STATED = Reason("cache", "calibration cache", "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,11 @@ def prepare(
         job.in_float32 = job.needs_float32(reference)
         reference = job.runnable(reference)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
-        vetoes = {node: unknown.format(op) for node, op in not_run.items()}
+        vetoes = {node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()}
         own = overrides(layers, [(node.name, node.op) for node in job.model.graph.nodes])
         for node, rule in own.items():
             if rule.format == "float":
-                vetoes[node] = f"[[layer]] {rule.index}" + (f": {rule.because}" if rule.because else "")
+                vetoes[node] = of_layer(rule)
         plan = make_plan(job.model, job.rules, keep_float, vetoes)
     prepared = Prepared(plan, sanitized, reference, not_run)
     _assign(prepared, {node: rule for node, rule in own.items() if rule.format is None}, layers)
@@ -196,7 +197,7 @@ def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:
 
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
-    kept = {entry.node for entry in prepared.plan.kept_float if entry.because.startswith(VETOES)}
+    kept = {entry.node for entry in prepared.plan.kept_float if code_of(entry.because) in VETOES}
     found = [name for name, dtype, _ in job.model.inputs if dtype is not None and is_float(dtype)]
     for node in job.model.graph.nodes:
         if node.name not in kept:

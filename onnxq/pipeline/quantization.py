@@ -44,11 +44,14 @@ from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
 from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
+from onnxq.reason import Reason, code_of
 from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
 from onnxq.run.profiles import resolve_profiles
 
-KEPT_TO_COMPILE = "NVIDIA's compiler fails where it is quantized, and takes the original"
+KEPT_TO_COMPILE = Reason(
+    "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"
+)
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
     "int8, and how it fuses and rounds"
@@ -459,7 +462,7 @@ class Quantization:
 
     def _method(self, ranges: Mapping[str, Range]) -> str:
         """The method, unless a calibration cache states every range."""
-        stated = {entry.because for entry in ranges.values()} == {STATED}
+        stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
 
     def _data(self) -> dict[str, Any]:
@@ -471,10 +474,12 @@ class Quantization:
             return {"lines": [], "images": [], "notes": []}
         return {"lines": list(read.lines), "images": list(read.origin.images), "notes": []}
 
-    def _held_text(self) -> str:
+    def _held_text(self) -> Reason:
         if self._parts is None:
-            return "no samples: there was no data"
-        return "samples that calibrated: there are no others" if self._parts.shared else "other samples"
+            return Reason("none", "no samples: there was no data")
+        if self._parts.shared:
+            return Reason("shared", "samples that calibrated: there are no others")
+        return Reason("apart", "other samples")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.part import runnable_part
 from onnxq.pipeline.result import Result
+from onnxq.reason import code_of
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import ort, trt
 from onnxq.run.blame import runs_on_made_up, sizes_that_run
@@ -42,9 +43,9 @@ def runtime_part(job: Job, proto: onnx.ModelProto) -> dict[str, str | None]:
 
 def _original(job: Job, proto: onnx.ModelProto) -> str | None:
     for change in job.rewrites.changes:
-        by_definition = change.proof.holds and change.proof.why.startswith(BY_DEFINITION)
-        if by_definition and not is_lack(change.proof.why):
-            return plain(change.proof.why.removeprefix(BY_DEFINITION)[2:-1].partition(": ")[2])
+        by_definition = change.proof.holds and code_of(change.proof.why) == BY_DEFINITION.code
+        if by_definition and not is_lack(change.proof.refused):
+            return plain(change.proof.refused)
     if any(entry.verdict != "unproven" for entry in job.rewrites.whole) or runnable_part(proto)[1]:
         return None
     return refusal(job.model.source, job.model.data_dir)

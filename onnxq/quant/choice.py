@@ -17,6 +17,7 @@ from onnxq.calib.split import BLOCKS
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
+from onnxq.reason import Reason
 from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
 
 Scales = Mapping[int, np.float32]
@@ -309,7 +310,10 @@ class _Variant:
     method: Method
 
     def apply(self, ranges: dict[str, Range]) -> dict[str, Range]:
-        new = {name: Range(self.after, f"{self.method}, chosen by the outputs") for name in self.tensors}
+        new = {
+            name: Range(self.after, Reason("chosen", f"{self.method}, chosen by the outputs"))
+            for name in self.tensors
+        }
         return {**ranges, **new}
 
 

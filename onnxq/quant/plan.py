@@ -21,11 +21,12 @@ from onnxq.graph.pairs import is_dequantized, is_quantized_constant, own_pair
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
+from onnxq.reason import Reason, by_of, code_of
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip
 
 _USERS_VETO = "--keep-float"
-VETOES = (_USERS_VETO, "[[layer]]")
-"""How the reasons of the user's own vetoes begin: by flag, by configuration."""
+VETOES = ("keep-float", "layer")
+"""The codes of the user's own vetoes: by flag, by configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ class KeptFloat:
     node: str
     op: str
     because: str
+
+    def to_json(self) -> dict[str, str]:
+        """The entry for the report."""
+        return {**dataclasses.asdict(self), "code": code_of(self.because), "by": by_of(self.because)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +205,7 @@ class QuantPlan:
             "sites": [dataclasses.asdict(site) for site in self.sites],
             "own_pairs_read": [dataclasses.asdict(pair) for pair in self.own],
             "groups": [dataclasses.asdict(group) for group in self.groups],
-            "kept_float": [dataclasses.asdict(entry) for entry in self.kept_float],
+            "kept_float": [entry.to_json() for entry in self.kept_float],
             "layers": [dataclasses.asdict(layer) for layer in self.layers],
             "int8_share_of_eligible_macs": self.int8_share,
             "int8_share_of_all_macs": self.int8_share_of_all,
@@ -248,11 +253,12 @@ def make_plan(
                 elif isinstance(fact, Read):
                     reads.append(fact)
                 elif isinstance(fact, Float):
-                    refused.setdefault(fact.node, fact.because)
+                    refused.setdefault(fact.node, Reason("rule", fact.because, rule.id))
     for wish in wishes:
         tensor = wish.node.inputs[wish.input]
         if tensor is not None and tensor.dtype is None:
-            refused.setdefault(wish.node, f"the type of {tensor.name!r} is not known")
+            unknown = Reason("unknown-type", f"the type of {tensor.name!r} is not known")
+            refused.setdefault(wish.node, unknown)
     layers = [layer for node in nodes if (layer := layer_of(node, quantized=True)) is not None]
     finished = {layer.node for layer in layers if _is_quantized(layer)}
     weighted = {wish.node for wish in wishes if _is_weight(wish)} - set(refused)
@@ -290,7 +296,7 @@ def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]
                     f"{_USERS_VETO} {glob}: the model itself quantizes node {node.name!r}, its pairs stay",
                     hint="start from the float model, or leave the flag out",
                 )
-            vetoes[node] = f"{_USERS_VETO} {glob}"
+            vetoes[node] = Reason("keep-float", f"{_USERS_VETO} {glob}", "user")
     return vetoes
 
 
@@ -422,7 +428,7 @@ class _Resolver:
         kept = [
             KeptFloat(node.name, node.op, why)
             for node, why in self.vetoes.items()
-            if (node.op in WEIGHTED and node not in weighted) or why.startswith(VETOES)
+            if (node.op in WEIGHTED and node not in weighted) or code_of(why) in VETOES
         ]
         for node in nodes:
             if node.op in WEIGHTED and node not in weighted and node not in self.vetoes:
@@ -446,4 +452,6 @@ class _Resolver:
 
 def _why_float(node: Node) -> str:
     layer = layer_of(node)
-    return "it has no constant weights" if layer is None else f"its weights are {layer.weight.dtype}"
+    if layer is None:
+        return Reason("no-constant-weights", "it has no constant weights")
+    return Reason("weights-type", f"its weights are {layer.weight.dtype}")

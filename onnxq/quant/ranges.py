@@ -14,6 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import activation_scales
 from onnxq.quant.thresholds import Method, threshold
+from onnxq.reason import Reason
 
 BOUNDED = {"Softmax": 1.0, "Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0}
 """Operators whose outputs have a known greatest magnitude (ONNX, operator definitions)."""
@@ -37,7 +38,9 @@ def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:
     for name in tensors:
         node = makers.get(name)
         if node is not None and not node.domain and node.op in BOUNDED:
-            found[name] = Range(BOUNDED[node.op], f"fixed: the output of a {node.op}")
+            found[name] = Range(
+                BOUNDED[node.op], Reason("fixed", f"fixed: the output of a {node.op}", "model")
+            )
     return found
 
 
@@ -70,15 +73,15 @@ class Ranges:
         """
         layer = self.layers.get(tensor)
         if layer is not None and layer.amax is not None:
-            return Range(layer.amax, _of_layer(layer))
+            return Range(layer.amax, of_layer(layer))
         if tensor in self.stated:
             return self.stated[tensor]
         if layer is not None and layer.method is not None:
             own = method_of(layer, self.default)
-            return Range(self.measured(tensor, own), f"{own}, {_of_layer(layer)}")
+            return Range(self.measured(tensor, own), Reason("layer", f"{own}, {of_layer(layer)}", "user"))
         if tensor in self.fixed:
             return self.fixed[tensor]
-        return Range(self.measured(tensor, method), str(method))
+        return Range(self.measured(tensor, method), Reason("method", str(method)))
 
     def measured(self, tensor: str, method: Method) -> float:
         """The range that a method finds in the statistics of a tensor, whatever is fixed.
@@ -118,5 +121,7 @@ def method_of(layer: LayerRule, default: Method) -> Method:
     )
 
 
-def _of_layer(layer: LayerRule) -> str:
-    return f"[[layer]] {layer.index}" + (f": {layer.because}" if layer.because else "")
+def of_layer(layer: LayerRule) -> Reason:
+    """The reason that a `[[layer]]` of the configuration is."""
+    text = f"[[layer]] {layer.index}" + (f": {layer.because}" if layer.because else "")
+    return Reason("layer", text, "user")

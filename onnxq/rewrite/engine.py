@@ -15,9 +15,10 @@ from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.model import Model
 from onnxq.graph.value import validate
 from onnxq.graph.view import Node, Value
+from onnxq.reason import code_of
 from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
-from onnxq.rule.api import ANY, STAGES, Assuming, Close, Rule, Skip, Stage
+from onnxq.rule.api import ANY, STAGES, STATED, Assuming, Close, Rule, Skip, Stage
 
 Prove = Literal["always", "when-possible", "never"]
 
@@ -337,7 +338,7 @@ class _Run:
         return self.prover.prove(self.model, view, results, tolerance)
 
     def _assume(self, assuming: Assuming) -> None:
-        flag = "--assume" if assuming.why == "stated" else "proved"
+        flag = "--assume" if code_of(assuming.why) == STATED.code else "proved"
         known = {(entry.name, entry.value) for entry in self.report.assumptions}
         if (assuming.dim, assuming.size) not in known:
             self.report.assumptions.append(Assumption(flag, assuming.dim, assuming.size, assuming.why))

@@ -25,6 +25,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.types import Shape, float_info, limits
 from onnxq.graph.view import Node
+from onnxq.reason import Reason, code_of
 from onnxq.run import ort, reference
 
 Verdict = Literal["exact", "close", "unproven", "failed"]
@@ -48,8 +49,10 @@ _REFERENCE_INPUTS, _REFERENCE_BINDINGS, _REFERENCE_SECONDS = 3, 2, 20.0
 _LARGEST_INPUT = 1 << 12
 
 
-BY_DEFINITION = "compared in ONNX's reference evaluator"
+BY_DEFINITION = Reason("by-definition", "compared in ONNX's reference evaluator", "onnx.reference")
 """How a proof says that onnxruntime had no part in it."""
+
+_NEVER_RUNS, _DOES_NOT_RUN = "original-does-not-run", "replacement-does-not-run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Proof:
         max_abs: the largest absolute difference of finite values.
         bound: the bound on it, at the input where `max_abs` came closest to it; 0 for `exact`.
         why: for `unproven` and `failed`: what happened; for others what the reader must know.
+        refused: what onnxruntime says of the original, where it does not run it.
     """
 
     verdict: Verdict
@@ -71,6 +75,7 @@ class Proof:
     max_abs: float = 0.0
     bound: float = 0.0
     why: str = ""
+    refused: str = ""
 
     @property
     def holds(self) -> bool:
@@ -79,7 +84,7 @@ class Proof:
 
     def to_json(self) -> dict[str, Any]:
         """The proof for the report."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "code": code_of(self.why)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,37 +208,42 @@ def compare(
         wires = _Wires.computed(snippet) if seconds is None else None
         before = wires or ort.load(snippet.before, optimize=False, threads=1)
     except ort.RunError as error:
-        why = f"the original does not run: {error}"
-        if seconds is not None:
-            return Proof("unproven", why=why)
-        return _by_definition(snippet, tolerance, assumed, why)
+        proof = _never_runs(error)
+        return proof if seconds is not None else _by_definition(snippet, tolerance, assumed, proof)
     try:
         after = _Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
     except ort.RunError as error:
-        return Proof("failed", why=f"the replacement does not run: {error}")
+        return Proof("failed", why=_does_not_run(error))
     proof = _compared(snippet, before, after, tolerance, assumed, seconds)
-    never = proof.verdict == "unproven" and proof.inputs == 0 and proof.why.startswith(_NEVER_RUNS)
-    if never and seconds is None:  # the evaluator cannot be stopped
-        return _by_definition(snippet, tolerance, assumed, proof.why)
+    if code_of(proof.why) == _NEVER_RUNS and seconds is None:  # the evaluator cannot be stopped
+        return _by_definition(snippet, tolerance, assumed, proof)
     return proof
 
 
-_NEVER_RUNS = "the original does not run"
+def _never_runs(error: ort.RunError) -> Proof:
+    why = Reason(_NEVER_RUNS, f"the original does not run: {error}", "onnxruntime")
+    return Proof("unproven", why=why, refused=str(error))
+
+
+def _does_not_run(error: ort.RunError) -> Reason:
+    return Reason(_DOES_NOT_RUN, f"the replacement does not run: {error}", "onnxruntime")
 
 
 def _by_definition(
-    snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int], why: str
+    snippet: Snippet, tolerance: Tolerance | None, assumed: Mapping[str, int], unproven: Proof
 ) -> Proof:
-    """The proof by ONNX's reference evaluator; unproven, for the reason given, where that runs it neither."""
+    """The proof by ONNX's reference evaluator; the one given where that does not run it either."""
     try:
         before = reference.Session(snippet.before, _REFERENCE_SECONDS)
         after = _Wires.of(snippet) or reference.Session(snippet.after)
     except ort.RunError:
-        return Proof("unproven", why=why)
+        return unproven
     proof = _compared(snippet, before, after, tolerance, assumed, few=True)
-    if proof.inputs == 0 and "does not run" in proof.why:
-        return Proof("unproven", why=why)
-    return dataclasses.replace(proof, why=f"{proof.why or BY_DEFINITION} ({why})")
+    if proof.inputs == 0 and code_of(proof.why) in (_NEVER_RUNS, _DOES_NOT_RUN):
+        return unproven
+    text = f"{proof.why or BY_DEFINITION} ({unproven.why})"
+    code = code_of(proof.why or BY_DEFINITION)
+    return dataclasses.replace(proof, why=Reason(code, text, BY_DEFINITION.by), refused=unproven.refused)
 
 
 def _compared(
@@ -249,7 +259,7 @@ def _compared(
     """Runs both sides on sampled inputs, or on few of them; all runs together in so many seconds."""
     count = bindings = 0
     worst, worst_bound = 0.0, 0.0
-    why = "the original runs on none of the inputs tried"
+    never = Proof("unproven", why="the original runs on none of the inputs tried")
     small = _needs_small_integers(snippet.before)
     clock = ort.Clock(seconds)
     dynamic = any(not isinstance(dim, int) for _, _, shape in snippet.inputs for dim in shape)
@@ -263,14 +273,14 @@ def _compared(
             except ort.Endless:
                 return Proof("unproven", count, bindings, why=f"the original: {_endless(seconds)}")
             except ort.RunError as error:
-                why = f"the original does not run: {error}"
+                never = _never_runs(error)
                 continue
             try:
                 got = after.run(feeds, seconds=clock.left())
             except ort.Endless:
                 return Proof("unproven", count, bindings, why=f"the replacement: {_endless(seconds)}")
             except ort.RunError as error:
-                return Proof("failed", count, bindings, why=f"the replacement does not run: {error}")
+                return Proof("failed", count, bindings, why=_does_not_run(error))
             for one, other in zip(expected, got, strict=True):
                 difference, bound, wrong = _difference(one, other, tolerance)
                 if wrong:
@@ -283,7 +293,7 @@ def _compared(
         if bindings == (_REFERENCE_BINDINGS if few else _ENOUGH_BINDINGS):
             break
     if count == 0:
-        return Proof("unproven", why=why)
+        return never
     if dynamic and bindings < 2 and _is_free(snippet.inputs, assumed):
         return Proof("unproven", count, bindings, why="it ran with one size of the dynamic dimensions only")
     verdict: Verdict = "exact" if tolerance is None or worst == 0.0 else "close"

@@ -7,6 +7,7 @@ from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import float32_only, inline, op, remake
 from onnxq.graph.view import Body, Node, Tensor, Value
 from onnxq.rule.api import (
+    STATED,
     Assuming,
     Close,
     Fires,
@@ -26,6 +27,7 @@ __all__ = [
     "MOVES",
     "RANDOM",
     "REARRANGES",
+    "STATED",
     "Assuming",
     "Body",
     "Close",

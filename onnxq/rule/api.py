@@ -11,12 +11,17 @@ import numpy as np
 import onnx
 
 from onnxq.graph.view import Node, Tensor, Value
+from onnxq.reason import Reason
 
 Stage = Literal["clean", "compat", "fuse", "place"]
 STAGES: tuple[Stage, ...] = ("clean", "compat", "fuse", "place")
 
 ANY = "*"
 """The root of a rule that looks at every node."""
+
+
+STATED = Reason("stated", "stated", "user")
+"""Why a size is assumed that the user states (`Assuming`)."""
 
 
 class Skip(Exception):
@@ -50,7 +55,7 @@ class Assuming:
         results: the replacement.
         dim: the dimension's symbol.
         size: its size.
-        why: who says so: the user's flag, or what in the model proves it.
+        why: `STATED` where the user's flag says so, else what in the model proves it.
     """
 
     results: Any

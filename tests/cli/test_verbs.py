@@ -90,6 +90,8 @@ def test_what_cannot_run_is_not_calibrated(folder: Path, onnxq) -> None:
             "node": "product",
             "op": "MatMul",
             "because": "not calibrated: it is or depends on com.example.Odd (its library: --ort-ops)",
+            "code": "not-calibrated",
+            "by": "onnxq",
         }
     ]
 
