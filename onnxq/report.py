@@ -76,9 +76,11 @@ def interface(model: Model) -> dict[str, tuple[str, str]]:
 
 
 def interface_changes(
-    before: Mapping[str, tuple[str, str]], after: Mapping[str, tuple[str, str]]
+    before: Mapping[str, tuple[str, str]],
+    after: Mapping[str, tuple[str, str]],
+    because: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """What of a model's interface is another now."""
+    """What of a model's interface is another now, and why where a rule changed it."""
     changes = []
     for name, (kind, text) in before.items():
         now = after.get(name)
@@ -86,6 +88,8 @@ def interface_changes(
             changes.append({"tensor": name, "was": f"{kind} {text}", "now": "constant"})
         elif now[1] != text:
             changes.append({"tensor": name, "was": f"{kind} {text}", "now": f"{now[0]} {now[1]}"})
+            if because and name in because:
+                changes[-1]["because"] = because[name]
     return changes
 
 

@@ -50,6 +50,12 @@ Enable = Annotated[
     list[str] | None, typer.Option("--enable", metavar="RULE", help="Turn a rule on for this target.")
 ]
 Skip = Annotated[list[str] | None, typer.Option("--skip", metavar="RULE", help="Leave a rule out.")]
+InterfaceChanges = Annotated[
+    bool,
+    typer.Option(
+        "--allow-interface-changes", help="Let rules give inputs and outputs another type or shape."
+    ),
+]
 ProveLevel = Annotated[
     str,
     typer.Option(

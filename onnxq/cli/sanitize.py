@@ -24,6 +24,7 @@ def sanitize(
     enable: flags.Enable = None,
     skip: flags.Skip = None,
     prove: flags.ProveLevel = "when-possible",
+    allow_interface_changes: flags.InterfaceChanges = False,
 ) -> None:
     """Repair a model so that the target takes it.
 
@@ -37,6 +38,7 @@ def sanitize(
     settings = calib_flags.Settings(config)
     target = settings.target(target)
     arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
+    arguments["allow_interface_changes"] = allow_interface_changes
     path = output or Path(f"{model.stem}.clean.onnx")
     check_output(path, model, force=force)
     with screen.progress() as observe:

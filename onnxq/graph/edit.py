@@ -127,6 +127,14 @@ class Editor:
         self._stands.clear()
         return Edit([n for n in added if self.alive(n)], removed, touched)
 
+    def compute(self, tensor: Any, source: Any, value: Value) -> Edit | None:
+        """Computes a tensor of the main graph that nothing produces yet, from another one."""
+        graph = self.model.graph
+        node = self.model.new_node("Identity", [source], [tensor], name=f"{tensor.name}_convert")
+        self._graph[id(node)] = graph
+        graph.nodes.append(node)
+        return self.replace(Node(self.model, node), {0: value})
+
     def remove_unread(self, nodes: list[Any]) -> list[Any]:
         """Removes those of `nodes` that nobody reads, and what only they read."""
         removed = []

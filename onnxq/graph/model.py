@@ -62,6 +62,7 @@ class Model:
             one inference of shapes to the next.
         computed: the values of tensors that depend on no input and are no constants, by id, with the
             tensor itself; from one inference of shapes to the next.
+        interface_changes: the inputs and outputs that rules made others of.
         limits: what the target takes at most and its kernels need at least, by name.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
@@ -79,6 +80,7 @@ class Model:
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
+        self.interface_changes: list[Any] = []
         self.limits: Mapping[str, int] = load_target(DEFAULT).limits
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
@@ -200,6 +202,13 @@ class Model:
     def parent(self, graph: Any) -> Any | None:
         """The graph around a subgraph body; None for the main graph."""
         return self._parents.get(id(graph))
+
+    @property
+    def float32_only(self) -> list[str]:
+        """The names of the tensors that half precision would spoil, as rules say."""
+        graphs = [*self.graphs()]
+        read = (t for g in graphs for n in g.nodes for t in (*n.inputs, *n.outputs))
+        return sorted({t.name for t in read if getattr(t, "float32_only", False)})
 
     @property
     def versions(self) -> dict[str, int]:

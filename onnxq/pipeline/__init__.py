@@ -43,6 +43,7 @@ def sanitize(
     prove: Prove = "when-possible",
     enable: Sequence[str] = (),
     skip: Sequence[str] = (),
+    allow_interface_changes: bool = False,
     ort_ops: Sequence[str | os.PathLike[str]] = (),
     observe: Observer | None = None,
 ) -> Result:
@@ -59,6 +60,7 @@ def sanitize(
             `never` proves nothing.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
+        allow_interface_changes: whether rules may give inputs and outputs another type or shape.
         ort_ops: libraries of custom operators for onnxruntime, which runs the model for the proofs.
         observe: is told the steps.
 
@@ -77,6 +79,7 @@ def sanitize(
             prove=prove,
             enable=enable,
             skip=skip,
+            allow_interface_changes=allow_interface_changes,
             observe=observe,
         )
         refuse_invalid(result)
@@ -95,10 +98,11 @@ def sanitize_any(
     enable: Sequence[str],
     skip: Sequence[str],
     observe: Observer | None,
+    allow_interface_changes: bool = False,
 ) -> Result:
     """The same as `sanitize`, but a model that nobody takes is not refused."""
     with uncollected():
-        run = Job(model, target, rules, enable, skip, prove, observe)
+        run = Job(model, target, rules, enable, skip, prove, observe, allow_interface_changes)
         run.bind(shapes, assume, freeze)
         run.sanitize()
         refuse_sizes(run)

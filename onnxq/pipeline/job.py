@@ -64,6 +64,7 @@ class Job:
         skip: Sequence[str],
         prove: Prove,
         observe: Observer | None,
+        interface: bool = False,
     ) -> None:
         if prove not in ("always", "when-possible", "never"):
             raise unknown_name("proof level", prove, ("always", "when-possible", "never"))
@@ -71,6 +72,7 @@ class Job:
         self.phases: dict[str, float] = {}
         self.observe = observe or (lambda step, done, total: None)
         self.prove = prove
+        self.interface = interface
         self.target: Target = load_target(target)
         self.rules: list[Rule] = select(load_rules(rules), enable, skip)
         self.source = model
@@ -171,6 +173,7 @@ class Job:
                 self.whole,
                 self._fresh,
                 lambda stage: self.observe(f"sanitize: {stage}", None, None),
+                self.interface,
             )
             self.model, self.rewrites = repair.run(self.model)
 
@@ -283,7 +286,12 @@ class Job:
             **reporting.header(self.model, self.target),
             "nodes_before": self.first_nodes,
             **reporting.rewrite_part(self.rewrites),
-            "interface_changes": reporting.interface_changes(self.before, reporting.interface(self.model)),
+            "interface_changes": reporting.interface_changes(
+                self.before,
+                reporting.interface(self.model),
+                {change.name: change.because for change in self.model.interface_changes},
+            ),
+            "float32_only": self.model.float32_only,
             "unsupported": [
                 *reporting.unsupported(self.model, self.target),
                 *reporting.misread_pairs(self.model),

@@ -49,6 +49,7 @@ from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
 from onnxq.run.profiles import resolve_profiles
 
+_OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
 KEPT_TO_COMPILE = Reason(
     "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"
 )
@@ -233,7 +234,7 @@ class Quantization:
         for image in self._data()["images"]:
             low, high = image["range"]
             if image["input"] in names:
-                fixed[image["input"]] = Range(max(-low, high), "fixed: the range of the images' values")
+                fixed[image["input"]] = Range(max(-low, high), _OF_IMAGES)
         return fixed
 
     def _references(self, reference: onnx.ModelProto) -> tuple[Reference | None, Reference | None]:

@@ -48,10 +48,12 @@ class Repair:
         whole: WholeModel | None,
         fresh: Callable[[], Model],
         observe: Callable[[str], None],
+        interface: bool = False,
     ) -> None:
         """Takes what `rewrite` takes, and `fresh`, which opens the model as it was."""
         self._rules, self._lacks, self._prove = list(rules), lacks, prove
         self._whole, self._fresh, self._observe = whole, fresh, observe
+        self._interface = interface
         self._prover = Prover(loops=prove != "always")
         self._left_out: list[Change] = []
         self._stage: Stage = STAGES[0]
@@ -113,6 +115,7 @@ class Repair:
                 prover=self._prover,
                 refused=[(change.rule, change.node) for change in self._left_out],
                 limit=None if limit is None else limit - before,
+                interface=self._interface,
             )
         except Differs as error:
             error.changes, error.equal = error.changes + before, error.equal + before

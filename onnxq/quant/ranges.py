@@ -28,7 +28,7 @@ class Range:
     """The range -amax..amax of a tensor, and where it is from."""
 
     amax: float
-    because: str
+    because: Reason
 
 
 def bounded(model: Model, tensors: Iterable[str]) -> dict[str, Range]:

@@ -12,13 +12,14 @@ import numpy as np
 
 from onnxq.errors import Fault
 from onnxq.graph.edit import Editor, Replacement, infer_outputs
+from onnxq.graph.interface import InterfaceChange, change_interface, conversion, identity
 from onnxq.graph.model import Model
-from onnxq.graph.value import validate
+from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.reason import code_of
 from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
-from onnxq.rule.api import ANY, STAGES, STATED, Assuming, Close, Rule, Skip, Stage
+from onnxq.rule.api import ANY, STAGES, STATED, Assuming, Close, Interface, Rule, Skip, Stage
 
 Prove = Literal["always", "when-possible", "never"]
 
@@ -133,6 +134,7 @@ def rewrite(
     prover: Prover | None = None,
     refused: Iterable[tuple[str, str]] = (),
     limit: int | None = None,
+    interface: bool = False,
 ) -> RewriteReport:
     """Applies rules to a model, stage by stage, each to a fixpoint.
 
@@ -149,12 +151,13 @@ def rewrite(
         prover: one that may know proofs from before.
         refused: rules that are not to fire on a node, as `(rule, node)`.
         limit: how many changes are made at most.
+        interface: whether rules may give inputs and outputs of the model another type or shape.
 
     Raises:
         Endless: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
-    run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit)
+    run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit, interface)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     compared = 0
     for stage in STAGES[:3]:
@@ -185,6 +188,7 @@ class _Run:
         prover: Prover,
         refused: Iterable[tuple[str, str]],
         limit: int | None,
+        interface: bool,
     ) -> None:
         self.model = model
         self.prove = prove
@@ -194,6 +198,7 @@ class _Run:
         self.misses: dict[tuple[str, str], str] = {}
         self.refused = set(refused)
         self.limit = limit
+        self.interface = interface
         self._swept_from = 0  # how many changes there were when the sweep began
 
     def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
@@ -265,6 +270,8 @@ class _Run:
 
     def _apply(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
         """Proves an answer and puts it into the graph; None where it is not kept."""
+        if isinstance(answer, Interface):
+            return self._change_interface(rule, stage, view, answer, editor)
         if not isinstance(answer, Assuming):
             return self._try(rule, stage, view, answer, editor)
         sizes, was = self.model.assumed, self.model.assumed.get(answer.dim)
@@ -325,6 +332,49 @@ class _Run:
         )
         users = [user for n in added for tensor in n.outputs for user in tensor.outputs]
         return [*added, *touched, *users, view.node]
+
+    def _change_interface(
+        self, rule: Rule, stage: Stage, view: Node, answer: Interface, editor: Editor
+    ) -> list[Any] | None:
+        """Gives an input or output another type or shape, where that is allowed and loses nothing."""
+        tensor = answer.tensor
+        is_output = any(tensor.tensor is entry for entry in self.model.graph.outputs)
+        kind, key = "output" if is_output else "input", (rule.id, view.name)
+        if (not is_output and not tensor.is_input) or tensor.dtype is None:
+            self._refuse(rule, stage, view, f"{tensor.name!r} is no input or output of the model")
+            return None
+        if not self.interface:
+            why = f"{answer.because}: {kind} {tensor.name!r} would have another type or shape"
+            self.misses[key] = f"{why} (onnxq sanitize --allow-interface-changes)"
+            return None
+        try:
+            convert = conversion(self.model, tensor, answer.convert)
+            if is_output and tensor.producer is not None:
+                producer = tensor.producer
+                again = remake(producer, *producer.inputs, outputs=len(producer.outputs))
+                index = producer.outputs.index(tensor)
+                was = again if len(producer.outputs) == 1 else again[index]
+                proof, _ = self.prover.prove(
+                    self.model, producer, {index: answer.restore(answer.convert(was))}, None
+                )
+            else:
+                small = identity(self.model, tensor.dtype, tensor.shape)
+                root = Node(small, small.graph.nodes[0])
+                both = answer.restore(answer.convert(root.operands(1)[0] or root.outputs[0]))
+                proof, _ = self.prover.prove(small, root, {0: both}, None)
+        except Exception as error:
+            self._refuse(rule, stage, view, f"the conversion is not valid: {type(error).__name__}: {error}")
+            return None
+        name = tensor.name
+        if not proof.holds:
+            self.refused.add(key)
+            self.report.rejected.append(Change(rule.id, stage, name, (), (), proof))
+            return None
+        edit = change_interface(self.model, editor, tensor, answer.convert, answer.restore)
+        self.model.interface_changes.append(InterfaceChange(kind, name, convert, rule.id, answer.because))
+        added = tuple(str(node.name) for node in edit.added) if edit is not None else ()
+        self.report.changes.append(Change(rule.id, stage, view.name, (), added, proof))
+        return [*(edit.added if edit is not None else ()), view.node]
 
     def _is_stale(self) -> bool:
         """Whether this sweep changed something since shapes and types were inferred."""

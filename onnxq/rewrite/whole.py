@@ -141,7 +141,16 @@ class WholeModel:
             return WholeProof(stage, "unproven", why=f"the rewritten model: {error}")
         except ort.RunError as error:
             raise Differs(f"the model does not run any more: {error}") from error
-        found = _verdict(stage, self._expected, got)
+        expected = self._expected
+        for change in model.interface_changes:
+            if change.kind == "output":
+                place = [tensor.name for tensor in model.graph.outputs].index(change.name)
+                expected = [
+                    *expected[:place],
+                    _converted(change.convert, expected[place]),
+                    *expected[place + 1 :],
+                ]
+        found = _verdict(stage, expected, got)
         if found.verdict == "exact":
             return found
         if exact or (found.sqnr_db is not None and found.sqnr_db < _MIN_SQNR):
@@ -166,6 +175,9 @@ class WholeModel:
     def _run(self, model: Model) -> list[Any]:
         session = ort.load(model.to_proto(), optimize=False, data_dir=self._data_dir)
         feeds = {n: a for n, a in self._feeds.items() if n in session.inputs}
+        for change in model.interface_changes:
+            if change.kind == "input" and change.name in feeds:
+                feeds[change.name] = _converted(change.convert, feeds[change.name])
         return session.run(feeds, seconds=self._seconds)
 
     def _own_noise(self) -> float | None:
@@ -252,10 +264,13 @@ class WholeModel:
 def _decisions(model: onnx.ModelProto, inputs: Container[str]) -> list[dict[str, int]]:
     """Values of inputs that decide which branch runs: those that the model compares them with."""
     known = {n: v for n, v in deciding_inputs(model).items() if n in inputs and v and v[0].isdigit()}
-    combinations = itertools.product(*known.values())
-    return [
-        dict(zip(known, map(int, c), strict=True)) for c in itertools.islice(combinations, _DECISIONS) if c
-    ]
+    combinations = itertools.islice(itertools.product(*known.values()), _DECISIONS)
+    return [dict(zip(known, map(int, values), strict=True)) for values in combinations if values]
+
+
+def _converted(convert: onnx.ModelProto, values: np.ndarray) -> np.ndarray:
+    (new,) = ort.load(convert, optimize=False).run({"old": values})
+    return np.asarray(new)
 
 
 def _values(generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

@@ -65,6 +65,25 @@ class Assuming:
 
 
 @dataclass(frozen=True, slots=True)
+class Interface:
+    """Another type or shape for an input or output of the model, where the user's flag allows it.
+
+    Proved is that nothing is lost: `restore(convert(tensor))` is the tensor, bit for bit.
+
+    Attributes:
+        tensor: the input or the output.
+        convert: makes the new one's values of the old one's.
+        restore: makes the old one's values of the new one's.
+        because: why.
+    """
+
+    tensor: Tensor
+    convert: Callable[[Value], Value]
+    restore: Callable[[Value], Value]
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quantize:
     """Asks for a Q/DQ pair on an input of a node.
 

@@ -198,5 +198,6 @@ def test_marks_follow_a_value_into_the_graph() -> None:
     marks = {t.name: t.float32_only for t in node_of(model, "Less").inputs if t is not None}
     assert list(marks.values()) == [True, True]
     assert not node_of(model, "Less").outputs[0].float32_only
+    assert model.float32_only == sorted(marks)
     rewrite(model, [RULES["drop_identity"]], lambda feature: True)
     assert all(t.float32_only for t in node_of(model, "Less").inputs if t is not None)
