@@ -316,7 +316,8 @@ def test_the_share_of_the_whole_model_counts_all_products(tmp_path: Path) -> Non
     )
     samples = [{"x": weights(1, 32, 64)}]
     plan = onnxq.quantize(model, samples, method="minmax", compile=False).report["plan"]
-    assert {layer["node"]: layer["int8"] for layer in plan["layers"]} == {"a": True, "y": True}
+    formats = {layer["node"]: (layer["weights"], layer["format"]) for layer in plan["layers"]}
+    assert formats == {"a": (True, "int8"), "m": (False, "float"), "y": (True, "int8")}
     int8, other = 32 * 64 * 32 + 32 * 32 * 4, 32 * 32 * 32
     assert plan["int8_share_of_eligible_macs"] == 1
     assert plan["int8_share_of_all_macs"] == pytest.approx(int8 / (int8 + other))

@@ -129,16 +129,17 @@ def _plan(page: Page, report: Mapping[str, Any]) -> None:
     plan, calibration = report["plan"], report["calibration"]
     layers = plan["layers"]
     eligible = [layer for layer in layers if layer["eligible"]]
-    int8 = [layer for layer in layers if layer["int8"]]
+    int8 = [layer for layer in layers if layer["format"] != "float"]
     share = plan["int8_share_of_eligible_macs"]
-    text = f"{sum(layer['int8'] for layer in eligible)} of {counted(len(eligible), 'eligible layer')}"
+    done = sum(layer["format"] != "float" for layer in eligible)
+    text = f"{done} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
     of_all = plan["int8_share_of_all_macs"]
     text += f", {100 * of_all:.1f} % of the whole model's" if share is not None and of_all is not None else ""
     unknown = sum(layer["macs"] is None for layer in eligible)
     if unknown:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
-    extra = len(int8) - sum(layer["int8"] for layer in eligible)
+    extra = len(int8) - done
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
     if not (int8 or plan["sites"]):
         page.entry("nothing is quantized: the file is a float model", style="yellow")

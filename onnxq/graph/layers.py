@@ -1,4 +1,4 @@
-"""Layers with constant weights: Conv, ConvTranspose, Gemm, MatMul, seen as matrix products."""
+"""Layers: Conv, ConvTranspose, Gemm and MatMul, seen as matrix products, with constant weights or not."""
 
 from __future__ import annotations
 
@@ -127,6 +127,11 @@ class Layer:
         return None
 
 
+def multiplies(node: Node) -> bool:
+    """Whether a node is such a product: of an activation and constant weights, or of two activations."""
+    return node.op in WEIGHTED and not node.domain
+
+
 def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
     """The layer that a node is; None where it is none, or its weights are not constant.
 
@@ -134,7 +139,7 @@ def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
         node: the node.
         quantized: whether weights that the model dequantizes from constants count too.
     """
-    if node.op not in WEIGHTED or node.domain:
+    if not multiplies(node):
         return None
     data, weight = node.operands(2)
     if data is None or weight is None:

@@ -39,7 +39,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
 from onnxq.quant.insert import insert, set_scales
-from onnxq.quant.plan import KeptFloat, QuantPlan
+from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded, scales_of
 from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import scale_of
@@ -426,8 +426,8 @@ class Quantization:
                 return reporting.engine_not_run(str(error), planned)
         if verdict.model is not None:
             done.proto = verdict.model
-            (op,) = (node.op_type for node in done.proto.graph.node if node.name == verdict.layer)
-            prepared.plan = prepared.plan.without(KeptFloat(verdict.layer, op, KEPT_TO_COMPILE))
+            ops = {node.name: node.op_type for node in done.proto.graph.node}
+            prepared.plan = prepared.plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
             if isinstance(expected, Recording):
                 expected.rewind()
             self._verify(done, expected)

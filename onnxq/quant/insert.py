@@ -80,7 +80,7 @@ def set_scales(proto: onnx.ModelProto, names: Mapping[int, str], scales: Mapping
 def in_float(
     model: onnx.ModelProto, plan: QuantPlan, nodes: Collection[str], before: onnx.ModelProto
 ) -> onnx.ModelProto:
-    """A copy of a quantized model in which some nodes read what they read before.
+    """A copy of a quantized model in which some nodes, and their partners, read what they read before.
 
     Args:
         model: the model with pairs.
@@ -90,7 +90,8 @@ def in_float(
     """
     result = copy_model(model)
     graph = result.graph
-    floats = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers if edge.node in nodes}
+    freed = plan.with_partners(nodes)
+    floats = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers if edge.node in freed}
     inputs = {node.name: node.input for node in graph.node}
     for edge, tensor in floats.items():
         inputs[edge.node][edge.input] = tensor

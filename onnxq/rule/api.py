@@ -132,7 +132,23 @@ class Float:
     because: str
 
 
-Fact = Quantize | Follow | Read | Float
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A joint decision: all of these nodes are quantized, or none.
+
+    It is taken when all vetoes are known: where one of them stays in float, by any rule or by the
+    user, or nothing asks to quantize it, the others stay in float too, whoever asks.
+
+    Attributes:
+        nodes: the nodes; somebody has to ask with `Quantize` for each of them.
+        because: why.
+    """
+
+    nodes: Sequence[Node]
+    because: str
+
+
+Fact = Quantize | Follow | Read | Float | Together
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, wor
     plan, engine = result.report["plan"], result.report["engine"]
     kept = {entry["node"]: entry["because"] for entry in plan["kept_float"]}
     assert kept == {node: quantization.KEPT_TO_COMPILE}
-    assert {layer["node"] for layer in plan["layers"] if layer["int8"]} == set(NAMES) - {node}
+    assert {layer["node"] for layer in plan["layers"] if layer["format"] == "int8"} == set(NAMES) - {node}
     assert node not in {edge["node"] for site in plan["sites"] for edge in site["readers"]}
     assert engine["status"] == "compiled"
     assert not engine["regressed"]

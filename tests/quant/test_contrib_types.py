@@ -97,7 +97,7 @@ def test_pairs_behind_it_have_its_type(op: str, kind: str) -> None:
     net = Net(op, kind)
     skip = ["unfuse_matmul", "unfuse_layer_normalization"]  # that would make it ONNX's own
     result = onnxq.quantize(net.model(), net.samples(), method="minmax", compile=False, skip=skip)
-    layers = {layer["node"]: layer["int8"] for layer in result.report["plan"]["layers"]}
+    layers = {layer["node"]: layer["format"] == "int8" for layer in result.report["plan"]["layers"]}
     assert len(layers) == sum(node.op_type == "MatMul" for node in net.nodes)
     assert all(layers.values())
     (accuracy,) = result.report["accuracy"]
@@ -120,7 +120,7 @@ def test_pairs_behind_attention_run_in_int8(kind: str) -> None:
 def test_what_nobody_computes_stays_in_float() -> None:
     net = Net("custom", "float16")
     plan = onnxq.quantize(net.model(), net.samples(), compile=False).report["plan"]
-    assert [layer["int8"] for layer in plan["layers"]] == [True, False, False]
+    assert [layer["format"] for layer in plan["layers"]] == ["int8", "float", "float"]
     assert all("org.example.Mine" in entry["because"] for entry in plan["kept_float"])
 
 

@@ -34,7 +34,9 @@ def counts(result: onnxq.Result) -> Counter[str]:
 
 
 def layers(result: onnxq.Result) -> dict[str, bool]:
-    return {layer["node"]: layer["int8"] for layer in result.report["plan"]["layers"]}
+    """Whether each layer with constant weights is quantized."""
+    found = result.report["plan"]["layers"]
+    return {layer["node"]: layer["format"] == "int8" for layer in found if layer["weights"]}
 
 
 @pytest.mark.parametrize("name", NETS)

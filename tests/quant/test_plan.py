@@ -233,7 +233,7 @@ def test_macs_and_shares() -> None:
     a = net.conv("x", 16, 32, 3, 3)
     b = net.add("Conv", a, net.const(np.ones((32, 1, 3, 3), np.float32)), group=32, pads=[1] * 4)
     plan = plan_of(net.model(net.conv(b, 32, 16, 1, 1)), (a,))
-    macs = {layer.node: (layer.macs, layer.eligible, layer.int8) for layer in plan.layers}
+    macs = {layer.node: (layer.macs, layer.eligible, layer.quantized) for layer in plan.layers}
     assert macs == {
         a: (64 * 32 * 16 * 9, True, False),
         b: (64 * 32 * 9, False, False),

@@ -39,7 +39,7 @@ def samples() -> list[dict[str, np.ndarray]]:
 
 
 def layers(result: onnxq.Result) -> dict[str, bool]:
-    return {layer["node"]: layer["int8"] for layer in result.report["plan"]["layers"]}
+    return {layer["node"]: layer["format"] == "int8" for layer in result.report["plan"]["layers"]}
 
 
 def test_without_the_library_the_part_before_it_is_calibrated() -> None:
