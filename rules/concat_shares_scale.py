@@ -17,10 +17,32 @@ def concat_shares_scale(node: Node) -> list[Follow]:
     ]
 
 
+def _net(concat: str):
+    """A convolution of 16 channels behind a Concat."""
+    import numpy as np
+    import onnx.parser
+
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 8, 1, 16] x, float[1, 8, 1, 16] z) => (y) {{
+            {concat}  [l] y = Conv (c, w) }}"""
+    )
+    for name, shape in (("w", (16, 16, 1, 1)), ("k", (1, 8, 1, 16))):
+        values = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return model
+
+
 EXAMPLES = [
     Fires(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8] x, float[1, 8] z) => (float[1, 16] y) { y = Concat <axis = 1> (x, z) }"""
+        lambda: _net("[m] c = Concat <axis = 1> (x, z)"),
+        after=("quantize_weighted",),
+        plan="x -> m:0; z -> m:1; c -> l:0; w axis 0 -> l:1; one scale: c, x, z",
+    ),
+    Fires(  # a constant part
+        lambda: _net("r = Relu (x)  [m] c = Concat <axis = 1> (r, k)"),
+        after=("quantize_weighted",),
+        plan="r -> m:0; c -> l:0; w axis 0 -> l:1; one scale: c, r",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -26,10 +26,39 @@ def movement_keeps_scale(node: Node) -> list[Follow]:
     return [Follow(node, 0, f"{node.op} moves values")]
 
 
+def _net(move: str, x: str = "1, 16, 8, 8"):
+    """A convolution of 16 channels behind what moves values."""
+    import numpy as np
+    import onnx.parser
+
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[{x}] x) => (y) <int64[8] p = {{0, 0, 1, 1, 0, 0, 1, 1}}, float v = {{0}}, float[4] s = {{1, 1, 2, 2}}> {{
+            [m] c = {move}  [l] y = Conv (c, w) }}"""
+    )
+    weights = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16, 1, 1)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+_PLAN = "x -> m:0; c -> l:0; w axis 0 -> l:1; one scale: c, x"
+
 EXAMPLES = [
+    *(
+        Fires(lambda move=move: _net(move), after=("quantize_weighted",), plan=_PLAN)
+        for move in (
+            "MaxPool <kernel_shape = [2, 2]> (x)",
+            "Transpose <perm = [0, 1, 3, 2]> (x)",
+            "Pad (x, p, v)",
+            "Pad (x, p)",
+            'Pad <mode = "edge"> (x, p)',
+            'Resize <mode = "nearest"> (x, , s)',
+        )
+    ),
     Fires(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8, 4, 4] x) => (y) { y = MaxPool <kernel_shape = [2, 2]> (x) }"""
+        lambda: _net("DepthToSpace <blocksize = 2> (x)", "1, 64, 4, 4"),
+        after=("quantize_weighted",),
+        plan=_PLAN,
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -57,23 +57,84 @@ def _is_cut_into_heads(node: Node) -> bool:
     return cuts > 1 and turned
 
 
-def _net(channels: int, groups: int = 1, op: str = "Conv"):
-    """A model of one layer with random weights."""
+def _net(body: str, w: tuple[int, ...] = (16, 16, 1, 1), x: str = "1, 16, 8, 8"):
+    """A model with weights `w`."""
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, {channels}, 8, 8] x) => (y) {{ y = {op} <group = {groups}> (x, w) }}"""
+        g (float[{x}] x) => (y) <float scale = {{0.1}}, int8 zero = {{0}}, int64[5] cut = {{1, 16, 3, 2, 8}},
+            int64 first = {{0}}, int64 second = {{1}}> {{ {body} }}"""
     )
-    weights = np.linspace(-1, 1, channels * channels // groups, dtype=np.float32)
-    shape = (channels, channels // groups, 1, 1)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(weights.reshape(shape), "w"))
+    weights = np.linspace(-1, 1, int(np.prod(w)), dtype=np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights.reshape(w), "w"))
     return model
 
 
+_HEADS = "[l] a = MatMul (x, w)  c = Reshape (a, cut)  "
+
 EXAMPLES = [
-    Fires(lambda: _net(16)),
-    Skips(lambda: _net(8), because="too few"),
-    Skips(lambda: _net(16, groups=16), because="depthwise"),
-    Skips(lambda: _net(16, op="ConvTranspose"), because="ConvTranspose"),
+    Fires(lambda: _net("[l] y = Conv (x, w)"), plan="x -> l:0; w axis 0 -> l:1"),
+    Fires(lambda: _net("[l] y = Conv <group = 4> (x, w)", (32, 4, 3, 3)), plan="x -> l:0; w axis 0 -> l:1"),
+    Fires(lambda: _net("[l] y = Conv (x, w)", (16, 16, 3), "1, 16, 24"), plan="x -> l:0; w axis 0 -> l:1"),
+    Fires(lambda: _net("[l] y = Gemm (x, w)", (16, 24), "32, 16"), plan="x -> l:0; w axis 1 -> l:1"),
+    Fires(
+        lambda: _net("[l] y = Gemm <transB = 1> (x, w)", (24, 16), "32, 16"),
+        plan="x -> l:0; w axis 0 -> l:1",
+    ),
+    Fires(lambda: _net("[l] y = MatMul (x, w)", (16, 24), "32, 16"), plan="x -> l:0; w axis 1 -> l:1"),
+    Fires(lambda: _net("[l] y = MatMul (w, x)", (24, 16), "16, 32"), plan="x -> l:1; w axis 0 -> l:0"),
+    Fires(lambda: _net("[l] y = MatMul (x, w)", (2, 16, 24), "2, 16, 16"), plan="x -> l:0; w -> l:1"),
+    Fires(
+        lambda: _net(
+            _HEADS
+            + "t = Transpose <perm = [2, 0, 3, 1, 4]> (c)  q = Gather (t, first)  k = Gather (t, second)"
+            "  y = Mul (q, k)",
+            (48, 48),
+            "1, 16, 48",
+        ),
+        plan="x -> l:0; w -> l:1",
+    ),
+    Fires(
+        lambda: _net(
+            "[l] a = MatMul (x, w)  q, k = Split <axis = 2> (a)  t = Transpose <perm = [0, 2, 1]> (k)"
+            "  y = MatMul (q, t)",
+            (48, 48),
+            "1, 16, 48",
+        ),
+        plan="x -> l:0; w -> l:1",
+    ),
+    Fires(  # not turned
+        lambda: _net(
+            "[l] a = MatMul (x, w)  q, k = Split <axis = 2> (a)  y = Mul (q, k)", (48, 48), "1, 16, 48"
+        ),
+        plan="x -> l:0; w axis 1 -> l:1",
+    ),
+    Fires(  # not cut
+        lambda: _net(
+            _HEADS + "t = Transpose <perm = [2, 0, 3, 1, 4]> (c)  y = Gather (t, first)",
+            (48, 48),
+            "1, 16, 48",
+        ),
+        plan="x -> l:0; w axis 1 -> l:1",
+    ),
+    Fires(  # half quantized by the model
+        lambda: _net(
+            "q = QuantizeLinear (x, scale, zero)  d = DequantizeLinear (q, scale, zero)  [l] y = Conv (d, w)"
+        ),
+        plan="w axis 0 -> l:1",
+    ),
+    Skips(lambda: _net("y = Conv (x, w)", (8, 8, 1, 1), "1, 8, 8, 8"), because="too few"),
+    Skips(lambda: _net("y = Conv <group = 16> (x, w)", (16, 1, 1, 1)), because="depthwise"),
+    Skips(lambda: _net("y = Conv <group = 8> (x, w)", (16, 2, 1, 1)), because="2 channels a group"),
+    Skips(lambda: _net("y = ConvTranspose (x, w)"), because="ConvTranspose"),
+    Skips(lambda: _net("y = MatMul (x, w)", (16, 24), "1, 16"), because="1 row"),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[32, 1] x) => (y) <int32[1, 2] w = {1, 2}> { y = MatMul (x, w) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[32, 16] x, float[16, 16] z) => (y) { y = MatMul (x, z) }"""
+    ),
 ]

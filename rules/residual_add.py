@@ -49,24 +49,66 @@ def _length(node: Node) -> int:
     return count
 
 
-def _block(shortcut: str):
-    """A residual block of two convolutions."""
+def _net(body: str, x: str = "1, 16, 8, 8"):
+    """A model that adds up to the tensor `s`."""
     import numpy as np
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 16, 8, 8] x) => (y) {{
-            a = Conv (x, w)  r = Relu (a)  b = Conv (r, w)  {shortcut}  s = Add (b, z)  y = Relu (s) }}"""
+        g (float[{x}] x) => (y) {{ {body}  y = Relu (s) }}"""
     )
-    weights = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16, 1, 1)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    for name, shape in (("w", (16, 16, 1, 1)), ("v", (16, 1, 1, 1)), ("k", (1, 16, 8, 8)), ("b", (16, 1, 1))):
+        values = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return model
 
 
+def _fires(body: str, plan: str):
+    return Fires(lambda: _net(body), after=("quantize_weighted",), plan=plan)
+
+
+_MAIN = "[a] a = Conv (x, w)  r = Relu (a)  [c] c = Conv (r, w)  "
+_PLAN = "r -> c:0; w axis 0 -> a:1, c:1; "
+_BOTH = "[d] d = Conv (x, w)  "
+
 EXAMPLES = [
-    Fires(lambda: _block("z = Identity (x)")),
-    Fires(lambda: _block("z = Conv (x, w)")),
+    _fires(_MAIN + "z = Relu (x)  [s] s = Add (c, z)", _PLAN + "x -> a:0; z -> s:1"),
+    _fires(_MAIN + "z = Relu (x)  [s] s = Add (z, c)", _PLAN + "x -> a:0; z -> s:0"),
+    _fires(_MAIN + "[s] s = Add (c, r)", "x -> a:0; r -> c:0, s:1; w axis 0 -> a:1, c:1"),
+    # both end in a convolution: the shorter branch, on either side
+    _fires(
+        _MAIN + _BOTH + "[s] s = Add (c, d)",
+        "x -> a:0, d:0; r -> c:0; d -> s:1; w axis 0 -> a:1, c:1, d:1",
+    ),
+    _fires(
+        _MAIN + _BOTH + "[s] s = Add (d, c)",
+        "x -> a:0, d:0; r -> c:0; d -> s:0; w axis 0 -> a:1, c:1, d:1",
+    ),
+    _fires(
+        "t = Tanh (x)  [a] a = Conv (t, w)  [d] d = Conv (x, w)  [s] s = Add (a, d)",
+        "t -> a:0; x -> d:0; d -> s:1; w axis 0 -> a:1, d:1",
+    ),
+    _fires(
+        "[a] a = Conv (x, w)  [d] d = Conv (x, w)  [s] s = Add (a, d)",
+        "x -> a:0, d:0; a -> s:0; w axis 0 -> a:1, d:1",
+    ),
+    # no convolution is fused there: what is quantized anyway
+    _fires(
+        "z = Tanh (x)  [s] s = Add (x, z)  [a] u = Conv (x, w)  [c] v2 = Conv (z, w)",
+        "x -> a:0, s:0; z -> c:0, s:1; w axis 0 -> a:1, c:1",
+    ),
+    _fires(  # somebody else reads the convolution's output
+        "[a] a = Conv (x, w)  [s] s = Add (a, x)  t = Tanh (a)", "x -> a:0, s:1; w axis 0 -> a:1"
+    ),
+    _fires(  # a convolution that stays in float
+        "[d] d = Conv <group = 16> (x, v)  [s] s = Add (d, x)  [a] u = Conv (x, w)",
+        "x -> a:0, s:1; w axis 0 -> a:1",
+    ),
+    Skips(lambda: _net("s = Add (x, x)")),
+    Skips(lambda: _net("s = Add (x, k)")),
+    Skips(lambda: _net("s = Add (k, x)")),
+    Skips(lambda: _net("g = GlobalAveragePool (x)  s = Add (x, g)")),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[1, 8] x, float[8] z) => (float[1, 8] y) { y = Add (x, z) }"""

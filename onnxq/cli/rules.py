@@ -51,7 +51,7 @@ def run_examples(
 ) -> int:
     """Run the examples of rules and prove what they change."""
     from onnxq.cli.render import tested_page
-    from onnxq.rewrite.examples import check_rule
+    from onnxq.pipeline.examples import check_rule
     from onnxq.rule.load import load_rules
 
     rules = load_rules((folder,) if folder is not None else ())

@@ -161,6 +161,10 @@ class Fires:
         assume: sizes of dynamic dimensions that the user states.
         after: other rules that run with it.
         limits: limits of a made-up target, as in `Node.limit`, so that an example can be small.
+        plan: of a placement rule, the plan that is expected of the model, in any order, `;` or a new line
+            between: `x -> add:1, conv:0` (a pair on `x`, read by these inputs of these nodes, sorted),
+            `w axis 0 -> conv:1` (with a scale a channel), `own x -> conv:0` (the model's own pair),
+            `one scale: a, b`, `together: m, n`.
     """
 
     model: str | Callable[[], onnx.ModelProto]
@@ -168,6 +172,7 @@ class Fires:
     assume: Mapping[str, int] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,123 @@
+"""The grid proof: where all values are on the grids of their scales, pairs change nothing, bit for bit.
+
+Each tensor whose values a scale is of becomes an input, and is fed codes of that scale; each weight has the
+largest code of its channel's scale everywhere, and neighbouring channels have different scales. So a wrong
+channel axis, a scale that is not that of the values that it is for, or an operator that is taken for one that
+only moves values cannot pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxq.graph.layers import layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.source import copy_model
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node
+from onnxq.quant.insert import insert
+from onnxq.quant.plan import QuantPlan, Site
+from onnxq.quant.scales import INT8_MAX
+from onnxq.run import ort
+
+_SIZE = 4  # of a dynamic dimension
+
+
+def difference(model: Model, plan: QuantPlan) -> str:
+    """The first tensor of a model that the pairs of a plan change on the grid; "" where there is none.
+
+    Args:
+        model: the model that the plan is of, of opset 13 or newer, with onnxruntime's own operators.
+        plan: the plan.
+
+    Raises:
+        RunError: the model does not run on random values, with the size 4 for dynamic dimensions.
+    """
+    rng = np.random.default_rng(0)
+    before = model.to_proto()
+    _set_weights(before, model, plan, rng)
+    quantized = Model.open(copy_model(before))
+    used = {site.group for site in plan.sites if site.kind == "activation"}
+    groups = [group for group in plan.groups if group.id in used]
+    scales = {group.id: np.float32(0.01 * (1 + number)) for number, group in enumerate(groups)}
+    insert(quantized, plan, scales)
+    after = quantized.to_proto()
+    known = {name: values for name, values in _run(before, _random(model, rng)).items() if values.size}
+    fed = _random(model, rng)
+    for group in groups:
+        for name in group.sources:
+            like = known[name] if name in known else fed[name]
+            codes = rng.integers(-INT8_MAX, INT8_MAX + 1, like.shape)
+            fed[name] = (codes * scales[group.id]).astype(np.float32).astype(like.dtype)
+    expected, found = _run(before, fed), _run(after, fed)
+    for name, values in expected.items():
+        if is_float(values.dtype) and not _same(values, found[name]):
+            return name
+    return ""
+
+
+def _set_weights(proto: onnx.ModelProto, model: Model, plan: QuantPlan, rng: np.random.Generator) -> None:
+    """Gives quantized weights values on their grids: 1, 1/2 and 1/4 by channel where each has a scale."""
+    nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+    sites = {site.tensor: site for site in plan.sites if site.kind == "weight"}
+    shared = Counter(site.tensor for site in plan.sites)
+    for tensor in proto.graph.initializer:
+        if tensor.name not in sites:
+            continue
+        values = numpy_helper.to_array(tensor)
+        signs = rng.choice([-1.0, 1.0], values.shape)
+        axis = None if shared[tensor.name] > 1 else _axis(sites[tensor.name], nodes)
+        if axis is not None:
+            shape = [1] * values.ndim
+            shape[axis] = -1
+            signs *= 0.5 ** (np.arange(values.shape[axis]) % 3).reshape(shape)
+        tensor.CopyFrom(numpy_helper.from_array(signs.astype(values.dtype), tensor.name))
+
+
+def _axis(site: Site, nodes: dict[str, Node]) -> int | None:
+    """The axis along which weights have scales: the channels' of their layer, whatever the plan says."""
+    if site.axis is None:
+        return None
+    layer = layer_of(nodes[site.readers[0].node])
+    return site.axis if layer is None else layer.axis
+
+
+def _random(model: Model, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """An array for each input."""
+    feeds = {}
+    for name, dtype, shape in model.inputs:
+        size = [dim if isinstance(dim, int) else _SIZE for dim in shape or ()]
+        if dtype is not None and is_float(dtype):
+            feeds[name] = rng.uniform(-1, 1, size).astype(dtype)
+        else:
+            feeds[name] = rng.integers(0, 2, size).astype(dtype)
+    return feeds
+
+
+def _run(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What the nodes of a model compute, those of its tensors that are fed left out."""
+    cut = copy_model(proto)
+    graph = cut.graph
+    inputs = {info.name for info in graph.input}
+    for name, values in feeds.items():
+        if name not in inputs:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
+            graph.input.append(onnx.helper.make_tensor_value_info(name, kind, values.shape))
+    for node in graph.node:
+        for index, name in enumerate(node.output):
+            if name in feeds:
+                node.output[index] = f"{name} computed"
+    del graph.output[:], graph.value_info[:]
+    names = [name for node in graph.node for name in node.output if name]
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    session = ort.load(cut, optimize=False)
+    wanted = {name: feeds[name] for name in session.inputs}
+    return dict(zip(session.outputs, session.run(wanted), strict=True))
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True)
