@@ -13,61 +13,65 @@ from onnxq.rule import MOVES, Fires, Follow, Node, Skips, constant, place
 
 @place(*MOVES, "Pad", "Resize")
 def movement_keeps_scale(node: Node) -> list[Follow]:
-    source = node.inputs[0]
-    if source is None or source.is_constant:
-        return []
     if node.op == "Resize" and (node.attr("mode") != "nearest" or node.attr("extrapolation_value")):
         return []
     if node.op == "Pad" and node.attr("mode") == "constant":
-        value = node.attr("value", 0.0) if node.opset < 11 else node.operands(3)[2]
-        filled = constant(value) if not isinstance(value, float) else value
+        value = node.operands(3)[2]
+        filled = constant(value)
         if value is not None and (filled is None or bool(filled != 0)):
             return []
     return [Follow(node, 0, f"{node.op} moves values")]
 
 
-def _net(move: str, x: str = "1, 16, 8, 8"):
-    """A convolution of 16 channels behind what moves values."""
+def _net(move: str, x: str = "1, 16, 8, 16"):
+    """A layer of 16 channels behind what moves values."""
     import numpy as np
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[{x}] x) => (y) <int64[8] p = {{0, 0, 1, 1, 0, 0, 1, 1}}, float v = {{0}}, float[4] s = {{1, 1, 2, 2}}> {{
-            [m] c = {move}  [l] y = Conv (c, w) }}"""
+        g (float[{x}] x, float r) => (y) <int64[8] p = {{0, 0, 1, 0, 0, 0, 1, 0}}, float zero = {{0}}, float v = {{3}},
+            float[4] s = {{1, 1, 2, 1}}, int64[1] n0 = {{0}}, int64[1] n2 = {{2}}, int64[1] n4 = {{4}},
+            int64[3] flat = {{16, 8, 16}}, int64[4] wide = {{2, 16, 8, 16}}, int64[4] twice = {{1, 1, 2, 1}}> {{
+            {move}  [l] y = MatMul (c, w) }}"""
     )
-    weights = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16, 1, 1)
+    weights = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     return model
 
 
-_PLAN = "x -> m:0; c -> l:0; w axis 0 -> l:1; one scale: c, x"
+def _fires(move: str, x: str = "1, 16, 8, 16"):
+    plan = "x -> m:0; c -> l:0; w axis 1 -> l:1; one scale: c, x"
+    return Fires(lambda: _net(f"[m] {move}", x), after=("quantize_weighted",), plan=plan)
+
 
 EXAMPLES = [
-    *(
-        Fires(lambda move=move: _net(move), after=("quantize_weighted",), plan=_PLAN)
-        for move in (
-            "MaxPool <kernel_shape = [2, 2]> (x)",
-            "Transpose <perm = [0, 1, 3, 2]> (x)",
-            "Pad (x, p, v)",
-            "Pad (x, p)",
-            'Pad <mode = "edge"> (x, p)',
-            'Resize <mode = "nearest"> (x, , s)',
-        )
-    ),
-    Fires(
-        lambda: _net("DepthToSpace <blocksize = 2> (x)", "1, 64, 4, 4"),
-        after=("quantize_weighted",),
-        plan=_PLAN,
-    ),
+    _fires("c = MaxPool <kernel_shape = [2, 1]> (x)"),
+    _fires("c = Reshape (x, flat)"),
+    _fires("c = Flatten <axis = 3> (x)"),
+    _fires("c = Squeeze (x, n0)"),
+    _fires("c = Unsqueeze (x, n0)"),
+    _fires("c = Transpose <perm = [0, 2, 1, 3]> (x)"),
+    _fires("c = Slice (x, n0, n4, n2)"),
+    _fires("c, d = Split <axis = 2> (x)"),
+    _fires("c = DepthToSpace <blocksize = 2> (x)", "1, 16, 8, 8"),
+    _fires("c = SpaceToDepth <blocksize = 2> (x)", "1, 4, 8, 32"),
+    _fires("c = Expand (x, wide)"),
+    _fires("c = Tile (x, twice)"),
+    _fires("c = Gather <axis = 2> (x, n4)"),
+    _fires("c = Identity (x)"),
+    _fires("c = Pad (x, p)"),
+    _fires("c = Pad (x, p, zero)"),
+    _fires('c = Pad <mode = "edge"> (x, p)'),
+    _fires('c = Pad <mode = "edge"> (x, p, v)'),
+    _fires('c = Resize <mode = "nearest"> (x, , s)'),
+    Skips(lambda: _net("c = AveragePool <kernel_shape = [2, 1]> (x)")),
+    Skips(lambda: _net('c = Resize <mode = "linear"> (x, , s)')),
+    Skips(lambda: _net("c = Pad (x, p, v)")),
+    Skips(lambda: _net("c = Pad (x, p, r)")),
     Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8, 4, 4] x) => (y) <float[4] s = {1, 1, 2, 2}> {
-            y = Resize <mode = "linear"> (x, , s) }"""
-    ),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8] x) => (y) <int64[4] p = {0, 1, 0, 1}, float v = {3}> { y = Pad (x, p, v) }"""
+        """<ir_version: 5, opset_import: ["" : 10]>
+        g (float[1, 8] x) => (y) { y = Pad <pads = [0, 1, 0, 1], value = 3.0> (x) }"""
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

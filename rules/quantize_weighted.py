@@ -32,7 +32,7 @@ def quantize_weighted(node: Node) -> list[Quantize | Float]:
         return [Float(node, layer.ineligible)]
     axis: int | None = layer.axis
     why = f"weights of {node.op}, one scale an output channel"
-    if node.op == "MatMul" and (layer.weight.rank or 0) > 2:
+    if node.op == "MatMul" and layer.weight.rank not in (2, None):
         axis, why = None, "weights of MatMul, one scale: they have more than two dimensions"
     elif node.op == "MatMul" and _is_cut_into_heads(node):
         axis, why = None, f"weights of {node.op}, one scale: its output is cut into heads"
@@ -57,20 +57,22 @@ def _is_cut_into_heads(node: Node) -> bool:
     return cuts > 1 and turned
 
 
-def _net(body: str, w: tuple[int, ...] = (16, 16, 1, 1), x: str = "1, 16, 8, 8"):
-    """A model with weights `w`."""
+def _net(body: str, w: tuple[int, ...] = (16, 16, 1, 1), x: str = "1, 16, 8, 8", kind: str = "float"):
+    """A model with weights `w`, of float32 or int32."""
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[{x}] x) => (y) <float scale = {{0.1}}, int8 zero = {{0}}, int64[5] cut = {{1, 16, 3, 2, 8}},
-            int64 first = {{0}}, int64 second = {{1}}> {{ {body} }}"""
+        g ({kind}[{x}] x) => (y) <float scale = {{0.1}}, int8 zero = {{0}}, int64[5] cut = {{1, 16, 3, 2, 8}},
+            int64 first = {{0}}, int64 second = {{1}}, int64[1] n0 = {{0}}, int64[1] n16 = {{16}},
+            int64[1] n32 = {{32}}, int64[1] n1 = {{1}}, int64[1] n2 = {{2}}, float[1] bias = {{0.5}}> {{ {body} }}"""
     )
-    weights = np.linspace(-1, 1, int(np.prod(w)), dtype=np.float32)
+    weights = np.linspace(-9, 9, int(np.prod(w))).astype("float32" if kind == "float" else "int32")
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights.reshape(w), "w"))
     return model
 
 
+_SLICES = "q = Slice (a, n0, n16, n2)  k = Slice (a, n16, n32, n2)  t = Transpose <perm = [0, 2, 1]> (k)  y = MatMul (q, t)"
 _HEADS = "[l] a = MatMul (x, w)  c = Reshape (a, cut)  "
 
 EXAMPLES = [
@@ -104,6 +106,28 @@ EXAMPLES = [
         ),
         plan="x -> l:0; w -> l:1",
     ),
+    *(
+        Fires(lambda first=first: _net(f"{first}  {_SLICES}", (48, 48), "1, 16, 48"), plan=plan)
+        for first, plan in (
+            ("[l] a = MatMul (x, w)", "x -> l:0; w -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Add (m, bias)", "x -> l:0; w -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Add (bias, m)", "x -> l:0; w -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Identity (m)", "x -> l:0; w -> l:1"),
+            ("[l] m = MatMul (x, w)  u = Unsqueeze (m, n0)  a = Squeeze (u, n0)", "x -> l:0; w -> l:1"),
+            # what computes values is not passed
+            ("[l] m = MatMul (x, w)  a = Add (m, x)", "x -> l:0; w axis 1 -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Mul (m, bias)", "x -> l:0; w axis 1 -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Tanh (m)", "x -> l:0; w axis 1 -> l:1"),
+        )
+    ),
+    Fires(  # only a MatMul's
+        lambda: _net(
+            f"[l] a = Gemm (x, w)  {_SLICES.replace('n2', 'n1').replace('0, 2, 1', '1, 0')}",
+            (48, 48),
+            "16, 48",
+        ),
+        plan="x -> l:0; w axis 1 -> l:1",
+    ),
     Fires(  # not turned
         lambda: _net(
             "[l] a = MatMul (x, w)  q, k = Split <axis = 2> (a)  y = Mul (q, k)", (48, 48), "1, 16, 48"
@@ -120,6 +144,12 @@ EXAMPLES = [
     ),
     Fires(  # half quantized by the model
         lambda: _net(
+            "q = QuantizeLinear (w, scale, zero)  d = DequantizeLinear (q, scale, zero)  [l] y = Conv (x, d)"
+        ),
+        plan="x -> l:0",
+    ),
+    Fires(
+        lambda: _net(
             "q = QuantizeLinear (x, scale, zero)  d = DequantizeLinear (q, scale, zero)  [l] y = Conv (d, w)"
         ),
         plan="w axis 0 -> l:1",
@@ -129,10 +159,7 @@ EXAMPLES = [
     Skips(lambda: _net("y = Conv <group = 8> (x, w)", (16, 2, 1, 1)), because="2 channels a group"),
     Skips(lambda: _net("y = ConvTranspose (x, w)"), because="ConvTranspose"),
     Skips(lambda: _net("y = MatMul (x, w)", (16, 24), "1, 16"), because="1 row"),
-    Skips(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (int32[32, 1] x) => (y) <int32[1, 2] w = {1, 2}> { y = MatMul (x, w) }"""
-    ),
+    Skips(lambda: _net("y = MatMul (x, w)", (16, 24), "32, 16", "int32")),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[32, 16] x, float[16, 16] z) => (y) { y = MatMul (x, z) }"""

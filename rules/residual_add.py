@@ -45,30 +45,33 @@ def _length(node: Node) -> int:
     count, value = 0, node.inputs[0]
     while value is not None and len(value.users) == 1 and value.producer is not None:
         count += 1
-        value = value.producer.inputs[0]
+        value = next(iter(value.producer.inputs), None)
     return count
 
 
-def _net(body: str, x: str = "1, 16, 8, 8"):
+def _net(body: str, outputs: str = "y"):
     """A model that adds up to the tensor `s`."""
     import numpy as np
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[{x}] x) => (y) {{ {body}  y = Relu (s) }}"""
+        g (float[1, 16, 16, 16] x, float[1, 16, 16, 16] i, int64[R] r2) => ({outputs}) <int64[4] to = {{256, 16, 1, 1}}> {{
+            {body}  y = Relu (s) }}"""
     )
-    for name, shape in (("w", (16, 16, 1, 1)), ("v", (16, 1, 1, 1)), ("k", (1, 16, 8, 8)), ("b", (16, 1, 1))):
+    shapes = {"w": (16, 16, 1, 1), "v": (16, 1, 1, 1), "m": (16, 16), "k": (1, 16, 16, 16)}
+    for name, shape in shapes.items():
         values = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return model
 
 
-def _fires(body: str, plan: str):
-    return Fires(lambda: _net(body), after=("quantize_weighted",), plan=plan)
+def _fires(body: str, plan: str, outputs: str = "y"):
+    return Fires(lambda: _net(body, outputs), after=("quantize_weighted",), plan=plan)
 
 
 _MAIN = "[a] a = Conv (x, w)  r = Relu (a)  [c] c = Conv (r, w)  "
+_OTHER = "  o = Add (a, z)  [s] s = Add (x, o)"
 _PLAN = "r -> c:0; w axis 0 -> a:1, c:1; "
 _BOTH = "[d] d = Conv (x, w)  "
 
@@ -98,16 +101,47 @@ EXAMPLES = [
         "z = Tanh (x)  [s] s = Add (x, z)  [a] u = Conv (x, w)  [c] v2 = Conv (z, w)",
         "x -> a:0, s:0; z -> c:0, s:1; w axis 0 -> a:1, c:1",
     ),
-    _fires(  # somebody else reads the convolution's output
-        "[a] a = Conv (x, w)  [s] s = Add (a, x)  t = Tanh (a)", "x -> a:0, s:1; w axis 0 -> a:1"
+    # not fused: somebody else reads the convolution's output, it is one of the model's, it stays in float
+    _fires("[a] a = Conv (x, w)  z = Tanh (i)  t = Tanh (a)" + _OTHER, "x -> a:0, s:0; w axis 0 -> a:1"),
+    _fires("[a] a = Conv (x, w)  z = Tanh (i)" + _OTHER, "x -> a:0, s:0; w axis 0 -> a:1", "y, a"),
+    _fires(
+        "[f] f = Conv (x, w)  a = Conv <group = 16> (x, v)  z = Tanh (i)" + _OTHER,
+        "x -> f:0, s:0; w axis 0 -> f:1",
     ),
-    _fires(  # a convolution that stays in float
-        "[d] d = Conv <group = 16> (x, v)  [s] s = Add (d, x)  [a] u = Conv (x, w)",
-        "x -> a:0, s:1; w axis 0 -> a:1",
+    # nor into a product, or a convolution of two activations
+    _fires("[a] a = MatMul (x, m)  z = Tanh (i)" + _OTHER, "x -> a:0, s:0; m axis 1 -> a:1"),
+    _fires(
+        "[f] f = Conv (x, w)  u = Reshape (i, to)  a = Conv (x, u)  z = Tanh (a)  e = Add (a, a)"
+        "  d = Conv (x, u)  h = Conv (x, u)  g = Add (d, h)  [s] s = Add (x, f)",
+        "x -> f:0, s:0; w axis 0 -> f:1",
+    ),
+    # beside a convolution that has to stay in float: what it reads depends on no input
+    _fires(
+        "c = Neg (k)  a = Conv (c, w)  z = Tanh (i)  [f] f = Conv (x, w)" + _OTHER,
+        "x -> f:0, s:0; w axis 0 -> f:1",
+    ),
+    _fires(
+        "c = Neg (k)  h = Relu (c)  a = Conv (h, w)  [f] z = Conv (x, w)" + _OTHER,
+        "x -> f:0, s:0; w axis 0 -> f:1",
+    ),
+    _fires(  # of two convolutions one stays in float
+        "[a] a = Conv (x, w)  d = Conv <group = 16> (i, v)  [s] s = Add (a, d)",
+        "x -> a:0; d -> s:1; w axis 0 -> a:1",
+    ),
+    _fires(  # a branch that begins with no input at all
+        "n = RandomNormal <shape = [1, 16, 16, 16]> ()  [a] a = Conv (n, w)  [d] d = Conv (i, w)"
+        "  [s] s = Add (a, d)",
+        "n -> a:0; i -> d:0; d -> s:1; w axis 0 -> a:1, d:1",
+    ),
+    # the shorter of two branches: from where they part, or from an input
+    _fires(
+        "t = Tanh (x)  h = Relu (t)  [a] a = Conv (h, w)  n = Neg (h)  e = Relu (i)  [d] d = Conv (e, w)  [s] s = Add (d, a)",
+        "h -> a:0; e -> d:0; a -> s:1; w axis 0 -> a:1, d:1",
     ),
     Skips(lambda: _net("s = Add (x, x)")),
     Skips(lambda: _net("s = Add (x, k)")),
     Skips(lambda: _net("s = Add (k, x)")),
+    Skips(lambda: _net("a = Reshape (x, r2)  z = Reshape (i, r2)  s = Add (a, z)")),
     Skips(lambda: _net("g = GlobalAveragePool (x)  s = Add (x, g)")),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

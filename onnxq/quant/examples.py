@@ -27,10 +27,10 @@ def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None
             grid; or the rule asks for something where it should not, or gives another reason.
     """
     model = opened(example)
+    upgrade(model)
     if isinstance(example, Skips):
         _check_skips(rule, example, model)
         return
-    upgrade(model)
     others = [other for other in rules if other.id in example.after]
     plan = make_plan(model, [rule, *others])
     lines = plan_lines(plan)
