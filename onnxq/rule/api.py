@@ -147,6 +147,10 @@ class Together:
     nodes: Sequence[Node]
     because: str
 
+    def __post_init__(self) -> None:
+        """Takes any iterable, once."""
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+
 
 Fact = Quantize | Follow | Read | Float | Together
 

@@ -168,7 +168,7 @@ def plan_of(proto: onnx.ModelProto, *facts: Callable[[dict[str, Node]], object],
 
 
 def together(*names: str) -> Callable[[dict[str, Node]], Together]:
-    return lambda nodes: Together([nodes[name] for name in names], "they are one")
+    return lambda nodes: Together((nodes[name] for name in names), "they are one")  # type: ignore[arg-type]
 
 
 def test_without_a_veto_all_are_quantized() -> None:
