@@ -11,6 +11,7 @@ import onnx
 from onnxq import interrupts
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.part import runnable_part
 from onnxq.pipeline.result import Result
 from onnxq.reason import code_of
@@ -60,6 +61,8 @@ def refuse_sizes(job: Job) -> None:
     Raises:
         UserError: they are such.
     """
+    if deciding_inputs(job.model.to_proto(weights=False)):
+        job.check_loads()  # which says what to state of them
     _refuse_others_run(job)
     job.check_loads()
 
