@@ -190,7 +190,7 @@ def test_scales_are_the_thresholds_of_all_activations(roles: Roles, method: Meth
         amax = threshold(raw_stats(model, used, name), method)
         assert scale == np.float32(amax / 127)
         assert report["scales"][name] == float(scale)
-        assert report["thresholds"][name] == {"amax": amax, "because": str(method)}
+        assert report["thresholds"][name] == {"amax": amax, "because": str(method), "code": "method"}
     assert report["method"] == str(method)
     assert (report["samples"], report["choice"]) == (28, None)
     assert report["counting"] == ("none" if method.name in ("minmax", "average") else
@@ -228,9 +228,21 @@ def test_a_group_has_the_widest_threshold_of_its_sources(roles: Roles) -> None:
 
 def test_what_operators_bound_is_fixed(roles: Roles) -> None:
     report = quantize(net(BOUNDED), samples(8), method="minmax").report["calibration"]
-    assert report["thresholds"]["s"] == {"amax": 1.0, "because": "fixed: the output of a Sigmoid"}
-    assert report["thresholds"]["t"] == {"amax": 1.0, "because": "fixed: the output of a Tanh"}
-    assert report["thresholds"]["u"] == {"amax": 1.0, "because": "fixed: the output of a Softmax"}
+    assert report["thresholds"]["s"] == {
+        "amax": 1.0,
+        "because": "fixed: the output of a Sigmoid",
+        "code": "fixed",
+    }
+    assert report["thresholds"]["t"] == {
+        "amax": 1.0,
+        "because": "fixed: the output of a Tanh",
+        "code": "fixed",
+    }
+    assert report["thresholds"]["u"] == {
+        "amax": 1.0,
+        "because": "fixed: the output of a Softmax",
+        "code": "fixed",
+    }
     assert {report["scales"][name] for name in "stu"} == {float(np.float32(1 / 127))}
     assert report["thresholds"]["x"]["because"] == "minmax"
     assert 0 < report["ranges"]["u"][1] < 1  # it was measured all the same
@@ -240,7 +252,7 @@ def test_a_method_for_a_layer_wins_over_what_is_fixed(roles: Roles) -> None:
     layers = [LayerRule(match=("c4",), method="minmax"), LayerRule(match=("c3",), amax=0.5, index=2)]
     report = quantize(net(BOUNDED), samples(8), method="mse", layers=layers).report["calibration"]
     assert report["thresholds"]["u"]["amax"] == report["ranges"]["u"][1]
-    assert report["thresholds"]["t"] == {"amax": 0.5, "because": "[[layer]] 2"}
+    assert report["thresholds"]["t"] == {"amax": 0.5, "because": "[[layer]] 2", "code": "layer"}
     assert report["thresholds"]["s"]["because"] == "fixed: the output of a Sigmoid"
 
 
@@ -260,7 +272,8 @@ def test_the_range_of_images_is_known(tmp_path: Path, preset: str | None, amax: 
         Image.fromarray(pixels).save(tmp_path / f"{i}.png")
     images = {"preset": preset} if preset else None
     direct = quantize(model, tmp_path, images=images, method="minmax").report["calibration"]
-    expected = {"amax": pytest.approx(amax, rel=1e-6), "because": "fixed: the range of the images' values"}
+    why = "fixed: the range of the images' values"
+    expected = {"amax": pytest.approx(amax, rel=1e-6), "because": why, "code": "fixed"}
     assert direct["thresholds"]["x"] == expected
     assert direct["ranges"]["x"][1] < amax
     # and when only the statistics are there
@@ -285,8 +298,8 @@ def test_layers_by_name_and_by_operator(roles: Roles) -> None:
     amax = threshold(raw_stats(model, used, "b"), Method("percentile", 90))
     assert scales == {"x": np.float32(50 / 127), "b": np.float32(amax / 127)}
     assert report["thresholds"] == {
-        "x": {"amax": 50.0, "because": "[[layer]] 2"},
-        "b": {"amax": amax, "because": "percentile 90, [[layer]] 1: noisy"},
+        "x": {"amax": 50.0, "because": "[[layer]] 2", "code": "layer"},
+        "b": {"amax": amax, "because": "percentile 90, [[layer]] 1: noisy", "code": "layer"},
     }
     assert report["notes"] == []
 

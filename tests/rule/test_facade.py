@@ -15,8 +15,8 @@ import pytest
 import onnxq
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
+from onnxq.pipeline.examples import check_rule
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rewrite.examples import check_rule
 from onnxq.rule import Body, Value, float32_only, inline, op, remake, rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
