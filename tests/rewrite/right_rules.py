@@ -559,21 +559,36 @@ def matmul_and_bias_as_gemm(node: Node) -> Any:
     return Close(op.Gemm(*behind(node).inputs, node.inputs[1]), 9)
 
 
+def _pointwise(v: str, w: str) -> str:
+    return net("float[N, 4, 5, 5] x", "a = Conv (x, v)  r = Conv (a, w)  y = Neg (r)", f"{v}, {w}")
+
+
+def _joined(node: Node) -> Any:
+    if before(node) is None:
+        return None
+    first, second = (np.asarray(constant(one.inputs[1]), np.float64) for one in (behind(node), node))
+    product = second[:, :, 0, 0] @ first[:, :, 0, 0]
+    return Close(op.Conv(x_of(node), product.astype(F)[:, :, None, None]), 24)
+
+
 @right(
     "Conv",
-    net(
-        "float[N, 4, 5, 5] x",
-        "a = Conv (x, v)  r = Conv (a, w)  y = Neg (r)",
-        weights("v", 6, 4, 1, 1) + ", " + weights("w", 3, 6, 1, 1),
-    ),
+    _pointwise(weights("v", 6, 4, 1, 1).replace("-", ""), weights("w", 3, 6, 1, 1).replace("-", "")),
     close=True,
 )
 def two_pointwise_convs(node: Node) -> Any:
-    if before(node) is None:
-        return None
-    first, second = constant(behind(node).inputs[1]), constant(node.inputs[1])
-    product = second[:, :, 0, 0].astype(np.float64) @ first[:, :, 0, 0].astype(np.float64)
-    return Close(op.Conv(x_of(node), product.astype(F).reshape(3, 4, 1, 1)), 24)
+    return _joined(node)
+
+
+# of an infinity the first makes infinities of both signs, and the second NaN of them
+@right(
+    "Conv",
+    _pointwise(weights("v", 6, 4, 1, 1), weights("w", 3, 6, 1, 1)),
+    close=True,
+    needs="except-nan",
+)
+def two_pointwise_convs_of_both_signs(node: Node) -> Any:
+    return _joined(node)
 
 
 @right(

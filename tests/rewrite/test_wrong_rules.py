@@ -108,7 +108,6 @@ KNOWN_REJECTED = frozenset(
         "nan_is_gone_already",
         "padding_of_zero_behind_abs",
         "sign_behind_sign",
-        "two_pointwise_convs",
     }
 )
 
