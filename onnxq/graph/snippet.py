@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # A cone of more nodes than this is no snippet any more.
 _MAX_NODES = 400
+# Behind the inputs of a replacement the cut grows by so many layers of producers, and so many nodes.
+_UPSTREAM_LAYERS, _UPSTREAM_NODES = 4, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Snippet:
         before: the model's own computation.
         after: the replacement's.
         inputs: name, dtype and shape of each input, in order.
+        upstream: whether both sides hold producers of what the replacement reads: then a reason may be
+            there, and a difference says nothing that a smaller snippet did not say.
         key: a digest of everything above but the names: equal keys, equal proofs.
     """
 
@@ -40,6 +44,7 @@ class Snippet:
     after: onnx.ModelProto
     inputs: tuple[tuple[str, np.dtype, Shape], ...]
     key: str
+    upstream: bool = False
 
 
 class NoSnippet(Exception):
@@ -50,8 +55,9 @@ def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet
     """Cuts ever larger snippets around a replacement.
 
     The first is the smallest whose inputs reach all inputs of the replacement; each next one reaches
-    one layer of producers further back, up to the replacement's own inputs. Equality on any of them
-    proves the change, because what feeds the smaller one is one of all the values tried.
+    one layer of producers further back, up to the replacement's own inputs, and then some further:
+    what computes these inputs stands on both sides. Equality on any of them proves the change, because
+    what feeds the smaller one is one of all the values tried.
 
     Raises:
         NoSnippet: an input's type is unknown or the cone is too large.
@@ -74,15 +80,29 @@ def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet
             except NoSnippet as reason:
                 unknown = reason
         if not producers:
-            if unknown is not None:
-                raise unknown
-            return
+            break
         if len(cone) > _MAX_NODES:
             raise NoSnippet(f"more than {_MAX_NODES} nodes")
         for tensor in list(frontier.values()):
             if tensor.inputs and id(tensor) not in stop:
                 del frontier[id(tensor)]
         _expand(cone, frontier, producers, stop)
+    frontier.update({id(t): t for t in stop.values()})
+    most = len(cone) + _UPSTREAM_NODES
+    for _ in range(_UPSTREAM_LAYERS):
+        producers = _open(frontier, {})
+        if not producers or len(cone) + len(producers) > most:
+            break
+        for tensor in [t for t in frontier.values() if t.inputs]:
+            del frontier[id(tensor)]
+        _expand(cone, frontier, producers, {})
+        try:
+            yield _snippet(exporter, cone, frontier, roots, after)
+            unknown = None
+        except NoSnippet as reason:
+            unknown = unknown and reason
+    if unknown is not None:
+        raise unknown
 
 
 def _open(frontier: dict[int, Any], stop: dict[int, Any]) -> list[Any]:
@@ -240,11 +260,13 @@ def _snippet(
         inputs.append((str(tensor.name), np.dtype(tensor.dtype), shape))
     before = _before(exporter, cone, frontier, roots, inputs)
     later = _model(exporter.model, inputs)
+    shared = _producers(after.leaves.values(), frontier)
+    _export(exporter, shared, frontier, later)
     later.graph.node.extend(after.nodes)
     for name, array in after.constants:
         later.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
     written = {t.name for t in later.graph.initializer} | {
-        name for node in after.nodes for name in _held(node)
+        name for node in later.graph.node for name in _held(node)
     }
     for name, tensor in after.captured.items():
         if isinstance(tensor, gs.Constant) and name not in written:
@@ -260,7 +282,20 @@ def _snippet(
         known = {entry.domain for entry in model.opset_import}
         for domain in sorted({node.domain for node in model.graph.node} - known - {"", "ai.onnx"}):
             model.opset_import.add(domain=domain, version=1)
-    return Snippet(before, later, tuple(inputs), _digest(before, later, inputs))
+    return Snippet(before, later, tuple(inputs), _digest(before, later, inputs), bool(shared))
+
+
+def _producers(tensors: Iterable[Any], frontier: Mapping[int, Any]) -> list[Any]:
+    """The nodes that compute tensors from the frontier, in order."""
+    found: dict[int, Any] = {}
+    todo = list(tensors)
+    while todo:
+        tensor = todo.pop()
+        for node in () if id(tensor) in frontier else tensor.inputs:
+            if id(node) not in found:
+                found[id(node)] = node
+                todo += [t for t in wiring.reads(node) if isinstance(t, gs.Variable)]
+    return wiring.sorted_nodes(list(found.values()))
 
 
 def _before(
@@ -271,12 +306,22 @@ def _before(
     inputs: Sequence[tuple[str, np.dtype, Shape]],
 ) -> onnx.ModelProto:
     before = _model(exporter.model, inputs)
+    _export(exporter, wiring.sorted_nodes(list(cone.values())), frontier, before)
+    for tensor in roots:
+        before.graph.output.add(name=tensor.name)
+    return before
+
+
+def _export(
+    exporter: Exporter, chosen: Sequence[Any], frontier: Mapping[int, Any], target: onnx.ModelProto
+) -> None:
+    """Adds nodes to a model, and the constants that they read."""
     inside = {id(t) for t in frontier.values()}
     nodes = []
     constants: dict[int, Any] = {}
-    for node in wiring.sorted_nodes(list(cone.values())):
-        exporter.node(node, before.graph.node.add())
-        nodes.append(before.graph.node[-1])
+    for node in chosen:
+        exporter.node(node, target.graph.node.add())
+        nodes.append(target.graph.node[-1])
         for tensor in wiring.reads(node):
             if isinstance(tensor, gs.Constant):
                 constants[id(tensor)] = tensor
@@ -290,11 +335,8 @@ def _before(
     held = {name for node in nodes for name in _held(node)}
     for name, tensor in shared.items():
         if name not in held:
-            export_constant(tensor, before.graph.initializer.add(), inline=True)
-            before.graph.initializer[-1].name = name
-    for tensor in roots:
-        before.graph.output.add(name=tensor.name)
-    return before
+            export_constant(tensor, target.graph.initializer.add(), inline=True)
+            target.graph.initializer[-1].name = name
 
 
 def _is_read(model: Model, tensor: Any) -> bool:

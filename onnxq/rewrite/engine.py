@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +17,22 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.reason import code_of
-from onnxq.rewrite.proof import Proof, Prover, Tolerance, save_reproducer
+from onnxq.rewrite.difference import Claim
+from onnxq.rewrite.proof import Proof, Prover, save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
-from onnxq.rule.api import ANY, STAGES, STATED, Assuming, Close, Interface, Rule, Skip, Stage
+from onnxq.rule.api import (
+    ANY,
+    STAGES,
+    STATED,
+    Assuming,
+    Close,
+    Except,
+    Interface,
+    Rule,
+    Skip,
+    Stage,
+    Within,
+)
 
 Prove = Literal["always", "when-possible", "never"]
 
@@ -286,10 +299,7 @@ class _Run:
         return touched
 
     def _try(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
-        tolerance = None
-        if isinstance(answer, Close):
-            sizes = () if answer.sizes is None else tuple(map(float, answer.sizes))
-            tolerance, answer = Tolerance(answer.terms, sizes, answer.axis), answer.results
+        claim, answer = _claim(answer)
         try:
             results = _by_output(answer, view)
             wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
@@ -300,14 +310,14 @@ class _Run:
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
-        proof, snippet = self._proof(view, results, tolerance)
+        proof, snippet = self._proof(view, results, claim)
         if proof.verdict == "unproven" and snippet is None and self._is_stale():
             return None  # types are not known here: after this sweep they are inferred again
         name = view.name
         if proof.verdict == "failed" or (self.prove == "always" and not proof.holds):
             saved = None
             if proof.verdict == "failed" and snippet is not None and self.reproducers is not None:
-                saved = str(save_reproducer(snippet, self.reproducers, f"{rule.id}-{name}"))
+                saved = str(save_reproducer(snippet, self.reproducers, f"{rule.id}-{name}", proof.example))
             self.refused.add((rule.id, name))
             self.report.rejected.append(Change(rule.id, stage, name, (), (), proof, saved))
             return None
@@ -319,7 +329,7 @@ class _Run:
         else:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
-        self.report.exact = self.report.exact and tolerance is None
+        self.report.exact = self.report.exact and claim.is_exact
         self.report.changes.append(
             Change(
                 rule.id,
@@ -355,13 +365,13 @@ class _Run:
                 index = producer.outputs.index(tensor)
                 was = again if len(producer.outputs) == 1 else again[index]
                 proof, _ = self.prover.prove(
-                    self.model, producer, {index: answer.restore(answer.convert(was))}, None
+                    self.model, producer, {index: answer.restore(answer.convert(was))}, Claim()
                 )
             else:
                 small = identity(self.model, tensor.dtype, tensor.shape)
                 root = Node(small, small.graph.nodes[0])
                 both = answer.restore(answer.convert(root.operands(1)[0] or root.outputs[0]))
-                proof, _ = self.prover.prove(small, root, {0: both}, None)
+                proof, _ = self.prover.prove(small, root, {0: both}, Claim())
         except Exception as error:
             self._refuse(rule, stage, view, f"the conversion is not valid: {type(error).__name__}: {error}")
             return None
@@ -380,12 +390,12 @@ class _Run:
         """Whether this sweep changed something since shapes and types were inferred."""
         return self.prove != "never" and len(self.report.changes) > self._swept_from
 
-    def _proof(self, view: Node, results: Replacement, tolerance: Tolerance | None) -> tuple[Proof, Any]:
+    def _proof(self, view: Node, results: Replacement, claim: Claim) -> tuple[Proof, Any]:
         if not results:
             return Proof("exact", why="nothing reads it"), None
         if self.prove == "never":
             return Proof("unproven", why="proofs are off"), None
-        return self.prover.prove(self.model, view, results, tolerance)
+        return self.prover.prove(self.model, view, results, claim)
 
     def _assume(self, assuming: Assuming) -> None:
         flag = "--assume" if code_of(assuming.why) == STATED.code else "proved"
@@ -405,6 +415,20 @@ class _Run:
         return Endless(
             f"stage {stage!r} does not end after {count} changes: {' and '.join(rules)} {doing}", rules
         )
+
+
+def _claim(answer: Any) -> tuple[Claim, Any]:
+    """What an answer claims of its results, and the results."""
+    claim = Claim()
+    while isinstance(answer, Close | Except | Within):
+        if isinstance(answer, Close):
+            claim = replace(claim, close=True)
+        elif isinstance(answer, Except):
+            claim = replace(claim, but=(*claim.but, answer.but), why=answer.why)
+        else:
+            claim = replace(claim, steps=answer.steps, why=answer.why)
+        answer = answer.results
+    return claim, answer
 
 
 def _by_output(answer: Any, view: Node) -> Replacement:

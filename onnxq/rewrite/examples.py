@@ -26,7 +26,9 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     report = rewrite(model, chosen, lambda feature: True, whole=WholeModel(model))
     fired = [change for change in report.changes if change.rule == rule.id]
     if report.rejected:
-        raise ExampleError(f"its proof fails: {report.rejected[0].proof.why}")
+        proof = report.rejected[0].proof
+        found = f"\n{proof.example.text}" if proof.example is not None else ""
+        raise ExampleError(f"its proof fails: {proof.why}{found}")
     if isinstance(example, Skips):
         reasons = [miss.reason for miss in report.near_misses]
         if fired:

@@ -32,19 +32,60 @@ class Skip(Exception):
 class Close:
     """A replacement that reorders float sums, so that it is close, not bit-equal.
 
+    How close it must be is measured: it may be little further from what double precision gives than the
+    original is. What else an author says of the sum decides nothing.
+
     Attributes:
         results: the replacement.
-        terms: the number of terms of each sum.
-        sizes: how large the channels' sums are, relative to each other: the norm of the weights and
-            the magnitude of the constants that are added, which may cancel what is summed. None:
-            all alike.
-        axis: the channel axis of the outputs.
+        terms: the number of terms of each sum, for a reader.
+        sizes: how large the channels' sums are, for a reader.
+        axis: the channel axis of the outputs, for a reader.
     """
 
     results: Any
-    terms: int
+    terms: int = 0
     sizes: np.ndarray | None = None
     axis: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Except:
+    """A replacement that is equal but for something of which nobody takes notice.
+
+    Attributes:
+        results: the replacement; it may be a `Close` one.
+        but: `nan`: where the original is NaN it may be anything; `zero-sign`: a zero may have another sign.
+        why: why that does no harm; the user reads it.
+    """
+
+    results: Any
+    but: Literal["nan", "zero-sign"]
+    why: str
+
+    def __post_init__(self) -> None:
+        if self.but not in ("nan", "zero-sign"):
+            raise ValueError(f"Except knows 'nan' and 'zero-sign', not {self.but!r}")
+        if not self.why:
+            raise ValueError("Except needs a why, which the user reads")
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A replacement whose integers may be a few steps off.
+
+    Attributes:
+        results: the replacement.
+        steps: how many at most.
+        why: why that does no harm; the user reads it.
+    """
+
+    results: Any
+    steps: int
+    why: str
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or not self.why:
+            raise ValueError("Within needs at least one step, and a why, which the user reads")
 
 
 @dataclass(frozen=True, slots=True)

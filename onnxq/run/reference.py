@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,18 @@ from onnxq.run.ort import RunError
 class Session:
     """A model that ONNX's reference evaluator runs."""
 
-    def __init__(self, model: onnx.ModelProto, budget: float | None = None) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        budget: float | None = None,
+        own: Callable[[], Sequence[Any]] = tuple,
+    ) -> None:
         """Takes a model.
 
         Args:
             model: the model.
             budget: seconds after which no further run is begun.
+            own: makes operators (`onnx.reference.op_run.OpRun`) that take the place of the evaluator's.
 
         Raises:
             RunError: the evaluator does not know an operator of it.
@@ -29,7 +35,8 @@ class Session:
         from onnx.reference import ReferenceEvaluator  # it imports a module for each operator
 
         try:
-            self._evaluator = ReferenceEvaluator(rounded(model) if speaks_half(model) else model)
+            source = rounded(model) if speaks_half(model) else model
+            self._evaluator = ReferenceEvaluator(source, new_ops=list(own()))
         except Exception as error:  # of many classes, and of those of its operators
             raise RunError(f"onnx's reference evaluator: {error}") from error
         self._names = [info.name for info in model.graph.input]

@@ -1,0 +1,220 @@
+"""Whether two results are the same, as far as a rule claims that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onnxq.graph.types import float_info
+from onnxq.rewrite.oracle import FACTOR_OF_UNKNOWN, Truth, room
+from onnxq.rewrite.sampling import is_float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a rule says of its replacement; without any of these, that it is equal bit for bit.
+
+    Attributes:
+        close: it reorders float sums.
+        but: it is equal but where the original is NaN, or but for the sign of zeros.
+        steps: integers are off by at most so many.
+        why: why that does no harm.
+    """
+
+    close: bool = False
+    but: tuple[Literal["nan", "zero-sign"], ...] = ()
+    steps: int = 0
+    why: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is bit-equality."""
+        return not (self.close or self.but or self.steps)
+
+    @property
+    def text(self) -> str:
+        """What it leaves out, and why; "" for what is exact or close."""
+        parts = [f"equal but {_BUT[one]}" for one in self.but]
+        parts += [f"within {self.steps} step{'s' if self.steps > 1 else ''}"] if self.steps else []
+        return f"{', '.join(parts)}: {self.why}" if parts else ""
+
+
+_BUT = {"nan": "where the original is NaN", "zero-sign": "for the sign of zeros"}
+EXACT = Claim()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What comparing two outputs found.
+
+    Attributes:
+        gap: how far an element is off: from the original, or of a close one from the oracle.
+        bound: how far it may be; of all elements those of the largest share of the bound.
+        wrong: what is wrong, "" if nothing is.
+        place: the element.
+    """
+
+    gap: float = 0.0
+    bound: float = 0.0
+    wrong: str = ""
+    place: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """An input on which a replacement gives something else.
+
+    Attributes:
+        inputs: the input.
+        output: the position of the output.
+        place: the element of it, None where it is another type or shape.
+        before: the original's output.
+        after: the replacement's.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+    output: int
+    place: tuple[int, ...] | None
+    before: Any
+    after: Any
+
+    @property
+    def text(self) -> str:
+        """The input, the element and both values, for a reader."""
+        given = ", ".join(f"{name} = {_brief(array)}" for name, array in self.inputs.items())
+        where = f"output {self.output}{list(self.place) if self.place else ''}"
+        one, other = self.before, self.after
+        if self.place is not None:
+            one, other = one[self.place], other[self.place]
+        found, wanted = _brief(np.asarray(other)), _brief(np.asarray(one))
+        return f"{where} is {found} instead of {wanted} for {given or 'no input'}"
+
+
+def _brief(array: np.ndarray) -> str:
+    if array.dtype.kind == "O":
+        return str(array.tolist())[:60]
+    values = ", ".join(f"{value:.9g}" if is_float(array.dtype) else str(value) for value in array.ravel()[:8])
+    if not array.shape:
+        return values
+    return f"{array.dtype}{list(array.shape)} {{{values}{', ...' if array.size > 8 else ''}}}"
+
+
+def difference(
+    one: Any,
+    other: Any,
+    claim: Claim,
+    truth: Truth | None = None,
+    *,
+    swapped: bool = False,
+    finite: bool = False,
+    extreme: bool = False,
+) -> Difference:
+    """Compares an output of the original with the replacement's.
+
+    Args:
+        one: the original's.
+        other: the replacement's.
+        claim: as what it must be the same.
+        truth: the oracle where the claim is `close`; without one the original is it.
+        swapped: the oracle is the replacement in double precision: it is the original that may be off.
+        finite: whether all inputs are finite: then what overflows on the way is excused.
+        extreme: whether an input's square overflows: where nobody but the replacement says what the original
+            is, nobody says on the way to what it may overflow.
+    """
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return Difference(wrong="" if _same(one, other) else "the outputs differ")
+    if one.dtype != other.dtype:
+        return Difference(wrong=f"dtype {other.dtype} instead of {one.dtype}")
+    if one.shape != other.shape:
+        return Difference(wrong=f"shape {list(other.shape)} instead of {list(one.shape)}")
+    if not is_float(one.dtype):
+        return _of_integers(one, other, claim, finite)
+    nan = np.isnan(one)
+    bits = np.dtype(f"u{one.dtype.itemsize}")
+    equal = (np.atleast_1d(one).view(bits) == np.atleast_1d(other).view(bits)).reshape(one.shape)
+    equal = np.asarray(equal | (nan & (np.isnan(other) | ("nan" in claim.but))))
+    if "zero-sign" in claim.but:
+        equal |= one == other
+    if equal.all():
+        return Difference()
+    if claim.close:
+        return _of_sums(one, other, equal, truth, swapped, finite, extreme)
+    place = _first(~equal)
+    count = int(np.sum(~equal))
+    if not np.array_equal(nan[~equal], np.isnan(other)[~equal]):
+        return Difference(np.inf, 0.0, "NaN at different places", _first(~equal & (nan != np.isnan(other))))
+    wide, gaps = one.astype(np.float64), np.zeros(one.shape)
+    with np.errstate(all="ignore"):
+        gaps = np.where(equal, 0.0, np.abs(wide - other.astype(np.float64)))
+    if not np.isfinite(gaps).all():
+        return Difference(np.inf, 0.0, "infinities at different places", _first(~np.isfinite(gaps)))
+    worst = float(gaps.max())
+    return Difference(worst, 0.0, f"{count} of {one.size} values differ, by up to {worst:.3g}", place)
+
+
+def _of_integers(one: np.ndarray, other: np.ndarray, claim: Claim, finite: bool) -> Difference:
+    wrong = one != other
+    if claim.steps and one.dtype.kind in "iu" and not finite:
+        return Difference()  # no step is near to NaN: what integer it becomes is not defined
+    if claim.steps and one.dtype.kind in "iu":
+        gaps = np.abs(one.astype(object) - other.astype(object))
+        wrong = np.asarray(gaps > claim.steps, bool)
+        if not wrong.any():
+            return Difference(float(max(gaps.ravel(), default=0)), float(claim.steps))
+    wrong = np.asarray(wrong)
+    if not wrong.any():
+        return Difference()
+    return Difference(np.inf, 0.0, f"{int(np.sum(wrong))} of {one.size} values differ", _first(wrong))
+
+
+def _of_sums(
+    one: np.ndarray,
+    other: np.ndarray,
+    equal: np.ndarray,
+    truth: Truth | None,
+    swapped: bool,
+    finite: bool,
+    extreme: bool,
+) -> Difference:
+    wide, got = one.astype(np.float64), other.astype(np.float64)
+    if truth is None or truth.values.shape != one.shape:
+        largest = np.max(np.abs(wide[np.isfinite(wide)]), initial=0.0)
+        truth = Truth(wide, np.full(one.shape, largest), 1.0, -1)
+    highest = float(float_info(one.dtype).max)
+    numbers = np.isfinite(wide) & np.isfinite(got)
+    excused = np.zeros(one.shape, bool)
+    if finite:  # where the sum itself, in another order, or the original overflows
+        within = np.isfinite(truth.values)
+        excused = within & (~np.isfinite(wide) | ~(truth.magnitude <= highest))
+    if finite and extreme and swapped:
+        excused[:] = True
+    strict = ~numbers & ~equal & ~excused
+    if strict.any():
+        what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
+        return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
+    allowed = room(other, truth, FACTOR_OF_UNKNOWN) if swapped else room(one, truth)
+    known = np.isfinite(truth.values)
+    with np.errstate(all="ignore"):
+        gaps = np.abs((wide if swapped else got) - np.where(known, truth.values, wide))
+    gaps = np.where(numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4)), gaps, 0.0)
+    place = np.unravel_index(int(np.argmax(gaps - allowed)), gaps.shape)
+    at = tuple(int(index) for index in place)
+    gap, bound = float(gaps[place]), float(allowed[place])
+    if gap > bound:
+        return Difference(gap, bound, f"values are off by {gap:.3g}, the bound there is {bound:.3g}", at)
+    ratios = np.divide(gaps, allowed, out=np.zeros_like(gaps), where=allowed > 0)
+    nearest = np.unravel_index(int(np.argmax(ratios)), gaps.shape)
+    return Difference(float(gaps[nearest]), float(allowed[nearest]))
+
+
+def _first(wrong: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(index) for index in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))

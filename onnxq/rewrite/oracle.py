@@ -1,0 +1,391 @@
+"""What a snippet computes in double precision: how far a rounded result is off, and how far it may be.
+
+ONNX's own evaluator runs a copy whose weights, inputs and casts are double; onnxruntime has no such kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from onnxq.graph.load import graphs, tensors
+from onnxq.graph.source import copy_model
+from onnxq.graph.types import float_info
+from onnxq.run import ort, reference
+
+# A replacement may be so many times further from the oracle than the original is over its channel,
+FACTOR = 4.0
+# or the original than the replacement where nobody else says what the original is: a fused kernel may be
+# worse than its parts;
+FACTOR_OF_UNKNOWN = 32.0
+# plus so many units in the last place of what is summed, times the square root of how many terms.
+_ULPS = 4.0
+_NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+# Inputs of more elements are compared with the oracle on fewer samples.
+LARGE = 1 << 16
+
+_SUMS = (
+    "Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Sum", "BatchNormalization", "ReduceSum",
+    "ReduceMean", "GlobalAveragePool", "AveragePool",
+)  # fmt: skip
+# They change no magnitude, or take what is there from place to place.
+_KEEP = (
+    "Identity", "Neg", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split",
+    "Slice", "Gather", "Relu", "Clip", "LeakyRelu",
+)  # fmt: skip
+_BY_CHANNEL = (
+    "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "GroupNormalization", "FusedConv",
+    "GlobalAveragePool", "AveragePool", "MaxPool", "PRelu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What an output is in double precision.
+
+    Attributes:
+        values: the output, float64.
+        magnitude: for each element the sum of the magnitudes of what is summed.
+        terms: how many are summed, roughly.
+        axis: its channel axis.
+        factor: what the smallest weight, which rounds to a multiple of the smallest number, may be times.
+        cancels: whether sums on the way may cancel, of which the magnitude tells nothing.
+    """
+
+    values: np.ndarray
+    magnitude: np.ndarray
+    terms: float
+    axis: int
+    factor: float = 1.0
+    cancels: bool = False
+
+
+class Oracle:
+    """A model in double precision.
+
+    Raises:
+        RunError: ONNX's evaluator does not know an operator of it.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        wide = _folded(_in_double(model))
+        self._session = reference.Session(wide, own=_OWN)
+        sums = _magnitudes(wide)
+        self._sums = None if sums is None else reference.Session(sums, own=_OWN)
+        operators = {node.op_type for node in model.graph.node}
+        self._axis = 1 if operators & set(_BY_CHANNEL) else -1
+        self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
+        self._inner = any(node.domain or "Normalization" in node.op_type for node in model.graph.node) or (
+            len(model.graph.node) > 2 and bool(operators & set(_SUMS))
+        )
+        self._reduces = any(
+            node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
+        )
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> list[Truth | None]:
+        """The outputs; None for those that are no floats.
+
+        Raises:
+            RunError: the evaluator fails in a node.
+        """
+        given = {name: _double(array) for name, array in feeds.items()}
+        values = self._session.run(given)
+        sums: Sequence[Any] = values
+        if self._sums is not None:
+            positive = {name: np.abs(a) if a.dtype == np.float64 else a for name, a in given.items()}
+            sums = self._sums.run(positive)
+        read = sum(array.size for array in given.values())
+        numbers = [a[np.isfinite(a)] for a in given.values() if a.dtype == np.float64]
+        largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
+        factor = largest if self._sums is not None else 1.0
+        cancels = self._sums is None and self._inner
+        found: list[Truth | None] = []
+        for value, summed in zip(values, sums, strict=True):
+            if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+                found.append(None)
+                continue
+            reduced = read / max(1, value.size) if self._reduces else 1.0
+            found.append(
+                Truth(value, np.abs(summed), max(self._terms, reduced) + 1, self._axis, factor, cancels)
+            )
+        return found
+
+
+def room(before: np.ndarray, truth: Truth, factor: float = FACTOR) -> np.ndarray:
+    """How far each element of a replacement's output may be from the oracle, float64.
+
+    Args:
+        before: the original's output.
+        truth: the oracle.
+        factor: how many times further than that.
+    """
+    info = float_info(before.dtype)
+    with np.errstate(all="ignore"):
+        off = np.abs(before.astype(np.float64) - truth.values)
+    off = np.where(np.isfinite(off), off, 0.0)
+    if off.ndim > 1:
+        others = tuple(axis for axis in range(off.ndim) if axis != truth.axis % off.ndim)
+        off = np.max(off, axis=others, keepdims=True, initial=0.0)
+    else:
+        off = np.max(off, initial=0.0)
+    magnitude = np.where(np.isfinite(truth.magnitude), truth.magnitude, 0.0)
+    if truth.cancels and magnitude.ndim:
+        magnitude = np.max(magnitude, initial=0.0)
+    least = truth.terms * float(info.smallest_subnormal) * truth.factor
+    allowed: np.ndarray = (
+        factor * off + _ULPS * np.sqrt(truth.terms) * float(info.eps) * magnitude + _ULPS * least
+    )
+    return np.broadcast_to(allowed, truth.values.shape)
+
+
+def believable(before: np.ndarray, truth: Truth) -> bool:
+    """Whether an oracle speaks of the same function at all: ordinary values are near it."""
+    wanted = truth.values
+    if wanted.shape != before.shape:
+        return False
+    finite = np.isfinite(wanted) & np.isfinite(before)
+    summed = truth.magnitude[np.isfinite(truth.magnitude)]
+    largest = float(np.max(summed, initial=0.0))
+    off = float(np.max(np.abs(before.astype(np.float64)[finite] - wanted[finite]), initial=0.0))
+    return off <= float(np.sqrt(float(float_info(before.dtype).eps))) * largest
+
+
+def _double(array: np.ndarray) -> np.ndarray:
+    narrow = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return array.astype(np.float64) if narrow else array
+
+
+def _in_double(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which all that is of float32 or less is double."""
+    wide = copy_model(model)
+    for tensor in tensors(wide.graph):
+        if tensor.data_type in _NARROW:
+            values = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    for graph in graphs(wide.graph):
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            if info.type.tensor_type.elem_type in _NARROW:
+                info.type.tensor_type.elem_type = TensorProto.DOUBLE
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.name in ("to", "dtype", "output_dtype") and attribute.i in _NARROW:
+                    attribute.i = TensorProto.DOUBLE
+    return wide
+
+
+def _folded(wide: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with what depends on no input as constants.
+
+    Raises:
+        RunError: the evaluator fails in a node.
+    """
+    known = {tensor.name for tensor in wide.graph.initializer} | {""}
+    early = []
+    for node in wide.graph.node:
+        bodies = any(attribute.HasField("g") for attribute in node.attribute)
+        if not bodies and not node.domain and known.issuperset(node.input):
+            early.append(node)
+            known.update(node.output)
+    if not early:
+        return wide
+    part = onnx.ModelProto(ir_version=wide.ir_version)
+    part.opset_import.extend(wide.opset_import)
+    part.graph.name = "constants"
+    part.graph.initializer.extend(wide.graph.initializer)
+    part.graph.node.extend(early)
+    names = [name for node in early for name in node.output if name]
+    part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    values = reference.Session(part, own=_OWN).run({})
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in values):
+        return wide
+    outputs = set(names)
+    kept = [node for node in wide.graph.node if not outputs.intersection(node.output)]
+    rest = onnx.GraphProto()
+    rest.node.extend(kept)
+    del wide.graph.node[:]
+    wide.graph.node.extend(rest.node)
+    wide.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in zip(names, values, strict=True))
+    return wide
+
+
+# -- the magnitude of sums -------------------------------------------------------------------------
+
+
+def _magnitudes(wide: onnx.ModelProto) -> onnx.ModelProto | None:
+    """A model that adds where another adds or subtracts, all factors without their signs.
+
+    Args:
+        wide: a model in double precision.
+
+    Returns:
+        The model; None where the other does more than sums of multiples of what it reads.
+    """
+    constants = {tensor.name for tensor in wide.graph.initializer}
+    if not any(node.op_type in _SUMS for node in wide.graph.node):
+        return None
+    for node in wide.graph.node:
+        learned = [name in constants for name in node.input]
+        scales = (node.op_type == "Mul" and any(learned)) or (node.op_type == "Div" and learned[1:] == [True])
+        if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not any(learned[:2]):
+            return None
+        if node.domain or not (node.op_type in _SUMS or node.op_type in _KEEP or scales):
+            return None
+    result = copy_model(wide)
+    for tensor in result.graph.initializer:
+        if tensor.data_type == TensorProto.DOUBLE:
+            values = np.abs(numpy_helper.to_array(tensor))
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    nodes = []
+    for node in result.graph.node:
+        if node.op_type == "BatchNormalization":  # which subtracts its mean
+            nodes.append(onnx.helper.make_node("Neg", [node.input[3]], [f"minus:{node.input[3]}"]))
+            node.input[3] = nodes[-1].output[0]
+        nodes.append(node)
+        if node.op_type == "Sub":
+            node.op_type = "Add"
+        elif node.op_type in ("Neg", "Relu", "Clip", "LeakyRelu"):
+            node.op_type = "Identity"
+            del node.attribute[:], node.input[1:]
+        for attribute in node.attribute:
+            if attribute.name in ("alpha", "beta"):
+                attribute.f = abs(attribute.f)
+    kept = onnx.GraphProto()
+    kept.node.extend(nodes)
+    del result.graph.node[:]
+    result.graph.node.extend(kept.node)
+    return result
+
+
+def _terms(tensor: TensorProto) -> int:
+    """How many terms a product with a constant sums."""
+    dims = list(tensor.dims)
+    if len(dims) < 2:
+        return 1
+    return max(dims[-2:]) if len(dims) == 2 else int(np.prod(dims[1:])) if len(dims) > 3 else int(dims[-2])
+
+
+# -- operators for which ONNX's evaluator is slow or wrong -----------------------------------------
+
+
+def _own_operators() -> list[Any]:
+    from onnx.reference.op_run import OpRun
+
+    def made(name: str, function: Callable[..., np.ndarray]) -> Any:
+        def run(self: Any, *inputs: Any, **attributes: Any) -> tuple[np.ndarray]:
+            return (function(*inputs, **attributes),)
+
+        return type(name, (OpRun,), {"op_domain": "", "_run": run})
+
+    return [
+        made("Conv", _conv),
+        made("ConvTranspose", _conv_transpose),
+        made("BatchNormalization", _batch_normalization),
+    ]
+
+
+_OWN = _own_operators
+
+
+def _window(shape: Sequence[int], size: Sequence[int], attributes: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Strides, dilations and pads (begins, then ends) of a convolution of this input and kernel."""
+    rank = len(size)
+    strides = list(attributes.get("strides") or [1] * rank)
+    dilations = list(attributes.get("dilations") or [1] * rank)
+    pads = list(attributes.get("pads") or [0] * 2 * rank)
+    kind = attributes.get("auto_pad") or "NOTSET"
+    if kind == "VALID":
+        pads = [0] * 2 * rank
+    elif kind != "NOTSET":
+        total = [
+            max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+            for n, k, s, d in zip(shape, size, strides, dilations, strict=True)
+        ]
+        less, more = [t // 2 for t in total], [t - t // 2 for t in total]
+        pads = less + more if kind == "SAME_UPPER" else more + less
+    return strides, dilations, pads
+
+
+def _conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attributes: Any) -> np.ndarray:
+    group = attributes.get("group") or 1
+    rank, size = x.ndim - 2, w.shape[2:]
+    strides, dilations, pads = _window(x.shape[2:], size, attributes)
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(padded.shape[2:], size, strides, dilations, strict=True)
+    ]
+    if min(counts, default=1) < 1:
+        raise ValueError("the kernel is larger than the input")
+    y = np.zeros((group, x.shape[0], w.shape[0] // group, int(np.prod(counts))))
+    weights = w.reshape(group, w.shape[0] // group, w.shape[1], *size)
+    for place in np.ndindex(*size):
+        cut = tuple(
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(place, dilations, counts, strides, strict=True)
+        )
+        inside: Any = (..., *cut)
+        part = padded[inside].reshape(x.shape[0], group, w.shape[1], -1)
+        at: Any = (..., *place)
+        y += weights[at][:, None] @ part.swapaxes(0, 1)
+    return _with_bias(y.swapaxes(0, 1).reshape(x.shape[0], w.shape[0], *counts), b)
+
+
+def _conv_transpose(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attributes: Any
+) -> np.ndarray:
+    kind = attributes.get("auto_pad") or "NOTSET"
+    if kind != "NOTSET" or attributes.get("output_shape"):
+        raise ValueError("pads of a ConvTranspose that depend on its input")
+    group = attributes.get("group") or 1
+    rank, size = x.ndim - 2, w.shape[2:]
+    strides, dilations, pads = _window(x.shape[2:], size, attributes)
+    extra = attributes.get("output_padding") or [0] * rank
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, k, s, d, e in zip(x.shape[2:], size, strides, dilations, extra, strict=True)
+    ]
+    y = np.zeros((group, x.shape[0], w.shape[1], *full))
+    data = x.reshape(x.shape[0], group, x.shape[1] // group, -1).swapaxes(0, 1)
+    weights = w.reshape(group, w.shape[0] // group, w.shape[1], *size)
+    for place in np.ndindex(*size):
+        cut = tuple(
+            slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(place, dilations, x.shape[2:], strides, strict=True)
+        )
+        at: Any = (..., *place)
+        part = weights[at].swapaxes(1, 2)[:, None] @ data
+        to: Any = (..., *cut)
+        y[to] += part.reshape(*part.shape[:3], *x.shape[2:])
+    kept = tuple(slice(p, n - e) for p, e, n in zip(pads[:rank], pads[rank:], full, strict=True))
+    inside: Any = (..., *kept)
+    return _with_bias(y.swapaxes(0, 1).reshape(x.shape[0], group * w.shape[1], *full)[inside], b)
+
+
+def _batch_normalization(
+    x: np.ndarray, scale: np.ndarray, b: np.ndarray, mean: np.ndarray, var: np.ndarray, **attributes: Any
+) -> np.ndarray:
+    """In inference: ONNX's evaluator takes any model before opset 14 that states a momentum for training."""
+    if attributes.get("training_mode"):
+        raise ValueError("training")
+    epsilon = attributes.get("epsilon")
+    each = (-1, *[1] * (x.ndim - 2))
+    root = np.sqrt(var + (1e-5 if epsilon is None else epsilon)).reshape(each)
+    y: np.ndarray = (x - mean.reshape(each)) / root * scale.reshape(each) + b.reshape(each)
+    return y
+
+
+def _with_bias(y: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    return y if b is None else np.asarray(y + b.reshape(-1, *[1] * (y.ndim - 2)))
+
+
+def oracle(model: onnx.ModelProto) -> Oracle | None:
+    """The oracle of a model, None where there is none."""
+    try:
+        return Oracle(model)
+    except ort.RunError:
+        return None
