@@ -195,11 +195,20 @@ def _of_sums(
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"
         return Difference(np.inf, 0.0, f"{what} at different places", _first(strict))
-    allowed = room(other, truth, FACTOR_OF_UNKNOWN) if swapped else room(one, truth)
     known = np.isfinite(truth.values)
+    counts = numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4))
+    wanted = np.where(known, truth.values, wide)
+    if not swapped:
+        return _nearest(got, wanted, counts, room(one, truth))
+    # neither may be far worse than the other: a replacement that is far off would excuse any original
+    back = _nearest(got, wanted, counts, room(one, truth, FACTOR_OF_UNKNOWN))
+    return back if back.wrong else _nearest(wide, wanted, counts, room(other, truth, FACTOR_OF_UNKNOWN))
+
+
+def _nearest(values: np.ndarray, wanted: np.ndarray, counts: np.ndarray, allowed: np.ndarray) -> Difference:
+    """The element that is the furthest over its bound, or comes closest to it."""
     with np.errstate(all="ignore"):
-        gaps = np.abs((wide if swapped else got) - np.where(known, truth.values, wide))
-    gaps = np.where(numbers & ~equal & ~(excused & (np.abs(truth.values) > highest / 4)), gaps, 0.0)
+        gaps = np.where(counts, np.abs(values - wanted), 0.0)
     place = np.unravel_index(int(np.argmax(gaps - allowed)), gaps.shape)
     at = tuple(int(index) for index in place)
     gap, bound = float(gaps[place]), float(allowed[place])

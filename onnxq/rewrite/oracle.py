@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from onnxq.graph.load import graphs, tensors
+from onnxq.graph.moves import MOVES
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import float_info
 from onnxq.run import ort, reference
@@ -34,10 +35,7 @@ _SUMS = (
     "ReduceMean", "GlobalAveragePool", "AveragePool",
 )  # fmt: skip
 # They change no magnitude, or take what is there from place to place.
-_KEEP = (
-    "Identity", "Neg", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split",
-    "Slice", "Gather", "Relu", "Clip", "LeakyRelu",
-)  # fmt: skip
+_KEEP = (*MOVES, "Concat", "Cast", "Neg", "Relu", "Clip", "LeakyRelu")
 _BY_CHANNEL = (
     "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "GroupNormalization", "FusedConv",
     "GlobalAveragePool", "AveragePool", "MaxPool", "PRelu",
