@@ -11,7 +11,8 @@ onnxruntime's optimizer joins them; TensorRT has no importer for that:
     after     y = LayerNormalization(word[ids] + position[positions] + segment[segments], gamma, beta)
 
 Before opset 17 there is no LayerNormalization: it is (s - mean(s)) / sqrt(variance(s) + epsilon) * gamma + beta
-then, computed in float32 as the operator does.
+then. Half precision is computed in float32, as the operator does: a sum that is rounded to float16 is no longer
+what its mean is taken from.
 """
 
 import numpy as np
@@ -29,29 +30,43 @@ _SHORT = {"float16": 10, "bfloat16": 16}
     lacks="onnxruntime-fusions",
 )
 def unfuse_layer_normalization(node: Node) -> Close:
-    if node.op == "SkipLayerNormalization":
-        x, skip, gamma, beta, bias = operands(node, 5)
-        total = _sum(x, skip, bias)
-        results = {3: total}
-    else:
-        ids, segments, words, places, kinds, gamma, beta, mask, positions = operands(node, 9)
-        place = _first(places, ids) if positions is None else op.Gather(places, positions)
-        total = _sum(op.Gather(words, ids), place, None if segments is None else op.Gather(kinds, segments))
-        results = {2: total} if mask is None else {1: _ones(node, mask), 2: total}
+    gamma, beta = operands(node, 7)[5:] if node.op == "EmbedLayerNormalization" else operands(node, 4)[2:]
     if gamma is None or gamma.dtype is None or gamma.shape is None or not isinstance(gamma.shape[0], int):
         raise Skip("the type or the shape of gamma is not known")
-    results[0] = _normalized(node, total, gamma, beta)
+    short = _SHORT.get(str(gamma.dtype))
+    if node.op == "SkipLayerNormalization":
+        x, skip, _, _, bias = operands(node, 5)
+        total = _sum(short, x, skip, bias)
+        results = {3: _narrow(total, short)}
+    else:
+        ids, segments, words, places, kinds, _, _, mask, positions = operands(node, 9)
+        place = _first(places, ids) if positions is None else op.Gather(places, positions)
+        segment = None if segments is None else op.Gather(kinds, segments)
+        total = _sum(short, op.Gather(words, ids), place, segment)
+        results = {2: _narrow(total, short)}
+        if mask is not None:
+            results[1] = _ones(node, mask)
+    parameters = [_wide(value, short) for value in (gamma, beta) if value is not None]
+    results[0] = _narrow(_normalized(node, total, *parameters), short)
     read = {index for index, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
     if read - set(results):
         raise Skip(f"its output {min(read - set(results))} is read")
     return Close({index: results[index] for index in sorted(read)}, gamma.shape[0] + 4)
 
 
-def _sum(*terms: Value | None) -> Value:
-    first, *others = (term for term in terms if term is not None)
+def _sum(short: int | None, *terms: Value | None) -> Value:
+    first, *others = (_wide(term, short) for term in terms if term is not None)
     for term in others:
         first = op.Add(first, term)
     return first
+
+
+def _wide(value: Value, short: int | None) -> Value:
+    return value if short is None else op.Cast(value, to=_FLOAT)
+
+
+def _narrow(value: Value, short: int | None) -> Value:
+    return value if short is None else op.Cast(value, to=short)
 
 
 def _first(places: Tensor | None, ids: Tensor | None) -> Value:
@@ -68,17 +83,14 @@ def _ones(node: Node, mask: Tensor) -> Value:
     return op.ReduceSum(ones, np.array([1]), keepdims=0)
 
 
-def _normalized(node: Node, total: Value, gamma: Tensor, beta: Tensor | None) -> Value:
+def _normalized(node: Node, total: Value, gamma: Value, beta: Value | None = None) -> Value:
     epsilon = node.attr("epsilon", 1e-12)
-    parameters = [gamma] if beta is None else [gamma, beta]
     if node.opset >= 17:
+        parameters = [gamma] if beta is None else [gamma, beta]
         return op.LayerNormalization(total, *parameters, epsilon=epsilon)
-    short = _SHORT.get(str(gamma.dtype))
-    total = total if short is None else op.Cast(total, to=_FLOAT)
     centered = op.Sub(total, op.ReduceMean(total, axes=[-1]))
     variance = op.ReduceMean(op.Mul(centered, centered), axes=[-1])
-    y = op.Div(centered, op.Sqrt(op.Add(variance, np.array(epsilon, np.float32 if short else gamma.dtype))))
-    y = op.Mul(y if short is None else op.Cast(y, to=short), gamma)
+    y = op.Mul(op.Div(centered, op.Sqrt(op.Add(variance, np.array(epsilon, gamma.dtype)))), gamma)
     return y if beta is None else op.Add(y, beta)
 
 
@@ -109,6 +121,8 @@ EXAMPLES = [
     Fires(_skip(17, "float", "y", "x, s, g, , c"), gone="SkipLayerNormalization"),
     Fires(_skip(11, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
     Fires(_skip(13, "float", "y", "x, s, g"), gone="SkipLayerNormalization"),
+    Fires(_skip(13, "double", "y", "x, s, g"), gone="SkipLayerNormalization"),
+    Fires(_skip(17, "float16", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
     Fires(
         """<ir_version: 8, opset_import: ["" : 11, "com.microsoft" : 1]>
         g (float16[N, 3, 4] x, float16[N, 3, 4] s, float16[4] g, float16[4] b) => (y) {

@@ -49,6 +49,22 @@ def is_local(snippet: Snippet) -> bool:
     return _least(snippet)[1] is not None
 
 
+def is_by_sample(snippet: Snippet) -> bool:
+    """Whether a snippet computes each sample of a batch alone: inputs are maps, constants are none."""
+    rank, least = _least(snippet)
+    if least is None or any(len(shape) != rank for _, _, shape in snippet.inputs):
+        return False
+    return not any(
+        len(tensor.dims) == rank and tensor.dims[0] != 1 and tensor.name not in _weights(model)
+        for model in (snippet.before, snippet.after)
+        for tensor in model.graph.initializer
+    )
+
+
+def _weights(model: onnx.ModelProto) -> set[str]:
+    return {node.input[1] for node in model.graph.node if node.op_type in _WINDOWS}
+
+
 def _least(snippet: Snippet) -> tuple[int, int | None]:
     """The rank of maps, and how far the windows reach; None where sizes may matter."""
     rank = max((len(shape) for _, _, shape in snippet.inputs), default=0)

@@ -17,6 +17,7 @@ from onnxq.graph.load import graphs, tensors
 from onnxq.graph.moves import MOVES
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import float_info
+from onnxq.rewrite import batch
 from onnxq.run import ort, reference
 
 # A replacement may be so many times further from the oracle than the original is over its channel,
@@ -85,18 +86,26 @@ class Oracle:
             node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
         )
 
-    def run(self, feeds: Mapping[str, np.ndarray]) -> list[Truth | None]:
-        """The outputs; None for those that are no floats.
+    def run(self, samples: Sequence[Mapping[str, np.ndarray]]) -> list[list[Truth | None]]:
+        """The outputs for each of several inputs; None for those that are no floats.
+
+        Several are run as one batch, which the caller knows to be possible.
 
         Raises:
             RunError: the evaluator fails in a node.
+            ValueError: the outputs are no batch.
         """
-        given = {name: _double(array) for name, array in feeds.items()}
-        values = self._session.run(given)
-        sums: Sequence[Any] = values
+        given = [{name: _double(array) for name, array in feeds.items()} for feeds in samples]
+        values = batch.run(self._session, given)
+        sums = values
         if self._sums is not None:
-            positive = {name: np.abs(a) if a.dtype == np.float64 else a for name, a in given.items()}
-            sums = self._sums.run(positive)
+            positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in given]
+            sums = batch.run(self._sums, positive)
+        return [self._truths(*one) for one in zip(given, values, sums, strict=True)]
+
+    def _truths(
+        self, given: Mapping[str, np.ndarray], values: Sequence[Any], sums: Sequence[Any]
+    ) -> list[Truth | None]:
         read = sum(array.size for array in given.values())
         numbers = [a[np.isfinite(a)] for a in given.values() if a.dtype == np.float64]
         largest = max((float(np.max(np.abs(a), initial=1.0)) for a in numbers), default=1.0)
@@ -312,7 +321,7 @@ def _conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attribute
     group = attributes.get("group") or 1
     rank, size = x.ndim - 2, w.shape[2:]
     strides, dilations, pads = _window(x.shape[2:], size, attributes)
-    padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]) if any(pads) else x
     counts = [
         (n - (k - 1) * d - 1) // s + 1
         for n, k, s, d in zip(padded.shape[2:], size, strides, dilations, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,9 +23,9 @@ from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.view import Node
 from onnxq.reason import Reason, code_of
-from onnxq.rewrite import sampling
+from onnxq.rewrite import batch, sampling
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference
-from onnxq.rewrite.locality import is_local, smaller
+from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.run import ort, reference
@@ -39,7 +39,10 @@ _LOOP_SECONDS, _IN_VAIN = 5.0, 10.0
 # ONNX's reference evaluator is slow: it runs so many inputs of so many sizes of the dynamic dimensions,
 # and begins no further run after so many seconds.
 _REFERENCE_INPUTS, _REFERENCE_BINDINGS, _REFERENCE_SECONDS = 3, 2, 20.0
+# Samples of more elements together are run one by one.
+_MAX_BATCH = 1 << 20
 
+Feeds = Mapping[str, np.ndarray]
 
 BY_DEFINITION = Reason("by-definition", "compared in ONNX's reference evaluator", "onnx.reference")
 """How a proof says that onnxruntime had no part in it."""
@@ -241,11 +244,7 @@ def _sampled(
         for sizes in sampling.bindings(inputs, assumed):
             full = run.bindings == 0 and not few
             samples = sampling.feeds(inputs, sizes, full=full, close=claim.close, small=small)
-            # not a generator of results: each must run
-            ran = [
-                run.agree(feeds) for feeds in itertools.islice(samples, _REFERENCE_INPUTS if few else None)
-            ]
-            if any(ran):
+            if run.agree_all(list(itertools.islice(samples, _REFERENCE_INPUTS if few else None))):
                 run.bindings += 1
                 roomy = sizes
             if run.bindings == (_REFERENCE_BINDINGS if few else _ENOUGH_BINDINGS):
@@ -258,8 +257,7 @@ def _sampled(
             return Proof("unproven", run.count, run.bindings, why=why)
         if inputs and not few and roomy is not None:
             numbers = mined(snippet)
-            for feeds in sampling.mined_feeds(inputs, roomy, numbers, small=small):
-                run.agree(feeds)
+            run.agree_all(list(sampling.mined_feeds(inputs, roomy, numbers, small=small)))
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
                 largest = sampling.largest_dynamic(inputs, roomy)
@@ -302,7 +300,9 @@ class _Comparison:
     ) -> None:
         self._before, self._after, self._claim, self._seconds = before, after, claim, seconds
         self._clock = ort.Clock(seconds)
-        self._oracles = [] if seconds is not None or not claim.close else _oracles(snippet)
+        self._oracles = iter(()) if seconds is not None or not claim.close else _oracles(snippet)
+        self._oracle = next(self._oracles, None)
+        self._stacks = seconds is None and is_by_sample(snippet)
         self._reset()
 
     def _reset(self) -> None:
@@ -315,7 +315,30 @@ class _Comparison:
         self._reset()
         return self
 
-    def agree(self, feeds: Mapping[str, np.ndarray]) -> bool:
+    def agree_all(self, samples: Sequence[Feeds]) -> bool:
+        """Whether the original runs on any of several inputs; where it does the replacement gives the same.
+
+        Where each sample of a batch is computed alone, they are one batch.
+
+        Raises:
+            _Decided: it does not, or one of them does not end.
+        """
+        stack = self._stacks and len(samples) > 1
+        if stack and sum(array.size for feeds in samples for array in feeds.values()) <= _MAX_BATCH:
+            try:
+                before = batch.run(self._before, samples)
+                after = batch.run(self._after, samples)
+                truths, swapped = self._truths(samples, before, after)
+            except (ort.RunError, ValueError):
+                pass  # the sample to blame is found one by one
+            else:
+                for results in zip(samples, before, after, truths, strict=True):
+                    self._judge(*results, swapped)
+                return True
+        ran = [self.agree(feeds) for feeds in samples]  # all of them, also behind one that runs
+        return any(ran)
+
+    def agree(self, feeds: Feeds) -> bool:
         """Whether the original runs on an input; if so the replacement gives the same.
 
         Raises:
@@ -335,7 +358,19 @@ class _Comparison:
             raise self._decided("unproven", f"the replacement: {_endless(self._seconds)}") from None
         except ort.RunError as error:
             raise self._decided("failed", _does_not_run(error)) from None
-        truths, swapped = self._truths(feeds, expected, got)
+        (truths,), swapped = self._truths([feeds], [expected], [got])
+        self._judge(feeds, expected, got, truths, swapped)
+        return True
+
+    def _judge(
+        self,
+        feeds: Feeds,
+        expected: Sequence[Any],
+        got: Sequence[Any],
+        truths: Sequence[Truth | None],
+        swapped: bool,
+    ) -> None:
+        """Compares the outputs for an input."""
         finite, extreme = sampling.is_finite(feeds), sampling.is_extreme(feeds)
         for index, (one, other, truth) in enumerate(zip(expected, got, truths, strict=True)):
             found = difference(
@@ -348,31 +383,26 @@ class _Comparison:
             if self.worst.bound == 0.0 or found.gap * self.worst.bound > self.worst.gap * found.bound:
                 self.worst = found
         self.count += 1
-        return True
 
     def _truths(
-        self, feeds: Mapping[str, np.ndarray], expected: Sequence[Any], got: Sequence[Any]
-    ) -> tuple[Sequence[Truth | None], bool]:
-        """What double precision gives, and whether it is the replacement that was run in it."""
-        while self._oracles:
-            oracle, swapped = self._oracles[0]
+        self, samples: Sequence[Feeds], expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[Sequence[Truth | None]], bool]:
+        """What double precision gives for each sample, and whether the replacement was run in it."""
+        while self._oracle is not None:
+            oracle, swapped = self._oracle
             try:
-                truths = oracle.run(feeds)
+                truths = oracle.run(samples)
             except ort.RunError:
                 truths = None
+            first = zip((got if swapped else expected)[0], truths[0] if truths else (), strict=False)
             if truths is not None and (
-                self.count
-                or all(
-                    believable(result, truth)
-                    for result, truth in zip(got if swapped else expected, truths, strict=True)
-                    if truth is not None
-                )
+                self.count or all(believable(result, truth) for result, truth in first if truth is not None)
             ):
                 return truths, swapped
             if self.count:
                 break
-            del self._oracles[0]  # another function: ONNX's evaluator has faults of its own
-        return [None] * len(expected), False
+            self._oracle = next(self._oracles, None)  # another function: ONNX's evaluator has its own faults
+        return [[None] * len(outputs) for outputs in expected], False
 
     def _decided(self, verdict: Verdict, why: str) -> _Decided:
         return _Decided(Proof(verdict, self.count, self.bindings, why=why))
@@ -446,10 +476,12 @@ class _Wires:
 _Runs = ort.Session | reference.Session | _Wires
 
 
-def _oracles(snippet: Snippet) -> list[tuple[Oracle, bool]]:
+def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:
     """The original in double precision, and the replacement for where that one does not run."""
-    found = [(oracle(snippet.before), False), (oracle(snippet.after), True)]
-    return [(one, swapped) for one, swapped in found if one is not None]
+    for model, swapped in ((snippet.before, False), (snippet.after, True)):
+        one = oracle(model)
+        if one is not None:
+            yield one, swapped
 
 
 def _endless(seconds: float | None) -> str:
