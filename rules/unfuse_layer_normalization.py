@@ -121,7 +121,6 @@ EXAMPLES = [
     Fires(_skip(17, "float", "y", "x, s, g, , c"), gone="SkipLayerNormalization"),
     Fires(_skip(11, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
     Fires(_skip(13, "float", "y", "x, s, g"), gone="SkipLayerNormalization"),
-    Fires(_skip(13, "double", "y", "x, s, g"), gone="SkipLayerNormalization"),
     Fires(_skip(17, "float16", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
     Fires(
         """<ir_version: 8, opset_import: ["" : 11, "com.microsoft" : 1]>
