@@ -6,7 +6,7 @@ ONNX's own evaluator runs a copy whose weights, inputs and casts are double; onn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class Truth:
         axis: its channel axis.
         factor: what the smallest weight, which rounds to a multiple of the smallest number, may be times.
         cancels: whether sums on the way may cancel, of which the magnitude tells nothing.
+        sway: how far the output moves where each input is one unit in the last place off: a result that is no
+            further off is that of an input that nobody can tell from this one. Only where it is asked for.
     """
 
     values: np.ndarray
@@ -62,16 +64,23 @@ class Truth:
     axis: int
     factor: float = 1.0
     cancels: bool = False
+    sway: np.ndarray | None = None
 
 
 class Oracle:
-    """A model in double precision.
+    """A model in double precision."""
 
-    Raises:
-        RunError: ONNX's evaluator does not know an operator of it.
-    """
+    def __init__(self, model: onnx.ModelProto, *, sways: bool = False) -> None:
+        """Takes a model.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+        Args:
+            model: the model.
+            sways: whether to tell how far an output moves with its inputs.
+
+        Raises:
+            RunError: ONNX's evaluator does not know an operator of it.
+        """
+        self._sways = sways
         wide = _folded(_in_double(model))
         self._session = reference.Session(wide, own=_OWN)
         sums = _magnitudes(wide)
@@ -101,7 +110,15 @@ class Oracle:
         if self._sums is not None:
             positive = [{n: np.abs(a) if a.dtype == np.float64 else a for n, a in g.items()} for g in given]
             sums = batch.run(self._sums, positive)
-        return [self._truths(*one) for one in zip(given, values, sums, strict=True)]
+        truths = [self._truths(*one) for one in zip(given, values, sums, strict=True)]
+        if self._sways:
+            nudged = [{name: _nudged(a) for name, a in feeds.items()} for feeds in samples]
+            moved = batch.run(self._session, nudged)
+            truths = [
+                [t and replace(t, sway=_apart(t.values, other)) for t, other in zip(one, others, strict=True)]
+                for one, others in zip(truths, moved, strict=True)
+            ]
+        return truths
 
     def _truths(
         self, given: Mapping[str, np.ndarray], values: Sequence[Any], sums: Sequence[Any]
@@ -135,6 +152,8 @@ def room(before: np.ndarray, truth: Truth, factor: float = FACTOR) -> np.ndarray
     with np.errstate(all="ignore"):
         off = np.abs(before.astype(np.float64) - truth.values)
     off = np.where(np.isfinite(off), off, 0.0)
+    if truth.sway is not None:
+        off = off + truth.sway
     if off.ndim > 1:
         others = tuple(axis for axis in range(off.ndim) if axis != truth.axis % off.ndim)
         off = np.max(off, axis=others, keepdims=True, initial=0.0)
@@ -160,6 +179,21 @@ def believable(before: np.ndarray, truth: Truth) -> bool:
     largest = float(np.max(summed, initial=0.0))
     off = float(np.max(np.abs(before.astype(np.float64)[finite] - wanted[finite]), initial=0.0))
     return off <= float(np.sqrt(float(float_info(before.dtype).eps))) * largest
+
+
+def _nudged(array: np.ndarray) -> np.ndarray:
+    """Floats in double precision, every other one a unit in the last place larger, the others smaller."""
+    wide = _double(array)
+    if wide is array:
+        return array
+    signs = np.resize([1.0, -1.0, -1.0], wide.size).reshape(wide.shape)
+    return np.asarray(wide * (1 + signs * float(float_info(array.dtype).eps)))
+
+
+def _apart(one: np.ndarray, other: Any) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        gaps = np.abs(one - other)
+    return np.where(np.isfinite(gaps), gaps, 0.0)
 
 
 def _double(array: np.ndarray) -> np.ndarray:
@@ -390,9 +424,9 @@ def _with_bias(y: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     return y if b is None else np.asarray(y + b.reshape(-1, *[1] * (y.ndim - 2)))
 
 
-def oracle(model: onnx.ModelProto) -> Oracle | None:
-    """The oracle of a model, None where there is none."""
+def oracle(model: onnx.ModelProto, *, sways: bool = False) -> Oracle | None:
+    """The oracle of a model as of `Oracle`, None where there is none."""
     try:
-        return Oracle(model)
+        return Oracle(model, sways=sways)
     except ort.RunError:
         return None

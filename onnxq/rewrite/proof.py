@@ -479,7 +479,7 @@ _Runs = ort.Session | reference.Session | _Wires
 def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:
     """The original in double precision, and the replacement for where that one does not run."""
     for model, swapped in ((snippet.before, False), (snippet.after, True)):
-        one = oracle(model)
+        one = oracle(model, sways=swapped)
         if one is not None:
             yield one, swapped
 
