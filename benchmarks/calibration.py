@@ -25,7 +25,7 @@ from benchmarks.common import print_row, ratio_of
 from benchmarks.memory import peak_mib
 from benchmarks.nets.feeds import feeds as feeds_of
 from onnxq.calib.collect import Counting, Request, collect
-from onnxq.calib.samples import Sample
+from onnxq.data.samples import Sample
 from onnxq.graph.model import Model
 from onnxq.quant.plan import make_plan
 from onnxq.rule.load import load_rules, select

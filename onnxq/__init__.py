@@ -23,7 +23,7 @@ __all__ = [
 from onnxq.errors import Fault, OnnxqError, UserError
 
 if TYPE_CHECKING:
-    from onnxq.calib.image_options import ImageOptions
+    from onnxq.data.image_options import ImageOptions
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, quantize, sanitize
 
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(pieces, name)
     if name == "ImageOptions":
-        from onnxq.calib.image_options import ImageOptions
+        from onnxq.data.image_options import ImageOptions
 
         return ImageOptions
     raise AttributeError(f"module 'onnxq' has no attribute {name!r}")

@@ -16,9 +16,9 @@ import onnx
 
 import onnxq
 from onnxq import interrupts
-from onnxq.calib.image_options import ImageOptions, image_options
-from onnxq.calib.samples import InputSpec, named, watched
-from onnxq.calib.sources import open_source
+from onnxq.data.image_options import ImageOptions, image_options
+from onnxq.data.samples import InputSpec, named, watched
+from onnxq.data.sources import open_source
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from onnxq import config
-from onnxq.calib.presets import PRESETS
 from onnxq.config import Calibration, Config, LayerRule, find_config, load_config, overrides, prefer
+from onnxq.data.presets import PRESETS
 from onnxq.errors import UserError
 from onnxq.quant.thresholds import NAMES
 

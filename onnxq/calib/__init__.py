@@ -1,1 +1,1 @@
-"""Calibration: samples, and statistics of the tensors that they produce."""
+"""Calibration: statistics of the tensors that samples produce."""

@@ -18,9 +18,9 @@ import onnx
 from onnxq import interrupts
 from onnxq.calib.histogram import HistogramCounter, Scratch
 from onnxq.calib.probes import ALL_ROWS, Channels, Probe, ProbeGraph, Reading, Rows, makers
-from onnxq.calib.samples import Sample
 from onnxq.calib.shapes import shapes_of
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact, merge
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of

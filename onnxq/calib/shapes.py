@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from onnxq.calib.probes import makers
-from onnxq.calib.samples import Sample
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.run import ort

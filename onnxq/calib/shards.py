@@ -25,11 +25,11 @@ import onnx
 
 from onnxq import interrupts
 from onnxq.calib.collect import NoSamples, Request, Watch, collect
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.samples import InputSpec, Sample, as_float32
-from onnxq.calib.sources import Source, open_source
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.samples import InputSpec, Sample, as_float32
+from onnxq.data.sources import Source, open_source
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize

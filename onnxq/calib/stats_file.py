@@ -20,8 +20,8 @@ import numpy as np
 
 from onnxq import interrupts
 from onnxq.calib.histogram import Histogram
-from onnxq.calib.samples import Sample
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 
 SUFFIX = ".stats.npz"
@@ -66,7 +66,7 @@ class StatsFile:
         lines: how the data were understood, in words.
         skipped: place and fault of bad samples that were left out, sorted; of 20 in a shard.
         left_out: the indices of all that were left out, ascending.
-        doubts: what is doubtful about the data, see `onnxq.calib.glance`: of the run that took the
+        doubts: what is doubtful about the data, see `onnxq.data.glance`: of the run that took the
             statistics, and not in the file, so that shards are the same bytes as one run.
     """
 

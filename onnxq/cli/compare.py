@@ -30,10 +30,10 @@ def compare(
     script: str | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
-    from onnxq.calib.image_options import image_options
-    from onnxq.calib.samples import InputSpec, named, watched
-    from onnxq.calib.sources import open_source
     from onnxq.cli.render import accuracy_page
+    from onnxq.data.image_options import image_options
+    from onnxq.data.samples import InputSpec, named, watched
+    from onnxq.data.sources import open_source
     from onnxq.graph.model import Model
     from onnxq.run import ort
     from onnxq.run.compare import compare_models

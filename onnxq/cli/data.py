@@ -16,7 +16,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
-    from onnxq.calib.samples import InputSpec
+    from onnxq.data.samples import InputSpec
     from onnxq.graph.model import Model
 
 
@@ -47,14 +47,14 @@ def data(
     Shapes and ranges of each input, warnings where they do not look as the model expects, and a
     contact sheet of images. Bad samples are left out and warned of.
     """
-    from onnxq.calib.contact_sheet import ContactSheet
-    from onnxq.calib.doubts import doubts
-    from onnxq.calib.image_options import image_options
-    from onnxq.calib.own_scaling import own_scaling
-    from onnxq.calib.samples import named, watched
-    from onnxq.calib.sources import open_source
-    from onnxq.calib.survey import Survey
     from onnxq.cli.render_data import data_page
+    from onnxq.data.contact_sheet import ContactSheet
+    from onnxq.data.doubts import doubts
+    from onnxq.data.image_options import image_options
+    from onnxq.data.own_scaling import own_scaling
+    from onnxq.data.samples import named, watched
+    from onnxq.data.sources import open_source
+    from onnxq.data.survey import Survey
     from onnxq.emit.files import save_file
 
     if samples < 1:
@@ -108,7 +108,7 @@ def _open(path: Path, stated: Mapping[str, Any]) -> tuple[Model, list[InputSpec]
     """A model with what the user states about its inputs, and these."""
     import numpy as np
 
-    from onnxq.calib.samples import InputSpec
+    from onnxq.data.samples import InputSpec
     from onnxq.graph.model import Model
 
     model = Model.open(path)
@@ -131,7 +131,7 @@ def _open(path: Path, stated: Mapping[str, Any]) -> tuple[Model, list[InputSpec]
 
 def _sheet_path(given: Path | None, model: Path, force: bool) -> Path:
     """Where the contact sheet goes to; an earlier one is replaced."""
-    from onnxq.calib.contact_sheet import is_sheet
+    from onnxq.data.contact_sheet import is_sheet
     from onnxq.emit.files import check_output
 
     path = given or Path(f"{model.stem}.data.png")

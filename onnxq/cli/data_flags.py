@@ -93,10 +93,10 @@ def takes_data(function: Callable[..., T]) -> Callable[..., T]:
     """Gives a verb the flags on data.
 
     The verb has a parameter `calib` or `data`, the path, and gets four more: `images`, what
-    `onnxq.calib.image_options.image_options` takes, None where no flag on images is given;
-    `skip_bad`; `input_names`, what `onnxq.calib.samples.named` takes; and `script`, the value of
+    `onnxq.data.image_options.image_options` takes, None where no flag on images is given;
+    `skip_bad`; `input_names`, what `onnxq.data.samples.named` takes; and `script`, the value of
     `--data-loader-script`. `data_source` makes of path and script what
-    `onnxq.calib.sources.open_source` takes.
+    `onnxq.data.sources.open_source` takes.
     """
     signature = inspect.signature(function, eval_str=True)
 
@@ -120,7 +120,7 @@ def takes_data(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def data_source(path: Path | None, script: str | None, verb: str) -> Path | Iterable[Any]:
-    """What `onnxq.calib.sources.open_source` takes, of the path or else the script that was given.
+    """What `onnxq.data.sources.open_source` takes, of the path or else the script that was given.
 
     Args:
         path: the value of `--calib` or `--data`.
@@ -138,7 +138,7 @@ def data_source(path: Path | None, script: str | None, verb: str) -> Path | Iter
     if script is None:
         assert path is not None
         return path
-    from onnxq.calib.script import load_script
+    from onnxq.data.script import load_script
 
     return load_script(script)
 

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from onnxq import remarks
 from onnxq import report as reporting
-from onnxq.calib.image_options import ImageOptions, image_options
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule
+from onnxq.data.image_options import ImageOptions, image_options
 from onnxq.emit.commands import Profile
 from onnxq.errors import UserError, unknown_name
 from onnxq.heap import steady_heap, uncollected

@@ -13,12 +13,12 @@ import onnx
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.probes import makers
-from onnxq.calib.samples import Sample
-from onnxq.calib.sources import Source
-from onnxq.calib.split import Split, split
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule, overrides
+from onnxq.data.samples import Sample
+from onnxq.data.sources import Source
+from onnxq.data.split import Split, split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.model import Model

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from onnxq import remarks
 from onnxq import report as reporting
-from onnxq.calib.glance import Glance
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.samples import InputSpec, Sample, as_float32, named
-from onnxq.calib.sources import Source, open_source
+from onnxq.data.glance import Glance
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.samples import InputSpec, Sample, as_float32, named
+from onnxq.data.sources import Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 
 from onnxq import report as reporting
-from onnxq.calib.samples import Sample, watched
-from onnxq.calib.sources import Source
-from onnxq.calib.split import CHOOSING, HELD_OUT, Split
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
+from onnxq.data.samples import Sample, watched
+from onnxq.data.sources import Source
+from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.emit.commands import Profile
 from onnxq.errors import Fault, UserError
 from onnxq.graph.deciders import or_freeze

@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnxq.calib.collect import Request
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.samples import Sample
 from onnxq.calib.shards import (
     Checkpoints,
     DataArguments,
@@ -21,10 +19,12 @@ from onnxq.calib.shards import (
     gather_with_workers,
     shard_of,
 )
-from onnxq.calib.sources import Source
-from onnxq.calib.split import chosen_indices, split
 from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, merge_files, read, write
 from onnxq.calib.trt_cache import is_cache
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.samples import Sample
+from onnxq.data.sources import Source
+from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Calibration, activations, prepare, unloadable

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.calib.split import BLOCKS
+from onnxq.data.split import BLOCKS
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method

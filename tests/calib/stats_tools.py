@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 
 from onnxq.calib.histogram import Histogram
-from onnxq.calib.samples import Sample
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Origin, StatsFile, to_bytes
+from onnxq.data.samples import Sample
 from onnxq.run import ort
 
 ORIGIN = Origin("ab" * 32, "exact", 9, 12, 0, {"x": (1, 3)}, [])

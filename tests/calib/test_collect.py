@@ -22,8 +22,8 @@ from stats_tools import activations, brute_counts, content, counted
 from onnxq.calib import collect as collector
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.probes import Rows
-from onnxq.calib.samples import Sample
 from onnxq.calib.stats import Stats, TensorStats, merge
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.run import ort
 
@@ -707,7 +707,7 @@ import sys
 import numpy as np
 from onnx import helper, numpy_helper
 from onnxq.calib.collect import Request, collect
-from onnxq.calib.samples import Sample
+from onnxq.data.samples import Sample
 from onnxq.run import ort
 ort._MANY = int(sys.argv[2])
 w = (np.random.default_rng(0).standard_normal((16, 16, 3, 3)) * 0.1).astype(np.float32)

@@ -21,10 +21,10 @@ from stats_tools import ORIGIN, file_of
 
 import onnxq
 from onnxq.calib import collect, shards, stats_file
-from onnxq.calib.samples import Sample
 from onnxq.calib.shards import Checkpoints, shard_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import read, to_bytes, write
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.pipeline import calibrate
 

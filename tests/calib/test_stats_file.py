@@ -20,7 +20,6 @@ from onnx import numpy_helper, parser
 from stats_tools import ORIGIN, counted, file_of
 
 from onnxq.calib.histogram import Histogram, HistogramCounter
-from onnxq.calib.samples import Sample
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats
 from onnxq.calib.stats_file import (
     Digests,
@@ -32,6 +31,7 @@ from onnxq.calib.stats_file import (
     to_bytes,
     write,
 )
+from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.graph.fingerprint import fingerprint
 

@@ -15,8 +15,8 @@ import pytest
 from command import SAMPLES, environment
 from PIL import Image
 
-from onnxq.calib.split import CHOOSING, HELD_OUT
 from onnxq.cli.data_flags import parse_images
+from onnxq.data.split import CHOOSING, HELD_OUT
 from onnxq.errors import UserError
 
 DIGITS = SAMPLES / "digits/digits.onnx"

@@ -15,9 +15,9 @@ from command import Ran
 from PIL import Image
 
 import onnxq as package
-from onnxq.calib import glance
-from onnxq.calib.survey import Survey
 from onnxq.cli.app import app
+from onnxq.data import glance
+from onnxq.data.survey import Survey
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 16, 16] x) => (float[N, 16, 16, 16] y) {

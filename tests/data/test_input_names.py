@@ -11,8 +11,8 @@ import onnx
 import pytest
 from polygraphy.json import save_json
 
-from onnxq.calib.samples import InputSpec, named
-from onnxq.calib.sources import open_source
+from onnxq.data.samples import InputSpec, named
+from onnxq.data.sources import open_source
 from onnxq.errors import UserError
 
 X, Y = (InputSpec(name, np.dtype(np.float32), ("N", 3)) for name in "xy")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from onnxq.calib.image_options import CHANNELS, LARGEST, Color, ImageOptions, Size
-from onnxq.calib.presets import PRESETS
-from onnxq.calib.samples import InputSpec
+from onnxq.data.image_options import CHANNELS, LARGEST, Color, ImageOptions, Size
+from onnxq.data.presets import PRESETS
+from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.types import Dim, shape_text
 

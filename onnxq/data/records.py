@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq.calib import arrays, fit
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.skipped import Misnamed, Skipped
+from onnxq.data import arrays, fit
+from onnxq.data.samples import InputSpec
+from onnxq.data.skipped import Misnamed, Skipped
 from onnxq.errors import UserError, unknown_name
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from onnxq.calib.doubts import Doubt, doubts
-from onnxq.calib.image_options import image_options
-from onnxq.calib.images import prepare
-from onnxq.calib.own_scaling import OwnScaling
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.survey import Survey
+from onnxq.data.doubts import Doubt, doubts
+from onnxq.data.image_options import image_options
+from onnxq.data.images import prepare
+from onnxq.data.own_scaling import OwnScaling
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.survey import Survey
 
 F4, I8 = np.dtype(np.float32), np.dtype(np.int64)
 MEAN, STD = (np.array(v).reshape(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))

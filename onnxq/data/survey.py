@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.calib.images import Preparation, layout_of
-from onnxq.calib.samples import InputSpec, Sample
+from onnxq.data.images import Preparation, layout_of
+from onnxq.data.samples import InputSpec, Sample
 
 NAMED = 3
 """How many samples of a kind are remembered by name."""

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onnxq.calib.image_options import ImageOptions, image_options
-from onnxq.calib.images import prepare
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.sources import open_source
+from onnxq.data.image_options import ImageOptions, image_options
+from onnxq.data.images import prepare
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import open_source
 from onnxq.errors import UserError
 
 F4, U1 = np.dtype(np.float32), np.dtype(np.uint8)

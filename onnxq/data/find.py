@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq.calib import images
-from onnxq.calib.lists import Entry, read_list
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.tensor_file import INPUT, OUTPUT
+from onnxq.data import images
+from onnxq.data.lists import Entry, read_list
+from onnxq.data.samples import InputSpec
+from onnxq.data.tensor_file import INPUT, OUTPUT
 from onnxq.errors import UserError, unknown_name
 
 TAKEN = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.survey import Moments, Survey
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.survey import Moments, Survey
 
 F4 = np.dtype(np.float32)
 

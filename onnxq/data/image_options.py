@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from onnxq.calib.presets import PRESETS, Preset
+from onnxq.data.presets import PRESETS, Preset
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.types import Dim
 
@@ -39,7 +39,7 @@ class ImageOptions:
         crop: width and height of the center that is kept, after resizing.
         letterbox: keep the aspect ratio inside `resize` (None: the input's size), in the middle of
             gray 114.
-        preset: a name of `onnxq.calib.presets.PRESETS`.
+        preset: a name of `onnxq.data.presets.PRESETS`.
 
     Without size options, an image is stretched to the input's size, and keeps its own where the
     input's is dynamic.

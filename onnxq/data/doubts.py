@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.calib import channel_order
-from onnxq.calib.images import Preparation
-from onnxq.calib.own_scaling import OwnScaling
-from onnxq.calib.presets import IMAGENET_MEAN, IMAGENET_STD
-from onnxq.calib.survey import InputSurvey, Survey
+from onnxq.data import channel_order
+from onnxq.data.images import Preparation
+from onnxq.data.own_scaling import OwnScaling
+from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
+from onnxq.data.survey import InputSurvey, Survey
 from onnxq.graph.types import is_float
 
 ENOUGH = 32

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.calib import fit, images
-from onnxq.calib.find import TAKEN
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.paths import open_path, refuse
-from onnxq.calib.records import Reader, RecordTable, Row, Table, item_record
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.script import Script
-from onnxq.calib.skipped import Skipped
+from onnxq.data import fit, images
+from onnxq.data.find import TAKEN
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.paths import open_path, refuse
+from onnxq.data.records import Reader, RecordTable, Row, Table, item_record
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.script import Script
+from onnxq.data.skipped import Skipped
 from onnxq.errors import UserError
 
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]

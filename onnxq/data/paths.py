@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.calib import arrays, fit, images
-from onnxq.calib.csv_file import Line, read_csv, shaped
-from onnxq.calib.find import Found, find, find_by_input, find_sets, kind_of
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.lists import Entry
-from onnxq.calib.records import Columns, Reader, Record, RecordTable, Table, item_record
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.skipped import Skipped
-from onnxq.calib.tensor_file import read_set, read_tensor
+from onnxq.data import arrays, fit, images
+from onnxq.data.csv_file import Line, read_csv, shaped
+from onnxq.data.find import Found, find, find_by_input, find_sets, kind_of
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.lists import Entry
+from onnxq.data.records import Columns, Reader, Record, RecordTable, Table, item_record
+from onnxq.data.samples import InputSpec
+from onnxq.data.skipped import Skipped
+from onnxq.data.tensor_file import read_set, read_tensor
 from onnxq.errors import UserError
 from onnxq.run import polygraphy_io
 

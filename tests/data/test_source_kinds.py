@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from PIL import Image
 
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.script import load_script
-from onnxq.calib.sources import Source, open_source
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.script import load_script
+from onnxq.data.sources import Source, open_source
 from onnxq.errors import UserError
 
 F4, I8, TEXT = np.dtype(np.float32), np.dtype(np.int64), np.dtype(object)

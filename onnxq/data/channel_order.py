@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from onnxq.calib.images import Preparation
-from onnxq.calib.presets import IMAGENET_MEAN, IMAGENET_STD
-from onnxq.calib.survey import InputSurvey
+from onnxq.data.images import Preparation
+from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
+from onnxq.data.survey import InputSurvey
 
 _SAMPLES = 8  # at least
 _CERTAIN = 3.0  # standard errors

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.sources import Source, open_source
-from onnxq.calib.split import BLOCKS, CHOOSING, HELD_OUT, Split, chosen_indices, split
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.sources import Source, open_source
+from onnxq.data.split import BLOCKS, CHOOSING, HELD_OUT, Split, chosen_indices, split
 from onnxq.errors import UserError
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))

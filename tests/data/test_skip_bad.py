@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.sources import Source, open_source
-from onnxq.calib.split import split
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import Source, open_source
+from onnxq.data.split import split
 from onnxq.errors import UserError
 
 F4 = np.dtype(np.float32)

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from onnxq.calib.samples import Sample
-from onnxq.calib.sources import Source
+from onnxq.data.samples import Sample
+from onnxq.data.sources import Source
 from onnxq.errors import UserError
 
 _HOLD_EVERY, _CHOOSE_EVERY = 8, 4

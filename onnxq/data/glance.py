@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.calib.doubts import Doubt, doubts
-from onnxq.calib.own_scaling import OwnScaling, own_scaling
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.sources import Source
-from onnxq.calib.survey import Survey
+from onnxq.data.doubts import Doubt, doubts
+from onnxq.data.own_scaling import OwnScaling, own_scaling
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.sources import Source
+from onnxq.data.survey import Survey
 from onnxq.graph.model import Model
 
 LOOKED_AT = 16

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from onnxq.calib.samples import InputSpec
+from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.types import shape_text
 

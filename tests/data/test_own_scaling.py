@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from onnxq.calib.own_scaling import own_scaling
+from onnxq.data.own_scaling import own_scaling
 from onnxq.graph.model import Model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> net'

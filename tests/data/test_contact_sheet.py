@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onnxq.calib.contact_sheet import ContactSheet, is_sheet
-from onnxq.calib.image_options import image_options
-from onnxq.calib.images import prepare
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.survey import Survey
+from onnxq.data.contact_sheet import ContactSheet, is_sheet
+from onnxq.data.image_options import image_options
+from onnxq.data.images import prepare
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.survey import Survey
 
 F4, U1 = np.dtype(np.float32), np.dtype(np.uint8)
 RED, BLUE = (200, 40, 10), (20, 60, 220)

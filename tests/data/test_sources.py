@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onnxq.calib.arrays import open_npy
-from onnxq.calib.image_options import ImageOptions
-from onnxq.calib.samples import InputSpec, Sample
-from onnxq.calib.sources import open_source
+from onnxq.data.arrays import open_npy
+from onnxq.data.image_options import ImageOptions
+from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.sources import open_source
 from onnxq.errors import UserError
 
 F4, I8, U1 = np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.uint8)
@@ -533,8 +533,8 @@ class TestRefusals:
 _PEAK = """
 import sys
 import numpy as np
-from onnxq.calib.samples import InputSpec
-from onnxq.calib.sources import open_source
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import open_source
 spec = InputSpec("x", np.dtype("f4"), ("N", 64, 1024))
 assert sum(1 for _ in open_source(sys.argv[1], [spec])) == int(sys.argv[2])
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))

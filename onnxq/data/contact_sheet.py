@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
-from onnxq.calib.samples import Sample
-from onnxq.calib.survey import InputSurvey
+from onnxq.data.samples import Sample
+from onnxq.data.survey import InputSurvey
 
 TILES = 24
 """How many images of an input are shown at most."""

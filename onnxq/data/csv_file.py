@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.calib.find import kind_of
-from onnxq.calib.lists import read_text, resolve
-from onnxq.calib.samples import InputSpec
+from onnxq.data.find import kind_of
+from onnxq.data.lists import read_text, resolve
+from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError, unknown_name
 
 
