@@ -49,12 +49,12 @@ def data(
     """
     from onnxq.cli.render_data import data_page
     from onnxq.data.contact_sheet import ContactSheet
-    from onnxq.data.doubts import doubts
     from onnxq.data.image_options import image_options
-    from onnxq.data.own_scaling import own_scaling
+    from onnxq.data.model_scaling import model_scaling
     from onnxq.data.samples import named, watched
     from onnxq.data.sources import open_source
     from onnxq.data.survey import Survey
+    from onnxq.data.warnings import data_warnings
     from onnxq.emit.files import save_file
 
     if samples < 1:
@@ -83,8 +83,8 @@ def data(
             save_file(output, pictures.png())
     told = source.to_json()
     known = survey.samples if survey.samples < samples else source.count
-    doubtful = doubts(
-        survey, own_scaling(opened),
+    doubtful = data_warnings(
+        survey, model_scaling(opened),
         count=known, batch=source.batch, bad=0 if skip_bad else told["skipped"]["count"],
     )  # fmt: skip
     document = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.data.find import kind_of
+from onnxq.data.files import kind_of
 from onnxq.data.lists import read_text, resolve
 from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError, unknown_name

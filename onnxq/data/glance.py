@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.data.doubts import Doubt, doubts
-from onnxq.data.own_scaling import OwnScaling, own_scaling
+from onnxq.data.model_scaling import ModelScaling, model_scaling
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import Survey
+from onnxq.data.warnings import DataWarning, data_warnings
 from onnxq.graph.model import Model
 
 LOOKED_AT = 16
@@ -24,25 +24,25 @@ class Glance:
         self._survey = Survey(inputs, source.images)
         self._batch = source.batch
         self._seen: set[int] = set()
-        self._own: Mapping[str, OwnScaling] = {}
+        self._own: Mapping[str, ModelScaling] = {}
         self._fault = ""
         try:
-            self._own = own_scaling(model)
+            self._own = model_scaling(model)
         except Exception as error:  # a fault of ours here costs the look, not the run
             self._fault = _text(error)
         source.look = self._add
 
     def to_json(self, *, count: int | None) -> dict[str, Any]:
         """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
-        found: list[Doubt] = []
+        found: list[DataWarning] = []
         if not self._fault:
             try:
-                found = doubts(self._survey, self._own, count=count, batch=self._batch, bad=0)
+                found = data_warnings(self._survey, self._own, count=count, batch=self._batch, bad=0)
             except Exception as error:  # as above
                 self._fault = _text(error)
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
-            found = [Doubt("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
+            found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
         return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
 
     def _add(self, sample: Sample) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.data import arrays, fit, images
+from onnxq.data import arrays, images, layout
+from onnxq.data.bad_samples import BadSamples
 from onnxq.data.csv_file import Line, read_csv, shaped
-from onnxq.data.find import Found, find, find_by_input, find_sets, kind_of
+from onnxq.data.files import Found, find_by_input, find_files, find_sets, kind_of
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.lists import Entry
-from onnxq.data.records import Columns, Reader, Record, RecordTable, Table, item_record
+from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, item_record
 from onnxq.data.samples import InputSpec
-from onnxq.data.skipped import Skipped
 from onnxq.data.tensor_file import read_set, read_tensor
 from onnxq.errors import UserError
 from onnxq.run import polygraphy_io
@@ -37,7 +37,7 @@ class Opened:
     prepared: Sequence[images.Preparation]
 
 
-def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped) -> Opened:
+def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples) -> Opened:
     """Opens a file or folder for a model's inputs.
 
     Raises:
@@ -47,7 +47,7 @@ def open_path(path: Path, inputs: Sequence[InputSpec], options: ImageOptions, ba
     by_input = find_by_input(path, inputs) if len(inputs) > 1 or stated else None
     if by_input is not None:
         return _open_columns(by_input, inputs, options, bad)
-    found = find_sets(path, len(inputs)) or find(path)
+    found = find_sets(path, len(inputs)) or find_files(path)
     if found.kind == "csv":
         return _open_csv(found, inputs, options, bad)
     if found.kind != "image":
@@ -86,7 +86,7 @@ def refuse(options: ImageOptions, what: str) -> None:
 
 
 def _open_columns(
-    found: Mapping[str, Found], inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped
+    found: Mapping[str, Found], inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples
 ) -> Opened:
     """Data that are kept apart by input."""
     prepared = [images.prepare(spec, options) for spec in inputs if found[spec.name].kind == "image"]
@@ -132,7 +132,7 @@ def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[
 def _batched(inputs: Sequence[InputSpec], prepared: Sequence[images.Preparation]) -> frozenset[str]:
     """Names of the inputs whose first axis is the batch; of images, the layout tells."""
     layouts = {image.input: image.layout for image in prepared}
-    alike = fit.batched(inputs)
+    alike = layout.batched(inputs)
     return frozenset(
         spec.name
         for spec in inputs
@@ -145,7 +145,7 @@ def _table(
     inputs: Sequence[InputSpec],
     has_batch: frozenset[str],
     prepared: Sequence[images.Preparation],
-    bad: Skipped,
+    bad: BadSamples,
 ) -> RecordTable:
     """The rows of the files of a path."""
     keys = [spec.key for spec in inputs]
@@ -180,7 +180,7 @@ def _open_entry(
     return open_file(entry.path)
 
 
-def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: Skipped) -> Opened:
+def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, bad: BadSamples) -> Opened:
     """The lines of a CSV file."""
     file = read_csv(found.path, inputs)
     prepared = [images.prepare(spec, options) for spec in inputs if file.kinds[spec.name] == "image"]
@@ -210,7 +210,7 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
     return Opened(table, has_batch, prepared)
 
 
-def _check(checks: Iterable[tuple[str, Callable[[], None]]], bad: Skipped) -> None:
+def _check(checks: Iterable[tuple[str, Callable[[], None]]], bad: BadSamples) -> None:
     """Finds missing files before the first sample is read."""
     for where, check in checks:
         try:

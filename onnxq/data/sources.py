@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.data import fit, images
-from onnxq.data.find import TAKEN
+from onnxq.data import images, layout
+from onnxq.data.bad_samples import BadSamples
+from onnxq.data.files import TAKEN
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.paths import open_path, refuse
-from onnxq.data.records import Reader, RecordTable, Row, Table, item_record
+from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
-from onnxq.data.skipped import Skipped
 from onnxq.errors import UserError
 
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]
@@ -42,7 +42,7 @@ class Source:
         self,
         has_batch: frozenset[str],
         batch: int,
-        bad: Skipped,
+        bad: BadSamples,
         prepared: Sequence[images.Preparation] = (),
     ) -> None:
         self._has_batch = has_batch
@@ -161,7 +161,7 @@ class _Indexed(Source):
         table: Table,
         has_batch: frozenset[str],
         batch: int,
-        bad: Skipped,
+        bad: BadSamples,
         prepared: Sequence[images.Preparation] = (),
     ) -> None:
         super().__init__(has_batch, batch, bad, prepared)
@@ -205,7 +205,7 @@ class _Stream(Source):
     count = None
 
     def __init__(
-        self, items: Iterable[Any], reader: Reader, has_batch: frozenset[str], batch: int, bad: Skipped
+        self, items: Iterable[Any], reader: Reader, has_batch: frozenset[str], batch: int, bad: BadSamples
     ) -> None:
         super().__init__(has_batch, batch, bad)
         self._script = str(items) if isinstance(items, Script) else ""
@@ -267,7 +267,7 @@ def open_source(
 
     Where the model's batch axis is dynamic or 1, an array with several rows is as many samples;
     a static batch is filled with consecutive samples. A first axis that is a sequence's is never
-    divided, see `fit.leading`; of one that may be either, a lone array is divided, and each of
+    divided, see `layout.leading`; of one that may be either, a lone array is divided, and each of
     several is one sample. An axis in front of the input's is always that of samples.
 
     Args:
@@ -286,15 +286,15 @@ def open_source(
     """
     if not inputs:
         raise UserError("the model has no inputs, so that no data can be fed to it")
-    bad = Skipped(skip_bad)
+    bad = BadSamples(skip_bad)
     if isinstance(data, str | os.PathLike):
         opened = open_path(Path(data), inputs, options or ImageOptions(), bad)
-        batch = fit.batch_size(inputs, opened.has_batch)
+        batch = layout.batch_size(inputs, opened.has_batch)
         return _Indexed(opened.table, opened.has_batch, batch, bad, opened.prepared)
     if options is not None:
         refuse(options, "arrays")
-    has_batch = fit.batched(inputs)
-    batch = fit.batch_size(inputs, has_batch)
+    has_batch = layout.batched(inputs)
+    batch = layout.batch_size(inputs, has_batch)
     if isinstance(data, Mapping):
         data = [data]
     if isinstance(data, Sequence):

@@ -9,7 +9,7 @@ import onnx
 from onnxq.errors import UserError
 from onnxq.graph.infer import Symbols
 from onnxq.graph.model import Model
-from onnxq.graph.part import runnable_part
+from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import set_shape, shape_of
 
 

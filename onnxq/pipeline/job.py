@@ -26,7 +26,7 @@ from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.model import Model
-from onnxq.graph.part import runnable_part
+from onnxq.graph.runnable import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
 from onnxq.pipeline.repair import Repair
 from onnxq.pipeline.result import Result

@@ -12,7 +12,7 @@ from onnxq import interrupts
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.deciders import deciding_inputs
-from onnxq.graph.part import runnable_part
+from onnxq.graph.runnable import runnable_part
 from onnxq.pipeline.result import Result
 from onnxq.reason import code_of
 from onnxq.rewrite.proof import BY_DEFINITION

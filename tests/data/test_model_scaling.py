@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from onnxq.data.own_scaling import own_scaling
+from onnxq.data.model_scaling import model_scaling
 from onnxq.graph.model import Model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> net'
@@ -34,7 +34,7 @@ def model(constants: str, body: str, signature: str = SIGNATURE) -> onnx.ModelPr
 )  # fmt: skip
 def test_what_it_is(constants: str, body: str, takes: str | None) -> None:
     proto = model(constants, body)
-    scaling = own_scaling(Model.open(proto))["x"]
+    scaling = model_scaling(Model.open(proto))["x"]
     assert scaling.takes == takes
     assert scaling.node == ("a" if "a =" in body else "y")
     x = np.random.default_rng(0).random((2, 3, 4, 4), np.float32)
@@ -46,7 +46,7 @@ def test_what_it_is(constants: str, body: str, takes: str | None) -> None:
 def test_through_what_only_moves() -> None:
     signature = "(uint8[N, 4, 4, 3] x) => (float[N, 3, 4, 4] y)"
     body = "a = Cast <to = 1> (x) b = Transpose <perm = [0, 3, 1, 2]> (a) [norm] y = Div (b, c)"
-    assert own_scaling(Model.open(model("float c = {255}", body, signature)))["x"].node == "norm"
+    assert model_scaling(Model.open(model("float c = {255}", body, signature)))["x"].node == "norm"
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_through_what_only_moves() -> None:
 )
 def test_what_it_is_not(constants: str, body: str) -> None:
     proto = model("", body) if not constants else model(constants, body)
-    assert own_scaling(Model.open(proto)) == {}
+    assert model_scaling(Model.open(proto)) == {}

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq.data import arrays, fit
+from onnxq.data import arrays, layout
+from onnxq.data.bad_samples import BadSamples, Misnamed
 from onnxq.data.samples import InputSpec
-from onnxq.data.skipped import Misnamed, Skipped
 from onnxq.errors import UserError, unknown_name
 
 
@@ -158,7 +158,7 @@ class Reader:
         """A sample in the dtypes of the inputs."""
         try:
             pairs = zip(self._inputs, values, strict=True)
-            return Row(where, {s.name: fit.fit(value, s, where, self.note) for s, value in pairs})
+            return Row(where, {s.name: layout.fit(value, s, where, self.note) for s, value in pairs})
         except UserError as error:
             return Row(where, error=error)
 
@@ -181,13 +181,15 @@ class Reader:
                 raise self.lacks(where, spec, found)
         return {spec.name: found[spec.key] for spec in self._inputs}
 
-    def _layouts(self, where: str, members: Mapping[str, arrays.Array]) -> tuple[dict[str, fit.Layout], int]:
+    def _layouts(
+        self, where: str, members: Mapping[str, arrays.Array]
+    ) -> tuple[dict[str, layout.Layout], int]:
         """How a record's arrays hold samples, and how many."""
         for spec in self._inputs:
-            fit.refuse_text(members[spec.name].dtype, spec, where)
+            layout.refuse_text(members[spec.name].dtype, spec, where)
         self._any_named = True
         layouts = {
-            spec.name: fit.layout(
+            spec.name: layout.layout(
                 members[spec.name].shape, spec, spec.name in self._has_batch, where, several=self._several
             )
             for spec in self._inputs
@@ -208,7 +210,7 @@ class Reader:
         what = f"{samples} samples" if samples != records else "one sample" + " each" * (records > 1)
         return ", ".join([title, what, *self._axes])
 
-    def _explain(self, spec: InputSpec, found: fit.Layout, shape: tuple[int, ...]) -> None:
+    def _explain(self, spec: InputSpec, found: layout.Layout, shape: tuple[int, ...]) -> None:
         """Keeps what was understood of an axis that may be the batch's or not."""
         if not spec.shape:
             return
@@ -218,7 +220,7 @@ class Reader:
         elif found.kind == "rows" and found.count > 1:
             static = isinstance(spec.shape[0], int) and spec.shape[0] > 1
             self._axes[f"along axis 0, {spec.shape[0]} at a time" if static else f"along {first}"] = None
-            if fit.leading(spec) == "unknown":
+            if layout.leading(spec) == "unknown":
                 self.note(
                     f"{first} of input {spec.name!r} is taken for the batch; if it is not, put an axis in "
                     f"front of one sample: {'x'.join(map(str, (1, *shape)))}"
@@ -276,7 +278,7 @@ class RecordTable:
         title: str,
         reader: Reader,
         records: Sequence[Record],
-        bad: Skipped,
+        bad: BadSamples,
         notes: Sequence[str] = (),
         counts: Sequence[int] | None = None,
     ) -> None:
@@ -305,7 +307,7 @@ class RecordTable:
             start = int(self._starts[number])
             yield from self._reader.rows(self._records[number], [row - start for row in group])
 
-    def _count(self, record: Record, bad: Skipped) -> int:
+    def _count(self, record: Record, bad: BadSamples) -> int:
         try:
             return self._reader.count(record)
         except UserError as error:

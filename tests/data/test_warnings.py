@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from onnxq.data.doubts import Doubt, doubts
 from onnxq.data.image_options import image_options
 from onnxq.data.images import prepare
-from onnxq.data.own_scaling import OwnScaling
+from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import Survey
+from onnxq.data.warnings import DataWarning, data_warnings
 
 F4, I8 = np.dtype(np.float32), np.dtype(np.int64)
 MEAN, STD = (np.array(v).reshape(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
@@ -34,11 +34,11 @@ PHOTOS = photographs()
 def found(
     data: dict[str, Sequence[np.ndarray]] | np.ndarray,
     *specs: InputSpec,
-    own: dict[str, OwnScaling] | None = None,
+    own: dict[str, ModelScaling] | None = None,
     count: int | None = 64,
     batch: int = 1,
     bad: int = 0,
-) -> list[Doubt]:
+) -> list[DataWarning]:
     """The doubts about arrays, for each input the samples'."""
     arrays = data if isinstance(data, dict) else {"x": data}
     specs = specs or (SPEC,)
@@ -46,7 +46,7 @@ def found(
     for index in range(len(next(iter(arrays.values())))):
         feeds = {s.name: np.asarray(arrays[s.name][index][None], s.dtype) for s in specs}
         survey.add(Sample(index, f"{index}.npy", feeds))
-    return doubts(survey, own or {}, count=count, batch=batch, bad=bad)
+    return data_warnings(survey, own or {}, count=count, batch=batch, bad=bad)
 
 
 def kinds(*arguments, **named) -> list[str]:
@@ -144,7 +144,7 @@ class TestOptions:
         for index, image in enumerate(PHOTOS):
             values = (image[order] * made.scale - mean) / std
             survey.add(Sample(index, f"{index}.png", {"x": values[None].astype(np.float32)}))
-        assert [doubt.kind for doubt in doubts(survey, {}, count=40, batch=1, bad=0)] == expected
+        assert [doubt.kind for doubt in data_warnings(survey, {}, count=40, batch=1, bad=0)] == expected
 
 
 class TestOwnScaling:
@@ -165,7 +165,7 @@ class TestOwnScaling:
         ],
     )
     def test_of_the_model(self, factor: float, shift: float, data: np.ndarray, expected: list[str]) -> None:
-        own = OwnScaling("/Sub", np.array([factor]), np.array([shift]))
+        own = ModelScaling("/Sub", np.array([factor]), np.array([shift]))
         assert kinds(data, own={"x": own}) == expected
 
 

@@ -1,4 +1,4 @@
-"""Fitting raw arrays to the model's inputs: the batch axis, the dtype, finite values."""
+"""How raw arrays hold samples of the inputs: the batch axis, the dtype, finite values."""
 
 from __future__ import annotations
 

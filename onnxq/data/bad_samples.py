@@ -13,7 +13,7 @@ class Misnamed(UserError):
     """A fault of the data's names, as no sample was without it so far: leaving samples out is no way."""
 
 
-class Skipped:
+class BadSamples:
     """The bad samples of a source, each once, however often it is read.
 
     Args:

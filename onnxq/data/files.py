@@ -1,4 +1,4 @@
-"""Finding the data files of a path."""
+"""Which files the data of a path are in."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def kind_of(path: Path) -> str | None:
     return _KINDS.get(path.suffix.lower())
 
 
-def find(path: Path) -> Found:
+def find_files(path: Path) -> Found:
     """The data files of a file or a folder with its subfolders.
 
     Raises:
@@ -187,7 +187,7 @@ def find_by_input(folder: Path, inputs: Sequence[InputSpec]) -> dict[str, Found]
                 f"share is one file), or say its name with --input-name {spec.name}=NAME; or make the input "
                 f"constant with --freeze {spec.name}=VALUE".strip(),
             )
-    return {name: find(path) for name, path in by_name.items() if path is not None}
+    return {name: find_files(path) for name, path in by_name.items() if path is not None}
 
 
 def _entry_of(folder: Path, name: str) -> Path | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnxq.data import channel_order
 from onnxq.data.images import Preparation
-from onnxq.data.own_scaling import OwnScaling
+from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.graph.types import is_float
@@ -23,7 +23,7 @@ _ALIKE = 1e-3  # of the variance
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class DataWarning:
     """Something that is likely a mistake, and may be right.
 
     Attributes:
@@ -43,9 +43,9 @@ class Doubt:
         return asdict(self)
 
 
-def doubts(
-    survey: Survey, own: Mapping[str, OwnScaling], *, count: int | None, batch: int, bad: int
-) -> list[Doubt]:
+def data_warnings(
+    survey: Survey, own: Mapping[str, ModelScaling], *, count: int | None, batch: int, bad: int
+) -> list[DataWarning]:
     """What is doubtful about samples.
 
     Args:
@@ -67,18 +67,18 @@ def doubts(
 # --- samples --------------------------------------------------------------------------------------
 
 
-def _bad(bad: int) -> Iterator[Doubt]:
+def _bad(bad: int) -> Iterator[DataWarning]:
     if bad:
-        yield Doubt(
+        yield DataWarning(
             "bad-samples", None,
             f"{_number(bad, 'bad sample')}: to calibrate or to compare ends at the first one",
             "repair or remove them, or leave them out with --skip-bad",
         )  # fmt: skip
 
 
-def _few(count: int | None, batch: int) -> Iterator[Doubt]:
+def _few(count: int | None, batch: int) -> Iterator[DataWarning]:
     if count is not None and count * batch < ENOUGH:
-        yield Doubt(
+        yield DataWarning(
             "few-samples", None,
             f"{_number(count, 'sample')}{f' of {batch} rows' * (batch > 1)}: {ENOUGH} or more are wanted to "
             "calibrate",
@@ -86,11 +86,11 @@ def _few(count: int | None, batch: int) -> Iterator[Doubt]:
         )  # fmt: skip
 
 
-def _repeats(survey: Survey) -> Iterator[Doubt]:
+def _repeats(survey: Survey) -> Iterator[DataWarning]:
     compared = [entry for entry in survey.numeric if entry.size > 1]
     if survey.samples > 1 and compared and max(entry.spread for entry in compared) <= _ALIKE:
         same = "equal" if survey.repeated == survey.samples - 1 else "equal but for 0.1 % of their variance"
-        yield Doubt(
+        yield DataWarning(
             "alike", None,
             f"all {survey.samples} samples are {same}: they calibrate as one does",
             "give samples as varied as those that the model is used on",
@@ -98,27 +98,27 @@ def _repeats(survey: Survey) -> Iterator[Doubt]:
     elif survey.repeated and survey.size >= _SMALL:
         pairs = ", ".join(f"{again} = {first}" for again, first in survey.repeats)
         more = ", ..." if survey.repeated > len(survey.repeats) else ""
-        yield Doubt(
+        yield DataWarning(
             "duplicates", None,
             f"{survey.repeated} of {survey.samples} samples equal an earlier one: {pairs}{more}",
             "remove the copies; one among the samples that verify makes the accuracy look better than it is",
         )  # fmt: skip
 
 
-def _constant(entry: InputSurvey, survey: Survey) -> Iterator[Doubt]:
+def _constant(entry: InputSurvey, survey: Survey) -> Iterator[DataWarning]:
     """Floats that never vary; a constant integer (a type of tokens, a mask, a rate) is usual."""
     name, picture = entry.spec.name, entry.layout is not None
     if entry.size < 2 or not (picture or is_float(entry.spec.dtype)):
         return
     if entry.min == entry.max:
-        yield Doubt(
+        yield DataWarning(
             "constant-input", name,
             f"input {name!r} is {entry.min:g} everywhere, in every sample",
             "check what wrote the data; if it is never anything else in use, all is well",
         )  # fmt: skip
     elif entry.constant and (picture or (len(survey.inputs) == 1 and entry.size >= _SMALL)):
         names = ", ".join(entry.constant_in) + ", ..." * (entry.constant > len(entry.constant_in))
-        yield Doubt(
+        yield DataWarning(
             "constant-sample", name,
             f"in {entry.constant} of {survey.samples} samples all of input {name!r} is one value: {names}",
             "look at them, and remove those that are blank by mistake",
@@ -128,12 +128,12 @@ def _constant(entry: InputSurvey, survey: Survey) -> Iterator[Doubt]:
 # --- scaling --------------------------------------------------------------------------------------
 
 
-def _scaling(entry: InputSurvey, own: OwnScaling | None) -> Iterator[Doubt]:
+def _scaling(entry: InputSurvey, own: ModelScaling | None) -> Iterator[DataWarning]:
     if entry.min is None or entry.max is None or entry.min == entry.max:
         return
     takes = own.takes if own is not None else None
     if own is not None and takes is not None:
-        yield from _own_scaling(entry, own.node, takes, entry.min, entry.max)
+        yield from _model_scaling(entry, own.node, takes, entry.min, entry.max)
     elif entry.preparation is not None:
         yield from _units(entry.preparation)
     else:
@@ -141,7 +141,9 @@ def _scaling(entry: InputSurvey, own: OwnScaling | None) -> Iterator[Doubt]:
         yield from _twice(entry, entry.min, entry.max)
 
 
-def _own_scaling(entry: InputSurvey, node: str, takes: str, low: float, high: float) -> Iterator[Doubt]:
+def _model_scaling(
+    entry: InputSurvey, node: str, takes: str, low: float, high: float
+) -> Iterator[DataWarning]:
     """Data that do not suit what the model does to them itself."""
     name, images = entry.spec.name, entry.preparation is not None
     fed = f"the model itself scales input {name!r} (node {node!r}), as for values of {takes}; it is fed "
@@ -149,27 +151,27 @@ def _own_scaling(entry: InputSurvey, node: str, takes: str, low: float, high: fl
     arrays = f"give the arrays from {takes.replace('..', ' to ')}"
     if takes == "0..255" and high - low <= 8:
         do = "--preset raw feeds pixels from 0 to 255" if images else arrays
-        yield Doubt("normalized-twice", name, f"{fed}: normalized twice?", do)
+        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
     elif takes == "0..1" and low < -0.2:
         do = "leave mean and std out (--preset imagenet and tensorflow have them)" if images else arrays
-        yield Doubt("normalized-twice", name, f"{fed}: normalized twice?", do)
+        yield DataWarning("normalized-twice", name, f"{fed}: normalized twice?", do)
     elif takes == "0..1" and high > 8:
         do = "give --scale 1/255" if images else arrays
-        yield Doubt("unnormalized", name, f"{fed}: unnormalized?", do)
+        yield DataWarning("unnormalized", name, f"{fed}: unnormalized?", do)
 
 
-def _units(made: Preparation) -> Iterator[Doubt]:
+def _units(made: Preparation) -> Iterator[DataWarning]:
     """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
     low, high = made.to_json()["range"]
     if low > 0 or high < 0:
-        yield Doubt(
+        yield DataWarning(
             "units", made.input,
             f"input {made.input!r} is fed {low:.4g} to {high:.4g}, all on one side of 0: the mean is of "
             f"values of another size than scale {made.scale:.4g} makes",
             "a mean of pixels from 0 to 255 goes with --scale 1, of values from 0 to 1 with --scale 1/255",
         )  # fmt: skip
     elif max(-low, high) > 256 and made.scale >= 1:
-        yield Doubt(
+        yield DataWarning(
             "units", made.input,
             f"input {made.input!r} is fed {low:.4g} to {high:.4g}, more than pixels are: the std is of "
             f"values of another size than scale {made.scale:.4g} makes",
@@ -177,17 +179,17 @@ def _units(made: Preparation) -> Iterator[Doubt]:
         )  # fmt: skip
 
 
-def _unnormalized(entry: InputSurvey, low: float, high: float) -> Iterator[Doubt]:
+def _unnormalized(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]:
     wide = entry.layout is not None or entry.size >= _SMALL
     if wide and entry.whole and low >= 0 and 50 < high <= 255:
-        yield Doubt(
+        yield DataWarning(
             "unnormalized", entry.spec.name,
             f"input {entry.spec.name!r} is fed whole numbers from {low:g} to {high:g}: unnormalized?",
             "prepare the arrays as in training (x / 255, say); if the model takes 0 to 255, all is well",
         )  # fmt: skip
 
 
-def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[Doubt]:
+def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[DataWarning]:
     """Images that were prepared twice."""
     if entry.layout is None:
         return
@@ -199,7 +201,7 @@ def _twice(entry: InputSurvey, low: float, high: float) -> Iterator[Doubt]:
         return
     name = entry.spec.name
     text = f"input {name!r} is fed {low:.3g} to {high:.3g}: {how}"
-    yield Doubt("normalized-twice", name, text, "prepare the arrays as in training, once")
+    yield DataWarning("normalized-twice", name, text, "prepare the arrays as in training, once")
 
 
 def _is_imagenet_twice(entry: InputSurvey, low: float, high: float) -> bool:
@@ -216,12 +218,12 @@ def _is_imagenet_twice(entry: InputSurvey, low: float, high: float) -> bool:
 # --- order of the channels ------------------------------------------------------------------------
 
 
-def _order(entry: InputSurvey) -> Iterator[Doubt]:
+def _order(entry: InputSurvey) -> Iterator[DataWarning]:
     name, made = entry.spec.name, entry.preparation
     if made is not None:
         if channel_order.is_mean_reversed(made):
             other = "bgr" if made.color == "rgb" else "rgb"
-            yield Doubt(
+            yield DataWarning(
                 "channel-order", name,
                 f"input {name!r} is fed {made.color}, with ImageNet's mean in the order of {other}",
                 f"mean and std are in the order that is fed: reverse them, or give --color {other}",
@@ -229,13 +231,13 @@ def _order(entry: InputSurvey) -> Iterator[Doubt]:
         return
     found = channel_order.reversed_in(entry)
     if found == "values":
-        yield Doubt(
+        yield DataWarning(
             "channel-order", name,
             f"input {name!r}: the means of its channels are those of photographs in the order BGR",
             "if the model takes RGB, reverse the arrays' channels: x[:, ::-1] (NCHW) or x[..., ::-1] (NHWC)",
         )  # fmt: skip
     elif found == "mean":
-        yield Doubt(
+        yield DataWarning(
             "channel-order", name,
             f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
             "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue",

@@ -15,7 +15,7 @@ _MOVES = (*REARRANGES, "Cast")
 
 
 @dataclass(frozen=True, slots=True)
-class OwnScaling:
+class ModelScaling:
     """The sums and products with constants that an input goes through: `x * factor + shift`.
 
     Attributes:
@@ -40,13 +40,13 @@ class OwnScaling:
         return "0..1" if 1.5 <= factor <= 8 else None
 
 
-def own_scaling(model: Model) -> dict[str, OwnScaling]:
+def model_scaling(model: Model) -> dict[str, ModelScaling]:
     """The scaling of each input of the main graph that has any, by name."""
     found = {tensor.name: _scaling(Tensor(model, tensor)) for tensor in model.graph.inputs}
     return {name: scaling for name, scaling in found.items() if scaling is not None}
 
 
-def _scaling(tensor: Tensor) -> OwnScaling | None:
+def _scaling(tensor: Tensor) -> ModelScaling | None:
     """Follows a tensor through its only reader, as long as that is a sum or a product with a constant."""
     first, factor, shift = "", np.ones(1), np.zeros(1)
     while len(tensor.users) == 1 and not tensor.is_output:
@@ -58,7 +58,7 @@ def _scaling(tensor: Tensor) -> OwnScaling | None:
             first = first or node.name
             factor, shift = _APPLY[node.op](factor, shift, constant)
         tensor = node.outputs[0]
-    return OwnScaling(first, factor, shift) if first else None
+    return ModelScaling(first, factor, shift) if first else None
 
 
 _APPLY = {
