@@ -48,7 +48,7 @@ _PARAMETERS = {"percentile": "percentile", "constant": "average"}
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class CalibrationTable:
     """How the model is calibrated; None: the file does not say.
 
     Attributes:
@@ -121,7 +121,7 @@ class Config:
 
     path: Path
     target: str | None = None
-    calibration: Calibration = Calibration()
+    calibration: CalibrationTable = CalibrationTable()
     layers: tuple[LayerRule, ...] = ()
 
 
@@ -224,7 +224,7 @@ class _At(UserError):
         self.keys = keys
 
 
-Reader = Callable[[str, Any], Any]
+_Reader = Callable[[str, Any], Any]
 """Checks the value of a key, and converts it. Raises a UserError without a place."""
 
 
@@ -247,7 +247,7 @@ def _flag(key: str, value: Any) -> bool:
     return value
 
 
-def _whole(least: int) -> Reader:
+def _whole(least: int) -> _Reader:
     def read(key: str, value: Any) -> int:
         if type(value) is not int or value < least:
             raise _is_not(key, value, f"a whole number from {least}", f"give a whole number from {least}")
@@ -256,7 +256,7 @@ def _whole(least: int) -> Reader:
     return read
 
 
-def _number(most: float) -> Reader:
+def _number(most: float) -> _Reader:
     def read(key: str, value: Any) -> float:
         if type(value) not in (int, float) or not 0 < value <= most:
             kind = f"a number above 0, at most {most:g}"
@@ -266,7 +266,7 @@ def _number(most: float) -> Reader:
     return read
 
 
-def _choice(kind: str, names: Sequence[str]) -> Reader:
+def _choice(kind: str, names: Sequence[str]) -> _Reader:
     def read(key: str, value: Any) -> str:
         if value not in names:
             raise unknown_name(kind, _text(key, value), names)
@@ -291,9 +291,9 @@ def _is_not(key: str, value: Any, kind: str, hint: str) -> UserError:
     return UserError(f"{key} is {value!r}, not {kind}", hint=hint)
 
 
-_TOP: Mapping[str, Reader] = {"target": _choice("target", TARGETS), "calibration": _table, "layer": _tables}
-_RANGES: Mapping[str, Reader] = {"percentile": _number(100), "constant": _number(1)}
-_CALIBRATION: Mapping[str, Reader] = {
+_TOP: Mapping[str, _Reader] = {"target": _choice("target", TARGETS), "calibration": _table, "layer": _tables}
+_RANGES: Mapping[str, _Reader] = {"percentile": _number(100), "constant": _number(1)}
+_CALIBRATION: Mapping[str, _Reader] = {
     "data": _text,
     "samples": _whole(1),
     "seed": _whole(0),
@@ -303,7 +303,7 @@ _CALIBRATION: Mapping[str, Reader] = {
     "skip_bad": _flag,
     **_RANGES,
 }
-_LAYER: Mapping[str, Reader] = {
+_LAYER: Mapping[str, _Reader] = {
     "match": _texts,
     "op": _texts,
     "format": _choice("format", ("float",)),
@@ -320,7 +320,7 @@ def _config(path: Path, data: Mapping[str, Any]) -> Config:
     if "data" in values:
         values["data"] = path.parent / values["data"]
     layers = tuple(_layer(path, index, table) for index, table in enumerate(top.get("layer", ()), 1))
-    return Config(path, top.get("target"), Calibration(**values), layers)
+    return Config(path, top.get("target"), CalibrationTable(**values), layers)
 
 
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
@@ -343,7 +343,7 @@ def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
 
 
 def _read(
-    table: Mapping[str, Any], readers: Mapping[str, Reader], at: tuple[str | int, ...]
+    table: Mapping[str, Any], readers: Mapping[str, _Reader], at: tuple[str | int, ...]
 ) -> dict[str, Any]:
     """The checked values of a table.
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,26 +18,24 @@ import onnxq
 from onnxq import interrupts
 from onnxq.data.image_options import ImageOptions, image_options
 from onnxq.data.samples import InputSpec, named, watched
-from onnxq.data.sources import open_source
+from onnxq.data.sources import DataSource, open_source
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
+from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, shape_of
+from onnxq.progress import Observer
 from onnxq.report import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
 
-ModelSource = str | os.PathLike[str] | onnx.ModelProto
-DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
-Observer = Callable[[str, int | None, int | None], None]
-
 SCHEMA = 1
 
 
 @dataclass(slots=True)
-class Split:
+class Pieces:
     """A model in pieces.
 
     Attributes:
@@ -110,7 +108,7 @@ class Extract:
         return files.save_model(self.piece.model, output, self.data_dir, self.report)
 
 
-def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: Sequence[str] = ()) -> Split:
+def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: Sequence[str] = ()) -> Pieces:
     """Cuts a model into pieces that run one after another.
 
     Args:
@@ -146,7 +144,7 @@ def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: 
         "notes": _rankless(pieces),
         "files": [],
     }
-    return Split(pieces, manifest, opened.data_dir, opened.path)
+    return Pieces(pieces, manifest, opened.data_dir, opened.path)
 
 
 def extract(
@@ -210,7 +208,7 @@ def run_pieces(
     be: what is fused across a cut in the whole cannot be in the pieces.
 
     Args:
-        manifest: the file `X.split.json` that `Split.save` wrote.
+        manifest: the file `X.split.json` that `Pieces.save` wrote.
         data: a path, or `{input: array}` for each sample.
         original: the original model; by default the one of the manifest, where it is still there.
         use: files to run instead of pieces, by the pieces' numbers: quantized ones, say.

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
-    "errors": 0, "heap": 0, "interrupts": 0, "reason": 0, "remarks": 0, "target": 0, "config": 0,
+    "errors": 0, "heap": 0, "interrupts": 0, "progress": 0, "reason": 0, "remarks": 0,
+    "target": 0, "config": 0,
     "graph": 1,
     "run": 2, "rule": 2,
     "data": 3,
@@ -119,6 +120,28 @@ def test_temporary_folders_go_with_the_process(path: Path) -> None:
             if isinstance(node, ast.Attribute)
         }
         assert not names & {"TemporaryDirectory", "mkdtemp", "mkstemp"}
+
+
+# Two of a name, told apart by their modules (`ort.Session`, `reference.Session`): one in place of the other.
+TWINS = {"Session", "Endless"}
+
+
+def test_one_name_is_one_thing() -> None:
+    """No two public classes or types of the package have the same name."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        tree = ast.parse(path.read_text("utf-8"))
+        names = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        for node in tree.body:  # aliases of types: `Profile = tuple[...]`
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names += [
+                t.id for t in targets if isinstance(t, ast.Name) and not t.id.isupper() and t.id[0].isupper()
+            ]
+        for name in names:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in TWINS} == {}
+    assert {name for name in TWINS if len(places.get(name, ())) < 2} == set(), "no longer twins"
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda p: p.name)

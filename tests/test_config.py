@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onnxq import config
-from onnxq.config import Calibration, Config, LayerRule, find_config, load_config, overrides, prefer
+from onnxq.config import CalibrationTable, Config, LayerRule, find_config, load_config, overrides, prefer
 from onnxq.data.presets import PRESETS
 from onnxq.errors import UserError
 from onnxq.quant.thresholds import NAMES
@@ -75,7 +75,7 @@ class TestFile:
         assert found == Config(
             path=path,
             target="tensorrt-8.6",
-            calibration=Calibration(
+            calibration=CalibrationTable(
                 data=tmp_path / "images",
                 samples=256,
                 seed=7,
@@ -121,7 +121,9 @@ class TestFile:
         assert find_config(None) is None
         write(tmp_path, '[calibration]\ndata = "images"\n')
         (tmp_path / "other.toml").write_text("target = 'tensorrt-10'\n")
-        assert find_config(None) == Config(Path("onnxq.toml"), calibration=Calibration(data=Path("images")))
+        assert find_config(None) == Config(
+            Path("onnxq.toml"), calibration=CalibrationTable(data=Path("images"))
+        )
         assert find_config(Path("other.toml")) == Config(Path("other.toml"), target="tensorrt-10")
         with pytest.raises(UserError, match=r"cannot read 'missing\.toml': No such file"):
             find_config(Path("missing.toml"))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxq.config import Calibration, Config, find_config, prefer
+from onnxq.config import CalibrationTable, Config, find_config, prefer
 from onnxq.errors import UserError
 
 ConfigPath = Annotated[
@@ -45,7 +45,7 @@ class Settings:
         self, flag: str | None, percentile: float | None, constant: float | None, *, search: bool
     ) -> Any:
         """The method; where none is given, a parameter says which."""
-        file = self.config.calibration if self.config is not None else Calibration()
+        file = self.config.calibration if self.config is not None else CalibrationTable()
         return prefer(
             flag or _of_parameters(percentile, constant, search=search),
             file.method or _of_parameters(file.percentile, file.constant),

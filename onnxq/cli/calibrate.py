@@ -52,7 +52,7 @@ def calibrate(
     freeze: flags.Freeze = None,
     rules: flags.RuleFolders = None,
     enable: flags.Enable = None,
-    skip: flags.Skip = None,
+    skip: flags.SkipRules = None,
     images: dict[str, Any] | None = None,
     skip_bad: bool = False,
     input_names: dict[str, str] | None = None,

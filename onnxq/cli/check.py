@@ -34,7 +34,7 @@ def check(
     freeze: flags.Freeze = None,
     rules: flags.RuleFolders = None,
     enable: flags.Enable = None,
-    skip: flags.Skip = None,
+    skip: flags.SkipRules = None,
     prove: flags.ProveLevel = "when-possible",
     sm: flags.ComputeCapability = 89,
     profile: flags.Profiles = None,

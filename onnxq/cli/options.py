@@ -12,10 +12,10 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from onnxq.errors import UserError
+from onnxq.run.profiles import Profile
 
 T = TypeVar("T")
 Sizes = tuple[int, ...]
-Profile = tuple[Sizes, Sizes, Sizes]
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
@@ -49,7 +49,7 @@ OrtOps = Annotated[
 Enable = Annotated[
     list[str] | None, typer.Option("--enable", metavar="RULE", help="Turn a rule on for this target.")
 ]
-Skip = Annotated[list[str] | None, typer.Option("--skip", metavar="RULE", help="Leave a rule out.")]
+SkipRules = Annotated[list[str] | None, typer.Option("--skip", metavar="RULE", help="Leave a rule out.")]
 InterfaceChanges = Annotated[
     bool,
     typer.Option(

@@ -65,7 +65,7 @@ def quantize(
     freeze: flags.Freeze = None,
     rules: flags.RuleFolders = None,
     enable: flags.Enable = None,
-    skip: flags.Skip = None,
+    skip: flags.SkipRules = None,
     prove: flags.ProveLevel = "when-possible",
     sm: flags.ComputeCapability = 89,
     profile: flags.Profiles = None,

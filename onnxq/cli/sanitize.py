@@ -22,7 +22,7 @@ def sanitize(
     freeze: flags.Freeze = None,
     rules: flags.RuleFolders = None,
     enable: flags.Enable = None,
-    skip: flags.Skip = None,
+    skip: flags.SkipRules = None,
     prove: flags.ProveLevel = "when-possible",
     allow_interface_changes: flags.InterfaceChanges = False,
 ) -> None:

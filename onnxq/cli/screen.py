@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -16,11 +16,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from onnxq.errors import UserError
+from onnxq.progress import Observer
 
 _NARROWEST, _WIDEST = 40, 110
 _LABELS = 13  # columns of the labels on the left
-
-Observer = Callable[[str, int | None, int | None], None]
 
 
 def printable(text: str) -> str:

@@ -20,6 +20,9 @@ from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
 from onnxq.errors import UserError
 
+DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
+"""A path, or samples: arrays by the names of inputs."""
+
 __all__ = ["ImageOptions", "InputSpec", "Sample", "Source", "open_source"]
 
 

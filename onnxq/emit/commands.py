@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
+from onnxq.run.profiles import Profile
 
 
 def commands(

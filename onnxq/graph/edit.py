@@ -13,7 +13,7 @@ import onnx_graphsurgeon as gs
 from onnxq.graph import wiring
 from onnxq.graph.infer import node_types
 from onnxq.graph.layers import WEIGHTED
-from onnxq.graph.value import NewConstant, NewNode, Result, constant_operands, leaves, new_nodes
+from onnxq.graph.value import NewConstant, NewNode, NewOutput, constant_operands, leaves, new_nodes
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Editor:
             if id(value) not in built:
                 built[id(value)] = [self.model.constant("", value.array)]
             tensor = built[id(value)][0]
-        elif isinstance(value, Result):
+        elif isinstance(value, NewOutput):
             tensor = built[id(value.node)][value.index]
         else:
             raise ValueError(f"a rule returned {type(value).__name__}, not a value")

@@ -13,6 +13,9 @@ from onnxq.errors import UserError
 from onnxq.graph.constants import external_range
 from onnxq.graph.validity import check_names, check_values
 
+ModelSource = str | os.PathLike[str] | onnx.ModelProto
+"""A path, or the model itself."""
+
 
 def read(path: str | os.PathLike[str], *, stripped: bool = False) -> onnx.ModelProto:
     """Reads a model without its external data; `stripped`: weights may have no data at all.

@@ -8,7 +8,6 @@ source's ModelProto (without its graph) and each weight's TensorProto are kept a
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ class Model:
     # -- reading -------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, source: str | os.PathLike[str] | onnx.ModelProto, *, stripped: bool = False) -> Model:
+    def open(cls, source: loading.ModelSource, *, stripped: bool = False) -> Model:
         """Reads a model from a path or a ModelProto, which is not modified.
 
         Args:

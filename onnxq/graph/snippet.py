@@ -15,7 +15,8 @@ from onnxq.graph import wiring
 from onnxq.graph.edit import Replacement
 from onnxq.graph.export import Exporter, export_constant
 from onnxq.graph.types import Dim, Shape, value_info
-from onnxq.graph.value import NewConstant, NewNode, Result, constant_operands, new_nodes
+from onnxq.graph.value import NewConstant, NewNode, constant_operands, new_nodes
+from onnxq.graph.value import NewOutput as Result
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class NewNode:
     def types(self) -> list[Type]:
         """Dtype and shape of each output, as far as ONNX's inference knows them from its inputs."""
         if not self._types:
-            nodes = new_nodes([Result(self)])
+            nodes = new_nodes([NewOutput(self)])
             model = next((t.model for n in nodes for t in n.operands if isinstance(t, Tensor)), None)
             for node in nodes:  # in order, so that no chain is too long
                 if not node._types:
@@ -78,7 +78,7 @@ class NewNode:
         return self._types
 
 
-class Result(Value):
+class NewOutput(Value):
     """An output of a node that does not exist yet."""
 
     __slots__ = ("float32_only", "index", "node")
@@ -211,7 +211,7 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
             bodies[name] = NewBody(graph, {key: known[key] for key in around if key in known})
         count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=0)
         new = NewNode(view.op, inputs, view.attrs, count, view, view.domain, bodies, view.name)
-        known.update((id(t), (t, Result(new, i))) for i, t in enumerate(node.outputs) if t.name)
+        known.update((id(t), (t, NewOutput(new, i))) for i, t in enumerate(node.outputs) if t.name)
     results = [read(tensor) for tensor in body.graph.outputs]
     return tuple(value for value in results if value is not None)
 
@@ -224,18 +224,18 @@ def float32_only(value: Operand) -> Value:
     Args:
         value: a value that is new, a tensor of the graph, or a constant.
     """
-    if isinstance(value, Result):
-        return Result(value.node, value.index, float32_only=True)
+    if isinstance(value, NewOutput):
+        return NewOutput(value.node, value.index, float32_only=True)
     value = _as_value(value, None)
     if isinstance(value, NewConstant):
         return NewConstant(value.array, float32_only=True)
-    return Result(NewNode("Identity", (value,), {}), float32_only=True)
+    return NewOutput(NewNode("Identity", (value,), {}), float32_only=True)
 
 
 def _results(node: NewNode) -> Any:
     if node.outputs == 1:
-        return Result(node)
-    return tuple(Result(node, index) for index in range(node.outputs))
+        return NewOutput(node)
+    return tuple(NewOutput(node, index) for index in range(node.outputs))
 
 
 def _as_value(value: Operand, dtype: np.dtype | None) -> Value:
@@ -269,7 +269,7 @@ def _attribute_names(op: str) -> frozenset[str]:
 def new_nodes(values: Iterable[Operand]) -> list[NewNode]:
     """The new nodes of values, all the way to what is there already; each behind what it reads."""
     done: dict[int, NewNode] = {}
-    stack = [(value.node, False) for value in values if isinstance(value, Result)]
+    stack = [(value.node, False) for value in values if isinstance(value, NewOutput)]
     while stack:
         node, ready = stack.pop()
         if id(node) in done:
@@ -278,7 +278,7 @@ def new_nodes(values: Iterable[Operand]) -> list[NewNode]:
             done[id(node)] = node
             continue
         stack.append((node, True))
-        stack += [(one.node, False) for one in node.operands if isinstance(one, Result)]
+        stack += [(one.node, False) for one in node.operands if isinstance(one, NewOutput)]
     return list(done.values())
 
 

@@ -15,18 +15,21 @@ from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule
 from onnxq.data.image_options import ImageOptions, image_options
-from onnxq.emit.commands import Profile
+from onnxq.data.sources import DataSource
 from onnxq.errors import UserError, unknown_name
+from onnxq.graph.load import ModelSource
 from onnxq.heap import steady_heap, uncollected
 from onnxq.pipeline.calibration import METHODS, Calibration, Given
 from onnxq.pipeline.compilation import Compilation
-from onnxq.pipeline.job import DataSource, Job, ModelSource, Observer
+from onnxq.pipeline.job import Job
 from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import refuse_invalid, refuse_sizes
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
+from onnxq.progress import Observer
 from onnxq.rewrite.engine import Prove
 from onnxq.run import ort
+from onnxq.run.profiles import Profile
 from onnxq.target import load_target
 
 __all__ = ["Result", "calibrate", "merge_stats", "quantize", "sanitize"]

@@ -13,13 +13,13 @@ import onnx
 
 from onnxq import interrupts
 from onnxq.emit import files
-from onnxq.emit.commands import Profile
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.job import Job
 from onnxq.quant.insert import in_float
 from onnxq.quant.plan import QuantPlan
 from onnxq.run import trt
+from onnxq.run.profiles import Profile
 
 # How long to look for the layer to blame: each trial compiles.
 _SEARCH_SECONDS = 180.0
@@ -41,7 +41,7 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CompilerVerdict:
     """What the compiler says.
 
     Attributes:
@@ -71,7 +71,7 @@ class Compiler:
         """What to compile for; `profiles`: shapes of the dynamic inputs."""
         self._job, self._sm, self._profiles = job, sm, profiles
 
-    def judge(self, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan) -> Verdict:
+    def judge(self, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan) -> CompilerVerdict:
         """Compiles a quantized model; where that fails and the original compiles, once more without a layer.
 
         Args:
@@ -84,17 +84,19 @@ class Compiler:
         """
         engine = self.compile(model)
         if engine.status != "failed" or not self._original_compiles():
-            return Verdict(engine)
+            return CompilerVerdict(engine)
         if not plan.readers or self.compile(sanitized).status != "compiled":
-            return Verdict(engine, engine.reason, "repair", next(iter(_named(engine, _names(model))), ""))
+            return CompilerVerdict(
+                engine, engine.reason, "repair", next(iter(_named(engine, _names(model))), "")
+            )
         trials = _Trials(self, model, sanitized, plan)
         layer = ""
         for suspects in (_named(engine, plan.readers)[:1], trials.first_to_fail()):
             for layer in suspects:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
-                    return Verdict(again, engine.reason, "quantization", layer, rest)
-        return Verdict(engine, engine.reason, "quantization", layer)
+                    return CompilerVerdict(again, engine.reason, "quantization", layer, rest)
+        return CompilerVerdict(engine, engine.reason, "quantization", layer)
 
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""

@@ -9,12 +9,11 @@ from typing import Any
 
 from onnxq import interrupts
 from onnxq.emit import files
-from onnxq.emit.commands import Profile
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
 from onnxq.pipeline.result import Result
 from onnxq.run import trt
-from onnxq.run.profiles import as_profile
+from onnxq.run.profiles import Profile, as_profile
 
 # Sizes for dynamic dimensions that nobody gives one, the first dimension (always 1) apart: the compiler's
 # default, then some at which windows are not larger than what they look at.

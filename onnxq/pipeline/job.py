@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,20 @@ from onnxq import report as reporting
 from onnxq.data.glance import Glance
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
-from onnxq.data.sources import Source, open_source
+from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
+from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
 from onnxq.pipeline.repair import Repair
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
+from onnxq.progress import Observer
 from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
@@ -38,11 +40,6 @@ from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 from onnxq.target import Target, load_target
-
-ModelSource = str | os.PathLike[str] | onnx.ModelProto
-DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
-Observer = Callable[[str, int | None, int | None], None]
-"""Is told each step's name; while samples run, how many are done, and of how many where known."""
 
 
 class Job:

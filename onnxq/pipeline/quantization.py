@@ -18,7 +18,6 @@ from onnxq.calib.trt_cache import write_cache
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
-from onnxq.emit.commands import Profile
 from onnxq.errors import Fault, UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -47,7 +46,7 @@ from onnxq.quant.spans import spans
 from onnxq.reason import Reason, code_of
 from onnxq.run import noise, ort, trt
 from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
-from onnxq.run.profiles import resolve_profiles
+from onnxq.run.profiles import Profile, resolve_profiles
 
 _OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
 KEPT_TO_COMPILE = Reason(

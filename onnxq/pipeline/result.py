@@ -11,8 +11,9 @@ from typing import Any
 import onnx
 
 from onnxq.emit import files
-from onnxq.emit.commands import Profile, commands
+from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
+from onnxq.run.profiles import Profile
 from onnxq.target import load_target
 
 

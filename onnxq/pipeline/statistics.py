@@ -23,12 +23,12 @@ from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, mer
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import Sample
-from onnxq.data.sources import Source
+from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Calibration, activations, prepare, unloadable
-from onnxq.pipeline.job import DataSource, Job
+from onnxq.pipeline.job import Job
 from onnxq.run import ort
 
 

@@ -20,7 +20,7 @@ _LEVELS: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class Settings:
+class SessionSettings:
     """What a session is made with, which another process can be told.
 
     Attributes:

@@ -27,7 +27,7 @@ from onnxq.graph.load import graphs, opset_of, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.run.opening import Settings
+from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
@@ -248,7 +248,7 @@ def load_probed(
                 optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
                 floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
                 insert_early(optimized.graph, probes(floats))
-                settings = Settings("off", threads, in_order=True, libraries=_libraries.get())
+                settings = SessionSettings("off", threads, in_order=True, libraries=_libraries.get())
                 return _load(optimized, settings, Path(folder), onnx.ModelProto())
         except (RunError, OSError):  # such a model is loaded in one go, or is refused there
             pass
@@ -372,9 +372,9 @@ def custom_libraries() -> tuple[str, ...]:
     return _libraries.get()
 
 
-def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Settings:
+def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> SessionSettings:
     """How a model is loaded."""
-    settings = Settings("all" if optimize else "off", threads, libraries=_libraries.get())
+    settings = SessionSettings("all" if optimize else "off", threads, libraries=_libraries.get())
     if optimize and isinstance(model, onnx.ModelProto) and weight_bytes(model) >= LARGE:
         # not those that give convolutions another layout: while it loads, weights are there twice
         settings.level = "extended"
@@ -386,7 +386,7 @@ def _settings(model: onnx.ModelProto | Path, optimize: bool, threads: int) -> Se
 
 
 def _load(
-    model: onnx.ModelProto | Path, settings: Settings, data_dir: Path | None, more: onnx.ModelProto
+    model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
     """Loads a model, what there is more of it merged into it."""
     try:
@@ -401,7 +401,7 @@ def _load(
 
 
 def _open(
-    model: onnx.ModelProto | Path, settings: Settings, data_dir: Path | None, more: onnx.ModelProto
+    model: onnx.ModelProto | Path, settings: SessionSettings, data_dir: Path | None, more: onnx.ModelProto
 ) -> Session:
     risky = settings.level != "off" and _may_crash(model)
     if isinstance(model, Path):
@@ -431,7 +431,7 @@ def _inline_bytes(model: onnx.ModelProto) -> int:
     return sum(map(tensor_bytes, held))
 
 
-def _session(source: bytes | str, settings: Settings, risky: bool) -> Session:
+def _session(source: bytes | str, settings: SessionSettings, risky: bool) -> Session:
     try:
         return Session(open_session(source, settings, risky))
     except Exception as error:  # as above

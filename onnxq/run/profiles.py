@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.errors import UserError, unknown_name
 
-Shape = tuple[int, ...]
-Profile = tuple[Shape, Shape, Shape]
+Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""The smallest, the usual and the largest shape of an input."""
 
 
 def resolve_profiles(
     inputs: Mapping[str, Sequence[int]],
-    wanted: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]],
-    typical: Mapping[str, Shape] | None = None,
+    wanted: Mapping[str, Profile],
+    typical: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Profile]:
     """The profile of each dynamic input: what the user wants, else one typical shape.
 
@@ -44,11 +44,11 @@ def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:
     return tuple(smallest), tuple(usual), tuple(largest)
 
 
-def _smallest(shape: Sequence[int]) -> Shape:
+def _smallest(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if size < 0 else size for size in shape)
 
 
-def _check(name: str, shape: Shape, profile: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> None:
+def _check(name: str, shape: tuple[int, ...], profile: Profile) -> None:
     hint = f"the model's input {name!r} is {_show(shape)}; write MIN:OPT:MAX, each of that rank"
     for word, sizes in zip(("min", "opt", "max"), profile, strict=True):
         if len(sizes) != len(shape):

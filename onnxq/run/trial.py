@@ -22,7 +22,7 @@ import onnxruntime
 from onnxq import interrupts
 from onnxq.graph.half import speaks_half
 from onnxq.remarks import remark
-from onnxq.run.opening import Level, Settings
+from onnxq.run.opening import Level, SessionSettings
 
 _CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")
 _LOWER: dict[Level, Level] = {"all": "extended", "extended": "basic", "basic": "off"}
@@ -46,7 +46,7 @@ def is_risky(model: onnx.ModelProto) -> bool:
     return speaks_half(model, (onnx.TensorProto.FLOAT16,))
 
 
-def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:
+def open_session(source: bytes | str, settings: SessionSettings, risky: bool) -> Any:
     """A session of a model or of its file; at a lower level of optimization where it cannot be otherwise.
 
     Args:
@@ -65,7 +65,7 @@ def open_session(source: bytes | str, settings: Settings, risky: bool) -> Any:
             if risky:
                 _try_in_child(source, tried)
             session = tried.open(source)
-        except Exception as error:  # as in `Settings.open`
+        except Exception as error:  # as in `SessionSettings.open`
             failure = failure or error
             level = _LOWER.get(level)
         else:
@@ -84,7 +84,7 @@ def _tell(failure: Exception, level: Level) -> None:
     )
 
 
-def _try_in_child(source: bytes | str, settings: Settings) -> None:
+def _try_in_child(source: bytes | str, settings: SessionSettings) -> None:
     """Opens the session in a process of its own; an error there is left to be found again.
 
     Raises:

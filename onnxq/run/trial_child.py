@@ -2,7 +2,7 @@
 
     python -m onnxq.run.trial_child FOLDER
 
-reads FOLDER/request.json ({"settings": see `onnxq.run.opening.Settings`, "model": a path, or null for
+reads FOLDER/request.json ({"settings": see `onnxq.run.opening.SessionSettings`, "model": a path, or null for
 FOLDER/model). It ends with 0 unless it crashes: an error is found again by who opens the session in earnest.
 `onnxq.run.trial` is the other side.
 """
@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from onnxq.run.opening import Settings
+from onnxq.run.opening import SessionSettings
 
 
 def main(folder: Path) -> None:
@@ -24,8 +24,8 @@ def main(folder: Path) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    settings = Settings(**request["settings"])
-    with contextlib.suppress(Exception):  # as in `Settings.open`
+    settings = SessionSettings(**request["settings"])
+    with contextlib.suppress(Exception):  # as in `SessionSettings.open`
         settings.open(request["model"] or (folder / "model").read_bytes())
 
 

@@ -16,7 +16,7 @@ from onnx import parser
 import onnxq
 from onnxq import remarks
 from onnxq.run import ort, trial
-from onnxq.run.opening import Settings
+from onnxq.run.opening import SessionSettings
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 
@@ -49,15 +49,15 @@ crashes_here = pytest.mark.skipif(
 def levels(monkeypatch: pytest.MonkeyPatch, bad: dict[str, Exception]) -> list[str]:
     """Makes some levels fail; the levels that sessions are opened at."""
     opened: list[str] = []
-    plain = Settings.open
+    plain = SessionSettings.open
 
-    def open_(self: Settings, source: bytes | str):
+    def open_(self: SessionSettings, source: bytes | str):
         opened.append(self.level)
         if self.level in bad:
             raise bad[self.level]
         return plain(self, source)
 
-    monkeypatch.setattr(Settings, "open", open_)
+    monkeypatch.setattr(SessionSettings, "open", open_)
     return opened
 
 
@@ -99,7 +99,7 @@ def test_the_verb_says_so(tmp_path: Path) -> None:
 def test_a_crash_at_one_level_leads_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def child(source: bytes | str, settings: Settings) -> None:
+    def child(source: bytes | str, settings: SessionSettings) -> None:
         tried.append(settings.level)
         if settings.level == "all":
             raise trial.Crashed("it crashes: SIGSEGV")
@@ -117,7 +117,7 @@ def test_a_crash_at_one_level_leads_to_the_next(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_crash_at_every_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def child(source: bytes | str, settings: Settings) -> None:
+    def child(source: bytes | str, settings: SessionSettings) -> None:
         raise trial.Crashed(f"it crashes: {settings.level}")
 
     monkeypatch.setattr(trial, "_try_in_child", child)
@@ -214,7 +214,7 @@ def test_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     w = np.eye(16, dtype=np.float16)
     model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
 
-    def child(source: bytes | str, settings: Settings) -> None:
+    def child(source: bytes | str, settings: SessionSettings) -> None:
         if settings.level != "off":
             raise trial.Crashed("it crashes: SIGSEGV")
 
