@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
-from onnxq.cli.render import end_screen
+from onnxq.cli.pages.end import end_screen
 from onnxq.run import ort
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> '

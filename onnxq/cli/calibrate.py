@@ -65,7 +65,7 @@ def calibrate(
     import onnxq
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
-    from onnxq.cli.render_stats import statistics_page, to_json
+    from onnxq.cli.pages.stats import statistics_page, to_json
 
     if merge:
         if output is None:
@@ -119,7 +119,7 @@ def calibrate(
 
 def _kept(checkpoints: Checkpoints) -> str:
     """What a run that was interrupted leaves for the next one."""
-    from onnxq.cli.render import counted
+    from onnxq.cli.pages.words import counted
 
     done = checkpoints.samples()
     return f"what was done is kept ({counted(done, 'sample')}): repeat the command to go on" if done else ""

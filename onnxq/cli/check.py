@@ -46,7 +46,7 @@ def check(
     is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it.
     The exit code is 1 where there are findings.
     """
-    from onnxq.cli.render import check_page
+    from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
     from onnxq.graph.model import Model
     from onnxq.pipeline import sanitize_any

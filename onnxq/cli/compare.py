@@ -30,7 +30,7 @@ def compare(
     script: str | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
-    from onnxq.cli.render import accuracy_page
+    from onnxq.cli.pages.accuracy import accuracy_page
     from onnxq.data.image_options import image_options
     from onnxq.data.samples import InputSpec, named, watched
     from onnxq.data.sources import open_source

@@ -47,7 +47,7 @@ def data(
     Shapes and ranges of each input, warnings where they do not look as the model expects, and a
     contact sheet of images. Bad samples are left out and warned of.
     """
-    from onnxq.cli.render_data import data_page
+    from onnxq.cli.pages.data import data_page
     from onnxq.data.contact_sheet import ContactSheet
     from onnxq.data.image_options import image_options
     from onnxq.data.model_scaling import model_scaling

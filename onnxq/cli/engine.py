@@ -18,7 +18,7 @@ def engine(
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
     that onnxq wrote beside the model. The exit code is 1 where it rejects the model.
     """
-    from onnxq.cli.render import engine_page
+    from onnxq.cli.pages.engine import engine_page
     from onnxq.emit.recorded import recorded_profiles
     from onnxq.graph.model import Model
     from onnxq.run import trt

@@ -36,7 +36,7 @@ def extract(
     It is what the tensors of --to need, back to those of --from. Writes X.onnx and X.report.json.
     """
     import onnxq
-    from onnxq.cli.render import extract_page
+    from onnxq.cli.pages.pieces import extract_page
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.piece.onnx")

@@ -27,7 +27,7 @@ def inspect(
     shape: flags.Shapes = None,
 ) -> None:
     """Show what a model holds, or all about one tensor."""
-    from onnxq.cli.render import model_page, tensor_page
+    from onnxq.cli.pages.model import model_page, tensor_page
     from onnxq.emit.files import report_path
     from onnxq.graph.model import Model
 

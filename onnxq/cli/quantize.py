@@ -85,7 +85,7 @@ def quantize(
     without --strict.
     """
     import onnxq
-    from onnxq.cli.render import end_screen
+    from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
     from onnxq.target import load_target
 

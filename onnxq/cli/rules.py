@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def list_rules(screen: Screen, rules: flags.RuleFolders = None) -> None:
     """List the rules, by stage."""
-    from onnxq.cli.render import rules_page
+    from onnxq.cli.pages.rules import rules_page
     from onnxq.rule.load import load_rules
 
     found = [_describe(rule) for rule in load_rules(tuple(rules or ()))]
@@ -32,7 +32,7 @@ def explain(
     rules: flags.RuleFolders = None,
 ) -> None:
     """Show a rule's documentation."""
-    from onnxq.cli.render import rule_page
+    from onnxq.cli.pages.rules import rule_page
     from onnxq.rule.load import load_rules
 
     known = {name: rule for rule in load_rules(tuple(rules or ())) for name in (rule.id, *rule.aliases)}
@@ -50,7 +50,7 @@ def run_examples(
     ] = None,
 ) -> int:
     """Run the examples of rules and prove what they change."""
-    from onnxq.cli.render import tested_page
+    from onnxq.cli.pages.rules import tested_page
     from onnxq.pipeline.examples import check_rule
     from onnxq.rule.load import load_rules
 

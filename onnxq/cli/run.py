@@ -52,7 +52,7 @@ def run(
     bit. Exit code 1 if they are not.
     """
     import onnxq
-    from onnxq.cli.render import chain_page
+    from onnxq.cli.pages.pieces import chain_page
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")

@@ -32,7 +32,7 @@ def sanitize(
     X.report.json.
     """
     import onnxq
-    from onnxq.cli.render import end_screen
+    from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
 
     settings = calib_flags.Settings(config)

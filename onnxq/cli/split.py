@@ -35,7 +35,7 @@ def split(
     several times.
     """
     import onnxq
-    from onnxq.cli.render import split_page
+    from onnxq.cli.pages.pieces import split_page
 
     with screen.progress() as observe:
         observe("split", None, None)

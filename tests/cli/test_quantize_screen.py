@@ -15,7 +15,7 @@ from command import Ran
 from PIL import Image
 
 from onnxq.cli.app import app
-from onnxq.cli.render import end_screen
+from onnxq.cli.pages.end import end_screen
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {

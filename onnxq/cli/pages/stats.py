@@ -7,7 +7,8 @@ from typing import Any
 
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile
-from onnxq.cli.render import counted, data_section, size_text
+from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
 
 _FEW = 8

@@ -1,0 +1,1 @@
+"""Documents as pages for a reader: what each verb shows."""

@@ -1,0 +1,105 @@
+"""How near outputs are: the section of the end screen, and what `onnxq compare` shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page, shorten
+
+_LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
+_SMALL_ERROR = 0.1
+"""Of what an output can be at all (`onnxq.quant.spans`): a probability of 0.02 may become one of 0.06."""
+
+
+def accuracy_section(
+    page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any]
+) -> None:
+    """How near the int8 model's outputs are, and on which samples."""
+    held_out = calibration["held_out"]
+    accuracy = sorted(accuracy, key=nearness)
+    if not accuracy:
+        no_data = calibration["held_out_code"] == "none"
+        why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
+        page.section("Accuracy", f"not measured: {why}", "yellow")
+        return
+    count = accuracy[0]["samples"]
+    alone = calibration["held_out_code"] != "apart"
+    text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
+    page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
+    _outputs(page.entry, accuracy, 6)
+    _destroyed(page, accuracy)
+    if calibration["not_verified"]:
+        page.entry(calibration["not_verified"], style="yellow")
+
+
+def _destroyed(page: Page, accuracy: Sequence[Mapping[str, Any]]) -> None:
+    """Says which outputs have little to do with those of the float model, and what may help."""
+    lost = [entry["output"] for entry in accuracy if _is_destroyed(entry)]
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        have = "have" if more else "has"
+        page.entry(
+            f"{shorten(lost[0], 40)}{more} {have} little to do with the float model's: look at the data and "
+            "how they are prepared (onnxq data), try another --method, or keep layers in float "
+            "(--keep-float)",
+            style="yellow",
+        )
+
+
+def _is_destroyed(entry: Mapping[str, Any]) -> bool:
+    sqnr, cosine = entry["sqnr_db"], entry["cosine"]  # None: not of floats; "inf": equal
+    if sqnr is None or sqnr == "inf":
+        return False
+    span = entry.get("span")
+    if span is not None and not isinstance(entry["max_abs"], str) and entry["max_abs"] <= _SMALL_ERROR * span:
+        return False
+    return sqnr == "-inf" or sqnr < _LEAST_SQNR or (cosine is not None and cosine < _LEAST_COSINE)
+
+
+def nearness(entry: Mapping[str, Any]) -> float:
+    """How near an output is to the float model's, dB; where it is no float, what differs is the noise."""
+    if entry["mismatched"] or entry["nonfinite"]:
+        return -math.inf
+    if entry["sqnr_db"] is not None:
+        return float(entry["sqnr_db"])
+    equal = entry["equal"]
+    return math.inf if equal is None or equal == 1 else -10 * math.log10(1 - equal)
+
+
+def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
+    for entry in accuracy[:shown]:
+        line(f"{shorten(entry['output'], 40)}: {closeness(entry)}")
+    if len(accuracy) > shown:
+        line(f"+{len(accuracy) - shown} more outputs in the report")
+
+
+def closeness(entry: Mapping[str, Any]) -> str:
+    """How near an output is, in words: `SQNR 31.2 dB, cosine 0.99961, ...`."""
+    if entry["mismatched"]:
+        return f"another shape in {entry['mismatched']} of {entry['samples']} samples"
+    if entry["sqnr_db"] is None:
+        return "no values" if entry["equal"] is None else f"{100 * entry['equal']:.2f} % equal"
+    if entry["sqnr_db"] == "inf":
+        return "equal"
+    if entry["nonfinite"]:
+        return f"{entry['nonfinite']} values are NaN or infinite where the reference is finite"
+    cosine = "" if entry["cosine"] is None else f", cosine {entry['cosine']:.5f}"
+    sqnr = entry["sqnr_db"] if isinstance(entry["sqnr_db"], str) else f"{entry['sqnr_db']:.1f}"
+    text = f"SQNR {sqnr} dB{cosine}, max error {entry['max_abs']:.2g} of {entry['max_ref']:.2g}"
+    return text + ("" if entry["top1"] is None else f", top-1 same in {100 * entry['top1']:.1f} %")
+
+
+def accuracy_page(
+    reference: Path, candidate: Path, accuracy: Sequence[Mapping[str, Any]], data: Mapping[str, Any]
+) -> Page:
+    """How near the outputs of two models are."""
+    page = Page()
+    page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
+    _outputs(page.plain, sorted(accuracy, key=nearness), len(accuracy))
+    data_section(page, data)
+    return page

@@ -1,0 +1,123 @@
+"""The sections on the plan: layers in int8, scales and where they are from, layers in float."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.size import size_section
+from onnxq.cli.pages.words import counted, first_few, tally
+from onnxq.cli.screen import Page, shorten
+
+_FEW_SAMPLES = 32
+
+
+def plan_section(page: Page, report: Mapping[str, Any]) -> None:
+    """What runs in int8, with which scales, from which data, and what stays in float."""
+    plan, calibration = report["plan"], report["calibration"]
+    layers = plan["layers"]
+    eligible = [layer for layer in layers if layer["eligible"]]
+    int8 = [layer for layer in layers if layer["format"] != "float"]
+    share = plan["int8_share_of_eligible_macs"]
+    done = sum(layer["format"] != "float" for layer in eligible)
+    text = f"{done} of {counted(len(eligible), 'eligible layer')}"
+    text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
+    of_all = plan["int8_share_of_all_macs"]
+    text += f", {100 * of_all:.1f} % of the whole model's" if share is not None and of_all is not None else ""
+    unknown = sum(layer["macs"] is None for layer in eligible)
+    if unknown:
+        text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
+    extra = len(int8) - done
+    page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
+    if not (int8 or plan["sites"]):
+        page.entry("nothing is quantized: the file is a float model", style="yellow")
+    size_section(page, report)
+    data_section(page, calibration["data"])
+    if plan["sites"] or calibration["cached"]:
+        _scales(page, plan, calibration)
+    for note in calibration["notes"]:
+        page.entry(note, style="yellow")
+    _kept_float(page, plan["kept_float"])
+
+
+def _scales(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:
+    """How many scales there are, and what found them."""
+    scales = calibration["scales"]
+    used = [group for group in plan["groups"] if group["tensors"][0] in scales]
+    shared = sum(len(group["tensors"]) > 1 for group in used)
+    over = f" over {counted(calibration['samples'], 'sample')}" if calibration["samples"] else ""
+    page.section(
+        "Scales",
+        f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration['method']}"
+        f"{over}; {_weight_scales(plan['sites'])}",
+    )
+    _origins(page, calibration)
+    samples = calibration["samples"] * calibration["data"].get("batch", 1)
+    if 0 < samples < _FEW_SAMPLES:
+        page.entry(f"{counted(samples, 'sample')} calibrated: 100 or more are usual", style="yellow")
+
+
+def _weight_scales(sites: Sequence[Mapping[str, Any]]) -> str:
+    single = sum(site["kind"] == "weight" and site["axis"] is None for site in sites)
+    return "weights have one a channel" + (f", {single} of them one for all" if single else "")
+
+
+def _origins(page: Page, calibration: Mapping[str, Any]) -> None:
+    """Where the scales are from."""
+    if calibration["stats_file"] is not None:
+        page.entry(f"read from {calibration['stats_file']}")
+    choice = calibration["choice"]
+    if choice is not None:
+        _choice(page, choice)
+    entries = calibration["thresholds"].values()
+    own = (entry["because"] for entry in entries if entry["code"] in ("fixed", "cache", "layer"))
+    for why, number in tally(why for why in own if why != calibration["method"]).items():
+        page.entry(f"{counted(number, 'tensor')}: {why}")
+    if calibration["cached"] is not None:
+        page.entry(f"the calibration cache has {counted(calibration['cached'], 'scale')}")
+    sampling = calibration["sampling"]
+    if sampling is not None and sampling["sampled_tensors"]:
+        page.entry(
+            f"histograms of {sampling['least_values'] / 1e6:.1f} M values or more of "
+            f"{counted(sampling['sampled_tensors'], 'tensor')}: the share above the 99.99 percentile is "
+            f"known to {100 * sampling['tail_error']:.1f} % (--exact counts all)"
+        )
+
+
+def _choice(page: Page, choice: Mapping[str, Any]) -> None:
+    """What the outputs chose."""
+    if len(choice["trials"]) > 1:
+        tried = ", ".join(f"{t['method']} {t['sqnr_db']:.1f}" for t in choice["trials"])
+        apart = "" if choice["why"] else " kept apart"
+        several = len(choice["outputs"]) > 1
+        of = f", the mean of {len(choice['outputs'])} outputs" if several else ""
+        page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}{of}, dB: {tried}")
+    if choice["refined"]:
+        page.entry(
+            f"{counted(len(choice['refined']), 'scale')} of the worst tensors chosen one by one: "
+            f"{choice['sqnr_db']:.1f} dB"
+        )
+        page.names([entry["tensors"][0] for entry in choice["refined"]])
+    if len(choice["outputs"]) > 1:
+        levels = [f"{shorten(o['output'], 40)} {o['sqnr_db']:.1f}" for o in choice["outputs"]]
+        page.entry(f"of each output, the worst first: {first_few(levels)}")
+    reasons: dict[str, list[str]] = {}
+    for entry in choice["left_out"]:
+        reasons.setdefault(entry["why"], []).append(shorten(entry["output"], 40))
+    for why, names in reasons.items():
+        page.entry(f"not counted ({why}): {first_few(names)}")
+    if choice["why"]:
+        page.entry(choice["why"], style="yellow")
+
+
+def _kept_float(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
+    """The layers that stay in float, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for entry in kept:
+        reasons.setdefault(f"{entry['op']}: {entry['because']}", []).append(entry["node"])
+    if reasons:
+        page.section("Float", counted(len(kept), "layer"))
+    for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        page.entry(reason if len(nodes) == 1 else f"{reason} ({len(nodes)})")
+        page.names(nodes)

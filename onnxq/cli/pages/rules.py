@@ -1,0 +1,67 @@
+"""What `onnxq rules` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page
+
+_STAGE_TEXT = {
+    "clean": "what every model wants",
+    "compat": "what a target lacks",
+    "fuse": "what makes layers quantizable",
+    "place": "where Q/DQ pairs go",
+}
+
+
+_STAGES = tuple(_STAGE_TEXT)
+
+
+def rules_page(rules: Sequence[Mapping[str, Any]]) -> Page:
+    """The rules, by stage."""
+    page = Page()
+    for stage in dict.fromkeys(
+        rule["stage"] for rule in sorted(rules, key=lambda r: _STAGES.index(r["stage"]))
+    ):
+        page.head(f"{stage}: {_STAGE_TEXT[stage]}")
+        for rule in rules:
+            if rule["stage"] == stage:
+                page.plain(rule["id"], 1)
+                page.plain(rule["summary"], 2, "dim")
+                if _condition(rule):
+                    page.plain(_condition(rule), 2, "dim")
+    return page
+
+
+def _condition(rule: Mapping[str, Any]) -> str:
+    if rule["lacks"]:
+        return f"only where the target lacks {rule['lacks']}"
+    return "" if rule["default"] else f"only with --enable {rule['id']}"
+
+
+def rule_page(rule: Mapping[str, Any]) -> Page:
+    """A rule's documentation."""
+    page = Page()
+    page.head(rule["id"])
+    for line in rule["doc"].splitlines():
+        page.code(line)
+    page.code("")
+    page.section("Stage", f"{rule['stage']} ({_STAGE_TEXT[rule['stage']]})")
+    page.section("Operators", "all" if rule["operators"] == ["*"] else ", ".join(rule["operators"]))
+    if _condition(rule):
+        page.section("Condition", _condition(rule))
+    page.section("File", rule["file"])
+    return page
+
+
+def tested_page(rules: Sequence[Mapping[str, Any]]) -> Page:
+    """What the examples of rules showed."""
+    page = Page()
+    for rule in rules:
+        text = rule["failure"] or f"{rule['id']} ({counted(rule['examples'], 'example')})"
+        page.section("failed" if rule["failure"] else "ok", text, "red" if rule["failure"] else "")
+    failed = sum(bool(rule["failure"]) for rule in rules)
+    page.head(f"{counted(len(rules), 'rule')} tested, {failed or 'none'} failed")
+    return page

@@ -1,0 +1,59 @@
+"""Words that pages have in common: numbers of things, sizes, types, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+FEW = 4
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 layer`, `2 layers`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def tally(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, the most frequent first."""
+    from onnxq.report import counted
+
+    return counted(names)
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts in a line: `Conv 12, Relu 3`."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def first_few(texts: Sequence[str]) -> str:
+    """The first few of a list."""
+    return ", ".join(texts[:FEW]) + (f", +{len(texts) - FEW} more in the report" * (len(texts) > FEW))
+
+
+def first_lines(text: str, count: int = 3, width: int = 300) -> str:
+    """The first lines of a text, each cut to a width, and how many more there are."""
+    lines = [line if len(line) <= width else line[:width] + "..." for line in text.strip().splitlines()]
+    rest = f"\n+{len(lines) - count} more lines (--json)" if len(lines) > count else ""
+    return "\n".join(lines[:count]) + rest
+
+
+def type_text(entry: Mapping[str, Any]) -> str:
+    """The type of a tensor: `float32 [Nx3x224x224]`."""
+    from onnxq.graph.types import shape_text
+
+    shape = None if entry["shape"] is None else tuple(entry["shape"])
+    return f"{entry['dtype'] or 'unknown type'} [{shape_text(shape)}]"
+
+
+def size_text(count: int) -> str:
+    """A number of bytes."""
+    return f"{count} B" if count < 1000 else f"{decimal(count)}B"
+
+
+def decimal(count: int) -> str:
+    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
+    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= unit:
+            value = count / unit
+            return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
+    return str(count)
