@@ -27,7 +27,7 @@ from benchmarks.nets.feeds import feeds as feeds_of
 from onnxq.calib.collect import Counting, Request, collect
 from onnxq.data.samples import Sample
 from onnxq.graph.model import Model
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 

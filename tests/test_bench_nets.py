@@ -11,7 +11,7 @@ import pytest
 from benchmarks import nets
 from benchmarks.nets import feeds, sizes
 from onnxq.graph.model import Model
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx.parser
 
 from onnxq.graph.model import Model
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.reason import Reason, by_of, code_of
 from onnxq.rule import Float, Node, Quantize, place
 

@@ -25,7 +25,8 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
-from onnxq.quant.plan import VETOES, QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.ranges import Range, of_layer
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import NAMES, Method, needs_histogram

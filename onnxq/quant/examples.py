@@ -9,7 +9,8 @@ from onnxq.graph.model import Model
 from onnxq.graph.upgrade import upgrade
 from onnxq.graph.view import Node
 from onnxq.quant.grid import difference
-from onnxq.quant.plan import Edge, QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.rule.api import Example, Float, Rule, Skip, Skips
 from onnxq.rule.examples import ExampleError, opened
 

@@ -20,7 +20,7 @@ from onnxq.cli.app import app
 from onnxq.graph.model import Model
 from onnxq.pipeline import quantization
 from onnxq.quant.insert import in_float, insert
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
 

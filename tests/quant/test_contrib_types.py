@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule import Quantize, place
 from onnxq.run import ort, trt
 

@@ -16,7 +16,8 @@ from onnx import numpy_helper
 
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import quantize_weights
 from onnxq.rule.load import load_rules
 from onnxq.run import ort

@@ -22,7 +22,8 @@ from onnxq.graph.view import Node
 from onnxq.pipeline.examples import check_example, check_rule
 from onnxq.quant.examples import plan_lines
 from onnxq.quant.grid import difference
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import QuantPlan
 from onnxq.rule.api import Fires, Follow, Quantize, Rule, Skip, Skips
 from onnxq.rule.examples import ExampleError
 from onnxq.rule.load import load_rules

@@ -14,7 +14,8 @@ from onnxq.graph.model import Model
 from onnxq.quant.groups import Groups
 from onnxq.quant.insert import insert
 from onnxq.quant.lint import lint_qdq
-from onnxq.quant.plan import Edge, QuantPlan, Site, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import Edge, QuantPlan, Site
 from onnxq.quant.scales import quantize_weights, scale_of
 from onnxq.rule.api import Rule, Skip
 from onnxq.rule.load import load_rules

@@ -16,7 +16,8 @@ import onnxq
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.insert import in_float, insert
-from onnxq.quant.plan import Joint, QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import Joint, QuantPlan
 from onnxq.rule.api import Float, Quantize, Read, Rule, Together
 from onnxq.rule.load import load_rules
 from onnxq.run import trt

@@ -24,7 +24,8 @@ from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import OPSET, upgrade
 from onnxq.quant.insert import insert
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import QuantPlan
 from onnxq.rewrite.engine import rewrite
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt

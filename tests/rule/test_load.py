@@ -12,7 +12,7 @@ from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 

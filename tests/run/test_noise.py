@@ -12,7 +12,7 @@ import pytest
 
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert, set_scales
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 from onnxq.run.compare import Recording

@@ -1,0 +1,111 @@
+"""Asks the placement rules, and makes the plan of what they say."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.fold import fixed_tensors
+from onnxq.graph.model import Model
+from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.view import Node
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.resolve import Resolver
+from onnxq.quant.settle import settle
+from onnxq.reason import Reason
+from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Together
+
+_USERS_VETO = "--keep-float"
+
+
+def make_plan(
+    model: Model,
+    rules: Sequence[Rule],
+    keep_float: Sequence[str] = (),
+    vetoes: Mapping[str, str] | None = None,
+) -> QuantPlan:
+    """Asks the placement rules and resolves what they say.
+
+    Args:
+        model: a sanitized model; nodes in subgraph bodies stay in float.
+        rules: the rules that are on; those of stage `place` are asked.
+        keep_float: names of nodes to keep in float, as globs.
+        vetoes: names of nodes that have to stay in float, and why.
+
+    Q/DQ pairs that the model has stay as they are; what they quantize gets no other pair.
+
+    Raises:
+        UserError: a glob of `keep_float` matches no node, or one that the model itself quantizes.
+    """
+    nodes = [Node(model, node) for node in model.graph.nodes]
+    wishes: list[Quantize] = []
+    follows: dict[Node, list[Follow]] = {}
+    reads: list[Read] = []
+    together: list[Together] = []
+    forced = vetoes or {}
+    refused = {node: forced[node.name] for node in nodes if node.name in forced}
+    refused.update(_user_vetoes(nodes, keep_float))
+    by_root: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if rule.stage == "place":
+            for root in rule.roots:
+                by_root.setdefault(root, []).append(rule)
+    for node in nodes:
+        for rule in by_root.get(node.op, ()) if not node.domain else ():
+            for fact in _facts(rule, node):
+                if isinstance(fact, Quantize):
+                    wishes.append(fact)
+                elif isinstance(fact, Follow):
+                    follows.setdefault(fact.node, []).append(fact)
+                elif isinstance(fact, Read):
+                    reads.append(fact)
+                elif isinstance(fact, Together):
+                    together.append(fact)
+                elif isinstance(fact, Float):
+                    refused.setdefault(fact.node, Reason("rule", fact.because, rule.id))
+    for wish in wishes:
+        tensor = wish.node.inputs[wish.input]
+        if tensor is not None and tensor.dtype is None:
+            unknown = Reason("unknown-type", f"the type of {tensor.name!r} is not known")
+            refused.setdefault(wish.node, unknown)
+    fixed = fixed_tensors(nodes)
+    wishes, together = settle(wishes, together, refused, fixed)
+    resolver = Resolver(set(nodes), follows, reads, refused, fixed)
+    for wish in wishes:
+        resolver.want(wish)
+    resolver.follow()
+    return resolver.plan(nodes, together)
+
+
+def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:
+    vetoes: dict[Node, str] = {}
+    for glob in globs:
+        found = [node for node in nodes if fnmatch.fnmatchcase(node.name, glob)]
+        if not found:
+            raise unknown_name("node", glob, [node.name for node in nodes])
+        for node in found:
+            if any(is_dequantized(tensor) for tensor in node.inputs if tensor is not None):
+                raise UserError(
+                    f"{_USERS_VETO} {glob}: the model itself quantizes node {node.name!r}, its pairs stay",
+                    hint="start from the float model, or leave the flag out",
+                )
+            vetoes[node] = Reason("keep-float", f"{_USERS_VETO} {glob}", "user")
+    return vetoes
+
+
+def _facts(rule: Rule, node: Node) -> list[Fact]:
+    """What a placement rule says about a node.
+
+    Raises:
+        UserError: the rule fails.
+    """
+    try:
+        return list(rule(node) or ())
+    except Skip:
+        return []
+    except Exception as error:
+        raise UserError(
+            f"placement rule {rule.id!r} fails at node {node.name!r}: {type(error).__name__}: {error}",
+            hint=f"it is in {rule.path or 'no file'}; leave it out with --skip {rule.id}",
+        ) from error

@@ -1,0 +1,204 @@
+"""From wishes to sites: one pair a tensor, scales shared by what only moves values, and what is in float."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from onnxq.graph.layers import layer_of, multiplies, other_macs
+from onnxq.graph.pairs import is_dequantized, own_pair
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.groups import Groups
+from onnxq.quant.plan import (
+    VETOES,
+    Edge,
+    Joint,
+    KeptFloat,
+    OwnPair,
+    PlannedLayer,
+    QuantPlan,
+    ScaleGroup,
+    Site,
+)
+from onnxq.reason import Reason, code_of
+from onnxq.rule.api import Follow, Quantize, Read, Together
+
+
+class Resolver:
+    """Turns facts into sites: one pair a tensor, groups by what only moves values."""
+
+    def __init__(
+        self,
+        nodes: set[Node],
+        follows: dict[Node, list[Follow]],
+        reads: Sequence[Read],
+        vetoes: dict[Node, str],
+        fixed: set[Tensor],
+    ) -> None:
+        self.nodes = nodes
+        self.fixed = fixed
+        self.follows = follows
+        self.reads = reads
+        self.vetoes = vetoes
+        self.groups = Groups()
+        self.activations: dict[Tensor, str] = {}
+        self.own: dict[Tensor, tuple[Tensor, list[Edge], str]] = {}
+        self.weights: dict[tuple[Tensor, int | None], list[Edge]] = {}
+        self.why: dict[tuple[Tensor, int | None], str] = {}
+        self.readers: dict[Tensor, list[Edge]] = {}
+        self.edges: set[Edge] = set()
+        self.moved: set[Tensor] = set()
+
+    def want(self, wish: Quantize) -> None:
+        """Gives a wish its pair."""
+        tensor = wish.node.inputs[wish.input]
+        if tensor is None:
+            return
+        edge = Edge(wish.node.name, wish.input)
+        if tensor.is_constant:
+            # a scale of shape [1] is another thing to TensorRT than a scalar
+            one = wish.axis is not None and tensor.shape is not None and tensor.shape[wish.axis] == 1
+            key = tensor, None if one else wish.axis
+            self.weights.setdefault(key, []).append(edge)
+            self.edges.add(edge)
+            self.why.setdefault(key, wish.because)
+        elif is_float(tensor.dtype):
+            self._quantize(tensor, edge, wish.because)
+
+    def _quantize(self, tensor: Tensor, edge: Edge, because: str) -> None:
+        """Lets an edge read a tensor quantized: by the model's own pair where it has one."""
+        if is_dequantized(tensor) or tensor in self.fixed:  # what depends on no input is as good as constant
+            return
+        self.edges.add(edge)
+        own = own_pair(tensor, self.nodes)
+        if own is not None:
+            self.own.setdefault(tensor, (own, [], because))[1].append(edge)
+            return
+        if tensor not in self.activations:
+            self.activations[tensor] = because
+            self.groups.add(tensor.name)
+        edges = self.readers.setdefault(tensor, [])
+        if edge not in edges:
+            edges.append(edge)
+
+    def follow(self) -> None:
+        """Carries quantization back through what only moves values, then adds opportune readers."""
+        todo = deque(self.activations)
+        while todo:
+            tensor = todo.popleft()
+            producer = tensor.producer
+            if producer is None or producer in self.vetoes:
+                continue
+            follows = self.follows.get(producer, ())
+            sources = [producer.inputs[fact.input] for fact in follows]
+            for fact, source in zip(follows, sources, strict=True):
+                if source is None or source.is_constant or not is_float(source.dtype):
+                    continue
+                known = source in self.activations
+                self._quantize(source, Edge(producer.name, fact.input), fact.because)
+                if source not in self.activations:
+                    continue  # the model's own pair has its own scale
+                self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
+                if not known:
+                    todo.append(source)
+            if sources and all(source in self.activations for source in sources):
+                self.moved.add(tensor)  # all its values are its sources'
+        self._read()
+
+    def _read(self) -> None:
+        """Adds those who read what is quantized anyway: a layer where that makes both operands quantized."""
+        found: dict[Node, list[tuple[Read, Tensor]]] = {}
+        for read in self.reads:
+            source = read.node.inputs[read.input]
+            if source in self.activations and read.node not in self.vetoes:
+                assert source is not None
+                found.setdefault(read.node, []).append((read, source))
+        for node, reads in found.items():
+            edges = {Edge(node.name, read.input) for read, _ in reads}
+            if not multiplies(node) or is_whole(node, self.edges | edges):
+                for read, source in reads:
+                    self._quantize(source, Edge(node.name, read.input), read.because)
+
+    def plan(self, nodes: Sequence[Node], together: Sequence[Together]) -> QuantPlan:
+        """The plan: groups, sites, layers, and what stays in float."""
+        moved = {tensor.name for tensor in self.moved}
+        groups: list[ScaleGroup] = []
+        number: dict[str, int] = {}
+        joins = self.groups.reasons()
+        for index, (root, members) in enumerate(self.groups.members().items()):
+            reasons = tuple(dict.fromkeys(join.because for join in joins.get(root, ())))
+            sources = tuple(name for name in members if name not in moved) or tuple(members)
+            groups.append(ScaleGroup(index, tuple(members), sources, reasons))
+            number.update((name, index) for name in members)
+        order = {node.name: position for position, node in enumerate(nodes)}
+        sites = [
+            Site(
+                tensor.name,
+                "activation",
+                tuple(sorted(self.readers[tensor], key=lambda e: (order[e.node], e.input))),
+                None,
+                number[tensor.name],
+                because,
+            )
+            for tensor, because in self.activations.items()
+        ]
+        for (tensor, axis), edges in self.weights.items():
+            groups.append(ScaleGroup(len(groups), (tensor.name,), (tensor.name,), ()))
+            why = self.why[tensor, axis]
+            sites.append(Site(tensor.name, "weight", tuple(edges), axis, len(groups) - 1, why))
+        own = [OwnPair(t.name, out.name, tuple(e), why) for t, (out, e, why) in self.own.items()]
+        layers = {node: _planned(node, self.edges) for node in nodes if multiplies(node)}
+        kept = [
+            KeptFloat(node.name, node.op, why)
+            for node, why in self.vetoes.items()
+            if (node in layers and not layers[node].quantized) or code_of(why) in VETOES
+        ]
+        for node, layer in layers.items():
+            if not layer.quantized and node not in self.vetoes:
+                kept.append(KeptFloat(node.name, node.op, _why_float(node, self.edges)))
+        others = [other_macs(node) for node in nodes if node not in layers]
+        return QuantPlan(
+            tuple(sites),
+            tuple(own),
+            tuple(groups),
+            tuple(sorted(kept, key=lambda entry: order[entry.node])),
+            tuple(layers.values()),
+            None if None in others else sum(filter(None, others)),
+            tuple(Joint(tuple(node.name for node in joint.nodes), joint.because) for joint in together),
+        )
+
+
+def _planned(node: Node, edges: Collection[Edge]) -> PlannedLayer:
+    """What a layer costs, and what it runs in where these edges are quantized."""
+    layer = layer_of(node, quantized=True)
+    return PlannedLayer(
+        node.name,
+        node.op,
+        other_macs(node) if layer is None else layer.macs,
+        layer is not None,
+        layer is not None and layer.ineligible is None,
+        "int8" if is_whole(node, edges) else "float",
+    )
+
+
+def is_whole(node: Node, edges: Collection[Edge] = ()) -> bool:
+    """Whether both operands of a layer are quantized: by the model itself, or because these edges are."""
+    return all(
+        tensor is not None and (is_dequantized(tensor) or Edge(node.name, index) in edges)
+        for index, tensor in enumerate(node.operands(2))
+    )
+
+
+def _why_float(node: Node, edges: Collection[Edge]) -> str:
+    half = [index for index in (0, 1) if Edge(node.name, index) in edges]
+    if half:
+        return Reason(
+            "half", f"only its input {half[0]} is quantized: that is what its placement rule asks for"
+        )
+    layer = layer_of(node)
+    if layer is None:
+        return Reason("no-constant-weights", "it has no constant weights")
+    if is_float(layer.weight.dtype):
+        return Reason("no-rule", "no placement rule asks for it")
+    return Reason("weights-type", f"its weights are {layer.weight.dtype}")
