@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
 __all__ = [
     "Fault",
     "ImageOptions",
@@ -21,6 +20,7 @@ __all__ = [
 ]
 
 from onnxq.errors import Fault, OnnxqError, UserError
+from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from onnxq.data.image_options import ImageOptions

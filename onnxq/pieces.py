@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-import onnxq
 from onnxq import interrupts
 from onnxq.data.image_options import ImageOptions, image_options
 from onnxq.data.samples import InputSpec, named, watched
@@ -30,6 +29,7 @@ from onnxq.report import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.version import VERSION
 
 SCHEMA = 1
 
@@ -127,7 +127,7 @@ def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: 
     pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = {
         "schema": SCHEMA,
-        "onnxq": onnxq.__version__,
+        "onnxq": VERSION,
         "model": None,
         "sha256": files.sha256(opened.path) if opened.path is not None else None,
         "inputs": [_described(*entry) for entry in opened.inputs],
@@ -174,7 +174,7 @@ def extract(
         piece = extract_between(opened, start, end, ort.output_types)
     report = {
         "schema": SCHEMA,
-        "onnxq": onnxq.__version__,
+        "onnxq": VERSION,
         "model": str(opened.path) if opened.path is not None else None,
         "output": None,
         "from": list(start),

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 
-import onnxq
 from onnxq.calib.stats import Stats
 from onnxq.graph.features import needs
 from onnxq.graph.model import Model
@@ -27,6 +26,7 @@ from onnxq.reason import code_of
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.run import trt
 from onnxq.target import Target
+from onnxq.version import VERSION
 
 SCHEMA = 1
 
@@ -145,7 +145,7 @@ def header(model: Model, target: Target) -> dict[str, Any]:
     nodes = sum(len(graph.nodes) for graph in model.graphs())
     return {
         "schema": SCHEMA,
-        "onnxq": onnxq.__version__,
+        "onnxq": VERSION,
         "model": str(model.path) if model.path is not None else None,
         "output": None,
         "target": target.name,
