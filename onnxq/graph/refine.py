@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnxq.graph.fold import cut_slice, known_elements
+from onnxq.graph.elements import cut_slice, known_elements
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq.graph.fold import evaluate, known_elements
+from onnxq.graph.elements import known_elements
+from onnxq.graph.fold import evaluate
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.run import ort

@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 from onnxq.errors import UserError
-from onnxq.graph import fold
+from onnxq.graph import elements
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import sorted_nodes
@@ -46,12 +46,12 @@ def test_a_tensor_that_many_paths_reach_is_followed_once(monkeypatch: pytest.Mon
             g (float[N, 3] x) => (int64[2] s{steps}) {{ s0 = Shape (x)  {chain} }}"""
         )
     )
-    follow, followed = fold._followed, []
+    follow, followed = elements._followed, []
     monkeypatch.setattr(
-        fold, "_followed", lambda value, depth: followed.append(value.name) or follow(value, depth)
+        elements, "_followed", lambda value, depth: followed.append(value.name) or follow(value, depth)
     )
     model.known.clear()
-    known = fold.known_elements(Tensor(model, model.graph.outputs[0]))
+    known = elements.known_elements(Tensor(model, model.graph.outputs[0]))
     assert known is not None
     assert known.tolist() == [None, 3]
     assert sorted(followed) == sorted(f"s{i}" for i in range(steps + 1))
