@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,11 +13,9 @@ from onnx import numpy_helper
 
 from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.source import copy_model
+from onnxq.graph.topology import Topology
 from onnxq.graph.types import elem_type_of, set_shape, value_info
 from onnxq.graph.wiring import element_count, tensor_shape
-
-if TYPE_CHECKING:
-    from onnxq.graph.model import Model
 
 # Larger constants play no part in shape inference: there they are typed inputs without data.
 _SHAPE_ELEMENTS = 1024
@@ -33,7 +31,7 @@ class Exporter:
         handover: the protobuf becomes the home of new constants, so that they are in memory once.
     """
 
-    def __init__(self, model: Model, *, weights: bool = True, handover: bool = False) -> None:
+    def __init__(self, model: Topology, *, weights: bool = True, handover: bool = False) -> None:
         self.model = model
         self.weights = weights
         self.handover = handover

@@ -1,115 +1,31 @@
-"""A model open for editing: onnx-graphsurgeon holds the topology, each node its NodeProto.
-
-graphsurgeon forgets metadata, doc strings, quantization annotations, unknown attribute types and
-sub-byte constants. So nothing but the connections is entrusted to it: a node's own NodeProto, the
-source's ModelProto (without its graph) and each weight's TensorProto are kept and written back.
-"""
+"""A model open for editing: its topology, the shapes that follow from it, and the model as it stands."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
-import onnx_graphsurgeon as gs
-from onnx import inliner
 
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.export import Exporter
-from onnxq.graph.importer import Importer
 from onnxq.graph.infer import Symbols, assign_types
-from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.refine import refine_shapes
-from onnxq.graph.source import copy_model, without_graph
-from onnxq.graph.spool import Spool, is_large, rebased
+from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
-from onnxq.graph.types import Dim, Shape, bind, set_shape, shape_of
-from onnxq.graph.validity import refuse_cycle
-from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
-from onnxq.target import DEFAULT, load_target
+from onnxq.graph.types import Dim, set_shape, shape_of
+from onnxq.graph.wiring import tensor_shape
 
-# Folded constants of more bytes are stored once where they are equal.
-_SHARED = 1024
 # Each round of inference starts from what the one before it left open.
 _ROUNDS = 8
 
 
-class Model:
-    """A model open for editing.
-
-    Attributes:
-        graph: the main graph (an onnx_graphsurgeon Graph whose nodes carry `proto`, their NodeProto).
-        path: the file that it came from, or None.
-        data_dir: the folder that its external data is relative to, or None.
-        spool: where the new weights of a large model are; None for others.
-        opset: the version of the default operator set.
-        envelope: the source's ModelProto without its graph.
-        dropped: names of initializers that nothing reads, dropped while reading.
-        defaulted_inputs: graph inputs that had an initializer as default and are constants now.
-        symbols: names, `<tensor>.<axis>`, of dynamic dimensions that the source left unnamed.
-        assumed: sizes of dimension symbols that hold by statement or proof, not by the file.
-        source: the model as it was read; never modified.
-        sources: what each graph's GraphProto said beside its nodes and weights, by the graph's id.
-        graph_outputs: the graph of each output of the main graph and of living bodies, by the
-            tensor's id.
-        typical_shapes: shapes of all tensors for a typical input, see `set_typical_input`.
-        known: what is known of the elements of a tensor, by its id, with the tensor itself; from
-            one inference of shapes to the next.
-        computed: the values of tensors that depend on no input and are no constants, by id, with the
-            tensor itself; from one inference of shapes to the next.
-        interface_changes: the inputs and outputs that rules made others of.
-        limits: what the target takes at most and its kernels need at least, by name.
-        refined: tensors whose shapes inference does not find by itself, by id.
-        runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
-    """
-
-    runtime: Callable[[onnx.ModelProto], list[np.ndarray] | None] | None = None
+class Model(Topology):
+    """A model open for editing, whose shapes are known and which can be written."""
 
     def __init__(self, proto: onnx.ModelProto, path: Path | None, data_dir: Path | None) -> None:
-        self.path = path
-        self.data_dir = data_dir if loading.check_external_data(proto, data_dir) else None
-        self.spool: Spool | None = None
-        if self.data_dir is not None and is_large(proto):
-            self.spool = Spool()
-            proto, self.data_dir = rebased(proto, self.data_dir), self.spool.data_dir
-        self.source = proto
-        self.assumed: dict[str, int] = {}
-        self.typical_shapes: dict[str, Shape] = {}
-        self.interface_changes: list[Any] = []
-        self.limits: Mapping[str, int] = load_target(DEFAULT).limits
-        self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
-        self.computed: dict[int, tuple[Any, np.ndarray]] = {}
-        self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
-        self.refined: set[int] = set()
-        if proto.functions:
-            proto = inliner.inline_local_functions(proto)
-        if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
-            proto = copy_model(proto)
-            for graph in loading.graphs(proto.graph):
-                refuse_cycle(graph, "the model" if path is None else str(path))
-                put_in_order(graph)
-        self.envelope = without_graph(proto)
-        self.opset = loading.opset_of(proto)
-        weights = {tensor.name for tensor in proto.graph.initializer}
-        listed = [info.name for info in proto.graph.input if info.name in weights]
-        self.defaulted_inputs = listed if proto.ir_version >= 4 else []
-        # Constant nodes and defaults are initializers from now on, which IR version 3 lists as inputs
-        self.envelope.ir_version = max(proto.ir_version, 4)
-        reader = Importer(self.data_dir)
-        self.graph = reader.graph(proto.graph)
-        self.names, self._ambiguous = reader.names, reader.ambiguous
-        self.graph_outputs, self._parents, self.sources = reader.outputs, reader.parents, reader.sources
-        self.dropped = sorted(weights - {tensor.name for tensor in self._constants()})
-        self.symbols = self._name_dims()
-        self._name_nodes()
-        self._check_connections()
+        super().__init__(proto, path, data_dir)
         self.infer_shapes()
-
-    # -- reading -------------------------------------------------------------------------------
 
     @classmethod
     def open(cls, source: loading.ModelSource, *, stripped: bool = False) -> Model:
@@ -128,317 +44,6 @@ class Model:
             return cls(source, None, None)
         path = Path(source)
         return cls(loading.read(path, stripped=stripped), path, path.parent)
-
-    def _name_dims(self) -> set[str]:
-        """Names the inputs' dynamic dimensions that have no name, so that one can speak of them."""
-        given: set[str] = set()
-        for tensor in self.graph.inputs:
-            if tensor.shape is None:
-                continue
-            dims: list[Dim] = []
-            for axis, dim in enumerate(tensor.shape):
-                if dim is None or dim == "" or (isinstance(dim, int) and dim < 0):
-                    given.add(f"{tensor.name}.{axis}")
-                    dims.append(f"{tensor.name}.{axis}")
-                else:
-                    dims.append(dim)
-            tensor.shape = tuple(dims)
-        return given
-
-    def _name_nodes(self) -> None:
-        """Gives nodes without a name, or with another's, a name of their own: reports need one."""
-        taken: set[str] = set()
-        for graph in self.graphs():
-            for node in graph.nodes:
-                if not node.name or node.name in taken:
-                    base = node.name or next((o.name for o in node.outputs if o.name), node.op)
-                    name, count = base, 1
-                    while name in taken:
-                        name, count = f"{base}_{count}", count + 1
-                    node.name = name
-                taken.add(node.name)
-        self._node_names = taken
-
-    def _check_connections(self) -> None:
-        sparse = {s.values.name for source in self.sources.values() for s in source.sparse_initializer}
-        for graph in self.graphs():
-            known = {id(tensor) for tensor in graph.inputs}
-            for node in graph.nodes:
-                for tensor in node.inputs:
-                    if (
-                        tensor.name
-                        and isinstance(tensor, gs.Variable)
-                        and not tensor.inputs
-                        and id(tensor) not in known
-                        and tensor.name not in sparse
-                        and not self._is_input(tensor, graph)
-                    ):
-                        raise UserError(
-                            f"node {node.name!r} ({node.op}) reads tensor {tensor.name!r}, "
-                            "which nothing produces",
-                            hint="the file is damaged; export the model again",
-                        )
-
-    def _is_input(self, tensor: Any, graph: Any) -> bool:
-        while graph is not None:
-            if any(entry is tensor for entry in graph.inputs):
-                return True
-            graph = self._parents.get(id(graph))
-        return False
-
-    # -- looking -------------------------------------------------------------------------------
-
-    def graphs(self) -> Iterator[Any]:
-        """The main graph and every subgraph body, outer before inner."""
-        stack = [self.graph]
-        while stack:
-            graph = stack.pop()
-            yield graph
-            for node in graph.nodes:
-                if node.attrs:  # they hold nothing but bodies
-                    stack.extend(bodies(node))
-
-    def parent(self, graph: Any) -> Any | None:
-        """The graph around a subgraph body; None for the main graph."""
-        return self._parents.get(id(graph))
-
-    @property
-    def float32_only(self) -> list[str]:
-        """The names of the tensors that half precision would spoil, as rules say."""
-        graphs = [*self.graphs()]
-        read = (t for g in graphs for n in g.nodes for t in (*n.inputs, *n.outputs))
-        return sorted({t.name for t in read if getattr(t, "float32_only", False)})
-
-    @property
-    def versions(self) -> dict[str, int]:
-        """The version of each domain's operators, "" for ONNX's own."""
-        listed = {"" if e.domain == "ai.onnx" else e.domain: e.version for e in self.envelope.opset_import}
-        return {**listed, "": self.opset}
-
-    @property
-    def inputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each input of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.inputs]
-
-    @property
-    def outputs(self) -> list[tuple[str, np.dtype | None, Shape | None]]:
-        """Name, dtype and shape of each output of the main graph."""
-        return [(t.name, t.dtype, tensor_shape(t)) for t in self.graph.outputs]
-
-    def _constants(self) -> Iterator[Any]:
-        """The constants that something reads."""
-        for graph in self.graphs():
-            for tensor in (*graph.outputs, *(t for node in graph.nodes for t in node.inputs)):
-                if isinstance(tensor, gs.Constant):
-                    yield tensor
-
-    def dim_symbols(self) -> set[str]:
-        """Every dimension symbol of the graph."""
-        return {
-            dim
-            for graph in self.graphs()
-            for tensor in graph.tensors().values()
-            for dim in tensor.shape or ()
-            if isinstance(dim, str)
-        }
-
-    # -- editing -------------------------------------------------------------------------------
-
-    def unique(self, base: str) -> str:
-        """A tensor name that the model does not use yet, `base` where possible."""
-        name, count = base, 1
-        while name in self.names:
-            name, count = f"{base}_{count}", count + 1
-        self.names.add(name)
-        return name
-
-    def unique_node(self, base: str) -> str:
-        """A node name that the model does not use yet, `base` where possible."""
-        name, count = base, 1
-        while name in self._node_names:
-            name, count = f"{base}_{count}", count + 1
-        self._node_names.add(name)
-        return name
-
-    def new_constant(self, name: str, values: np.ndarray) -> Any:
-        """A new constant tensor, under `name` or the next free name."""
-        return self.constant(self.unique(name), values)
-
-    def constant(self, name: str, values: np.ndarray) -> Any:
-        """A constant tensor that is not part of the graph yet; large ones may be kept in a file."""
-        array = np.ascontiguousarray(values).reshape(values.shape)
-        return gs.Constant(name, array if self.spool is None else self.spool.values(array))
-
-    def folded(self, values: np.ndarray) -> Any:
-        """A constant of these values: the one that was folded before, else a new one without a name."""
-        if values.nbytes <= _SHARED or values.dtype.hasobject:
-            return self.constant("", values)
-        digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8).data, digest_size=16)
-        key = (values.dtype, values.shape, digest.digest())
-        if key not in self._folded:
-            self._folded[key] = self.constant("", values)
-        return self._folded[key]
-
-    def new_node(
-        self,
-        op: str,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        attrs: Mapping[str, Any] | None = None,
-        *,
-        name: str,
-        domain: str = "",
-    ) -> Any:
-        """A new node on tensors of the graph; the caller puts it into a graph's list."""
-        node = gs.Node(op=op, name=self.unique_node(name), domain=domain or None)
-        for tensor in inputs:
-            node.inputs.append(tensor)
-        for tensor in outputs:
-            node.outputs.append(tensor)
-        node.proto = onnx.helper.make_node(op, [], [], domain=domain, **dict(attrs or {}))
-        return node
-
-    def name_apart(self, tensor: Any) -> None:
-        """Gives a constant a name of its own where sibling bodies call theirs alike: it may leave one."""
-        if isinstance(tensor, gs.Constant) and tensor.name in self._ambiguous:
-            tensor.name = self.unique(tensor.name)
-
-    def copy_body(self, body: Any, graph: Any, stands: Mapping[int, Any]) -> Any:
-        """A copy of a subgraph body, with names of its own, for a node of `graph`.
-
-        Args:
-            body: the body.
-            graph: the graph around the copy.
-            stands: what the copy reads instead of tensors around it, by the tensor's id.
-        """
-        known = dict(stands)
-        copy = gs.Graph(name=body.name)
-        self._parents[id(copy)] = graph
-
-        def own(tensor: Any) -> Any:
-            if not tensor.name:
-                return gs.Variable.empty()
-            known[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
-            return known[id(tensor)]
-
-        def read(tensor: Any) -> Any:
-            self.name_apart(tensor)
-            return known.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
-
-        copy.inputs = [own(tensor) for tensor in body.inputs]
-        defined = {id(tensor) for tensor in copy.inputs}
-        nodes = []
-        for node in sorted_nodes(body.nodes):
-            inputs = [read(tensor) for tensor in node.inputs]
-            inner = {name: self.copy_body(one, copy, known) for name, one in (node.attrs or {}).items()}
-            outputs = [own(tensor) for tensor in node.outputs]
-            twin = gs.Node(node.op, self.unique_node(node.name), inner, inputs, outputs, node.domain)
-            twin.proto = onnx.NodeProto()
-            twin.proto.CopyFrom(node.proto)
-            nodes.append(twin)
-            defined.update(map(id, outputs))
-        for tensor in body.outputs:
-            out = read(tensor)
-            if id(out) not in defined:  # a constant, which another body may give too
-                handed = gs.Variable(self.unique(tensor.name), out.dtype, tensor_shape(out))
-                nodes.append(self.new_node("Identity", [out], [handed], name=f"{tensor.name}_out"))
-                out = handed
-            copy.outputs.append(out)
-        copy.nodes = nodes
-        source = onnx.GraphProto()
-        source.CopyFrom(self.sources[id(body)])
-        del source.value_info[:], source.quantization_annotation[:]  # they speak of the old names
-        self.sources[id(copy)] = source
-        self.graph_outputs.update((id(tensor), copy) for tensor in copy.outputs)
-        return copy
-
-    def move_body(self, body: Any, graph: Any) -> list[Any]:
-        """Takes all nodes out of a subgraph body; they belong to `graph` from now on.
-
-        What another body calls by the same name gets a name of its own.
-        """
-        nodes = list(body.nodes)
-        body.nodes = []
-        for node in nodes:
-            for tensor in (*node.outputs, *(t for t in node.inputs if isinstance(t, gs.Constant))):
-                if tensor.name in self._ambiguous:
-                    tensor.name = self.unique(tensor.name)
-            for inner in bodies(node):
-                self._parents[id(inner)] = graph
-        return nodes
-
-    def bind_dims(self, sizes: Mapping[str, int]) -> None:
-        """Gives dimension symbols a size, everywhere."""
-        for graph in self.graphs():
-            for tensor in [*graph.tensors().values(), *graph.inputs, *graph.outputs]:
-                if isinstance(tensor, gs.Variable):
-                    tensor.shape = bind(tensor_shape(tensor), sizes)
-
-    def set_input_shape(self, name: str, shape: Sequence[Dim]) -> None:
-        """Gives an input another shape; the shapes of all other tensors are inferred anew.
-
-        Raises:
-            UserError: there is no such input, its rank is another, or a static size contradicts.
-        """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
-        old = tensor_shape(tensor)
-        if old is not None:
-            if len(old) != len(shape):
-                raise UserError(
-                    f"input {name!r} has {len(old)} dimensions, the shape given has {len(shape)}",
-                    hint=f"the model's own shape is {list(old)}",
-                )
-            for axis, (was, now) in enumerate(zip(old, shape, strict=True)):
-                if isinstance(was, int) and was != now:
-                    raise UserError(
-                        f"dimension {axis} of input {name!r} is {was} in the model, not {now}",
-                        hint="only dynamic dimensions can be given a size",
-                    )
-            sizes: dict[str, int] = {}
-            for was, now in zip(old, shape, strict=True):
-                if isinstance(was, str) and isinstance(now, int) and sizes.setdefault(was, now) != now:
-                    raise UserError(
-                        f"dimension {was!r} of input {name!r} is given two sizes, {sizes[was]} and {now}",
-                        hint="dimensions of one symbol have one size",
-                    )
-            self.bind_dims(sizes)
-        tensor.shape = tuple(shape)
-
-    def freeze_input(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Turns an input into a constant; returns its values, of the input's dtype and rank.
-
-        Raises:
-            UserError: there is no such input, or the values have another type or shape.
-        """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
-        shape = tensor_shape(tensor)
-        with np.errstate(all="ignore"):
-            cast = values.astype(tensor.dtype) if tensor.dtype is not None else values
-        # a float is rounded to the input's precision; it may not overflow there, nor lose a fraction
-        rounds = values.dtype.kind == "f" and cast.dtype.kind not in "iub"
-        same = np.isfinite(cast.astype(values.dtype)) == np.isfinite(values) if rounds else cast == values
-        if not np.all(same):
-            raise UserError(
-                f"input {name!r} is {tensor.dtype}; {values.tolist()!r} does not fit that type",
-                hint=f"give values of type {tensor.dtype}",
-            )
-        if shape is not None and cast.ndim != len(shape) and cast.size == 1:
-            cast = cast.reshape((1,) * len(shape))
-        if shape is not None and (
-            cast.ndim != len(shape)
-            or any(isinstance(w, int) and w != n for w, n in zip(shape, cast.shape, strict=True))
-        ):
-            raise UserError(
-                f"input {name!r} has shape {list(shape)}, the values given {list(cast.shape)}",
-                hint="give as many values as the input has",
-            )
-        self.graph.inputs = [t for t in self.graph.inputs if t is not tensor]
-        make_constant(tensor, cast)
-        return cast
 
     def infer_shapes(self) -> None:
         """Infers dtype and shape of every tensor: ONNX's own inference, and what it leaves open beside it."""
@@ -485,13 +90,6 @@ class Model:
             for name, tensor in typical.graph.tensors().items()
             if (shape := tensor_shape(tensor)) is not None
         }
-
-    def sort(self) -> None:
-        """Puts each graph's nodes in topological order, stable."""
-        for graph in list(self.graphs()):
-            graph.nodes = sorted_nodes(graph.nodes)
-
-    # -- writing -------------------------------------------------------------------------------
 
     def to_proto(self, *, weights: bool = True, handover: bool = False) -> onnx.ModelProto:
         """The model as it stands; see `Exporter`."""

@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from onnxq.graph.elements import cut_slice, known_elements
+from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
 from onnxq.graph.view import Node, Tensor
 
-if TYPE_CHECKING:
-    from onnxq.graph.model import Model
 
-
-def refine_shapes(model: Model) -> bool:
+def refine_shapes(model: Topology) -> bool:
     """Fills in dimensions that inference left open; returns whether there were any.
 
     What is found is noted in `model.refined`, so that the next inference starts from it.

@@ -20,7 +20,7 @@ from onnxq.graph.value import NewOutput as Result
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:
-    from onnxq.graph.model import Model
+    from onnxq.graph.topology import Topology as Model
 
 # A cone of more nodes than this is no snippet any more.
 _MAX_NODES = 400

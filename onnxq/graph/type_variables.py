@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-if TYPE_CHECKING:
-    from onnxq.graph.model import Model
+from onnxq.graph.topology import Topology
 
 
-def spread_types(model: Model) -> None:
+def spread_types(model: Topology) -> None:
     """Gives tensors of unknown type that of the operands that they share a type variable with."""
     todo = [bound for graph in model.graphs() for node in graph.nodes for bound in _open(node, model.opset)]
     while todo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import onnx
@@ -12,11 +12,9 @@ import onnx_graphsurgeon as gs
 
 from onnxq.errors import nearest
 from onnxq.graph import wiring
+from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
 from onnxq.target import stated_limits
-
-if TYPE_CHECKING:
-    from onnxq.graph.model import Model
 
 
 class Value:
@@ -64,7 +62,7 @@ class Tensor(Value):
 
     __slots__ = ("model", "tensor")
 
-    def __init__(self, model: Model, tensor: Any) -> None:
+    def __init__(self, model: Topology, tensor: Any) -> None:
         self.model = model
         self.tensor = tensor
 
@@ -143,7 +141,7 @@ class Node:
 
     __slots__ = ("model", "node")
 
-    def __init__(self, model: Model, node: Any) -> None:
+    def __init__(self, model: Topology, node: Any) -> None:
         self.model = model
         self.node = node
 
@@ -263,7 +261,7 @@ class Body(Sequence[Tensor]):
 
     __slots__ = ("graph", "model")
 
-    def __init__(self, model: Model, graph: Any) -> None:
+    def __init__(self, model: Topology, graph: Any) -> None:
         self.model = model
         self.graph = graph
 
