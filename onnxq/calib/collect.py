@@ -16,10 +16,10 @@ import numpy as np
 import onnx
 
 from onnxq import interrupts
-from onnxq.calib.histogram import HistogramCounter, Scratch
 from onnxq.calib.probes import ALL_ROWS, Channels, Probe, ProbeGraph, Reading, Rows, makers
 from onnxq.calib.shapes import shapes_of
-from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact, merge
+from onnxq.calib.stats import Stats, TensorStats, merge
+from onnxq.calib.tally import Tally
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.deciders import or_freeze
@@ -33,7 +33,6 @@ SAMPLED = 4_000_000
 Counting = Literal["none", "sampled", "exact"]
 """What histograms are made of: nothing, `SAMPLED` values of rotating rows, every value."""
 
-_BUFFERS = 1 << 26  # bytes of values that wait to be counted, all tensors together
 _LEAVING = 1 << 28  # bytes of rows that leave the graph in one run
 _BLOCK = 32  # samples that all groups of tensors are taken of before the next ones
 _SHARE = 10  # a checkpoint is due after so many times the time that the last one took
@@ -336,7 +335,7 @@ class _Pass:
     ) -> None:
         self._model, self._data_dir, self._threads, self._watch = model, data_dir, threads, watch
         self._probes = list(probes)
-        self._tally = _Tally(probes)
+        self._tally = Tally(probes)
         self._load()
 
     def run(self, samples: Iterable[Sample]) -> Stats:
@@ -406,76 +405,6 @@ class _Pass:
                 f"the model does not run on {sample.where}: {error}",
                 hint=or_freeze(at_fault(self._session, feeds), self._model),
             ) from error
-
-
-class _Tally:
-    """The statistics of the tensors of a pass while they grow.
-
-    Attributes:
-        samples: how many samples were added.
-        whole: whether each of them was counted to its end: no error came in between.
-    """
-
-    def __init__(self, probes: Sequence[Probe]) -> None:
-        self.whole = True
-        self._probes = tuple(probes)
-        count = len(self._probes)
-        block = max(1 << 12, min(1 << 16, _BUFFERS // 4 // max(1, count)))
-        scratch = Scratch(block)
-        counted = [probe.rows is not None for probe in self._probes]
-        self._counters = [HistogramCounter(block, scratch) if wanted else None for wanted in counted]
-        self._indices: list[int] = []
-        self._ends: list[np.ndarray] = []  # [2, probes] in each sample
-        self._size = np.zeros(count, np.int64)
-        self._sums: list[int | None] = [0] * (2 * count)
-        self._channels: list[ChannelStats | None] = [None] * count
-
-    @property
-    def samples(self) -> int:
-        return len(self._indices)
-
-    def add(self, index: int, reading: Reading) -> None:
-        """Adds what was found in the sample of this index."""
-        self.whole = False
-        self._indices.append(index)
-        self._ends.append(np.stack([reading.low, reading.high]))
-        self._size += reading.size
-        self._sums = add_exact(self._sums, exact(reading.sums.ravel()))
-        for counter, rows in zip(self._counters, reading.rows, strict=True):
-            if counter is not None and rows is not None:
-                counter.add(rows)
-        for i, found in enumerate(reading.channels):
-            if found is not None and reading.size[i]:
-                self._add_channels(i, found, int(reading.size[i]))
-        self.whole = True
-
-    def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
-        channels, before = self._probes[i].channels, self._channels[i]
-        assert channels is not None
-        low, high, total = found
-        new = ChannelStats(channels.axis, low, high, tuple(exact(total)), size // len(low))
-        self._channels[i] = new if before is None else before.merge(new)
-
-    def stats(self) -> Stats:
-        """What was found so far, the samples in the order of their indices."""
-        self.whole = False  # counters count what waits
-        order = np.argsort(self._indices, kind="stable")
-        ends = np.array(self._ends, np.float32).reshape(len(order), 2, len(self._probes))[order]
-        tensors = {}
-        for i, (probe, counter) in enumerate(zip(self._probes, self._counters, strict=True)):
-            total, squares = self._sums[2 * i : 2 * i + 2]
-            tensors[probe.tensor] = TensorStats(
-                lows=ends[:, 0, i].copy(),
-                highs=ends[:, 1, i].copy(),
-                size=int(self._size[i]),
-                total=total,
-                squares=squares,
-                step=probe.rows.step if probe.rows is not None else 1,
-                histogram=counter.histogram() if counter is not None else None,
-                channels=self._channels[i],
-            )
-        self.whole = True
-        return Stats(tensors, np.array(self._indices, np.int64)[order])
 
 
 def _not_finite(tensor: str, maker: onnx.NodeProto | None, sample: Sample, what: str) -> UserError:

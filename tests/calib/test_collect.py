@@ -21,6 +21,7 @@ from stats_tools import activations, brute_counts, content, counted
 
 from onnxq.calib import collect as collector
 from onnxq.calib.collect import Counting, Request, Watch, collect
+from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.probes import Rows
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
@@ -614,14 +615,14 @@ class TestWatch:
 
     def test_an_interruption_waits_until_a_sample_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         given, kept = samples(), []
-        count = collector.HistogramCounter.add
+        count = HistogramCounter.add
 
-        def interrupted(self: collector.HistogramCounter, values: np.ndarray) -> None:
+        def interrupted(self: HistogramCounter, values: np.ndarray) -> None:
             if values[0, 0, 0, 0] == given[2].feeds["x"][0, 0, 0, 0]:
                 signal.raise_signal(signal.SIGINT)
             count(self, values)
 
-        monkeypatch.setattr(collector.HistogramCounter, "add", interrupted)
+        monkeypatch.setattr(HistogramCounter, "add", interrupted)
         with pytest.raises(KeyboardInterrupt):
             taken(net(), ["x", "r"], given, "exact", Watch(checkpoint=kept.append))
         monkeypatch.undo()
@@ -633,16 +634,16 @@ class TestWatch:
     ) -> None:
         kept: list[Stats] = []
         monkeypatch.setattr(collector, "_SHARE", 0)
-        plain = getattr(collector.HistogramCounter, method)
+        plain = getattr(HistogramCounter, method)
         calls = [0]
 
-        def fails(self: collector.HistogramCounter, *arguments: np.ndarray) -> Any:
+        def fails(self: HistogramCounter, *arguments: np.ndarray) -> Any:
             calls[0] += 1
             if calls[0] == 6:  # the second tensor of the third sample
                 raise MemoryError
             return plain(self, *arguments)
 
-        monkeypatch.setattr(collector.HistogramCounter, method, fails)
+        monkeypatch.setattr(HistogramCounter, method, fails)
         with pytest.raises(MemoryError):
             taken(net(), ["x", "r"], samples(), "exact", Watch(checkpoint=kept.append, seconds=0))
         monkeypatch.undo()

@@ -1,0 +1,84 @@
+"""The statistics of a pass while they grow, one sample after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnxq.calib.histogram import HistogramCounter, Scratch
+from onnxq.calib.probes import Probe, Reading
+from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact
+
+_BUFFERS = 1 << 26  # bytes of values that wait to be counted, all tensors together
+
+
+class Tally:
+    """The statistics of the tensors of a pass while they grow.
+
+    Attributes:
+        samples: how many samples were added.
+        whole: whether each of them was counted to its end: no error came in between.
+    """
+
+    def __init__(self, probes: Sequence[Probe]) -> None:
+        self.whole = True
+        self._probes = tuple(probes)
+        count = len(self._probes)
+        block = max(1 << 12, min(1 << 16, _BUFFERS // 4 // max(1, count)))
+        scratch = Scratch(block)
+        counted = [probe.rows is not None for probe in self._probes]
+        self._counters = [HistogramCounter(block, scratch) if wanted else None for wanted in counted]
+        self._indices: list[int] = []
+        self._ends: list[np.ndarray] = []  # [2, probes] in each sample
+        self._size = np.zeros(count, np.int64)
+        self._sums: list[int | None] = [0] * (2 * count)
+        self._channels: list[ChannelStats | None] = [None] * count
+
+    @property
+    def samples(self) -> int:
+        """As above."""
+        return len(self._indices)
+
+    def add(self, index: int, reading: Reading) -> None:
+        """Adds what was found in the sample of this index."""
+        self.whole = False
+        self._indices.append(index)
+        self._ends.append(np.stack([reading.low, reading.high]))
+        self._size += reading.size
+        self._sums = add_exact(self._sums, exact(reading.sums.ravel()))
+        for counter, rows in zip(self._counters, reading.rows, strict=True):
+            if counter is not None and rows is not None:
+                counter.add(rows)
+        for i, found in enumerate(reading.channels):
+            if found is not None and reading.size[i]:
+                self._add_channels(i, found, int(reading.size[i]))
+        self.whole = True
+
+    def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
+        channels, before = self._probes[i].channels, self._channels[i]
+        assert channels is not None
+        low, high, total = found
+        new = ChannelStats(channels.axis, low, high, tuple(exact(total)), size // len(low))
+        self._channels[i] = new if before is None else before.merge(new)
+
+    def stats(self) -> Stats:
+        """What was found so far, the samples in the order of their indices."""
+        self.whole = False  # counters count what waits
+        order = np.argsort(self._indices, kind="stable")
+        ends = np.array(self._ends, np.float32).reshape(len(order), 2, len(self._probes))[order]
+        tensors = {}
+        for i, (probe, counter) in enumerate(zip(self._probes, self._counters, strict=True)):
+            total, squares = self._sums[2 * i : 2 * i + 2]
+            tensors[probe.tensor] = TensorStats(
+                lows=ends[:, 0, i].copy(),
+                highs=ends[:, 1, i].copy(),
+                size=int(self._size[i]),
+                total=total,
+                squares=squares,
+                step=probe.rows.step if probe.rows is not None else 1,
+                histogram=counter.histogram() if counter is not None else None,
+                channels=self._channels[i],
+            )
+        self.whole = True
+        return Stats(tensors, np.array(self._indices, np.int64)[order])
