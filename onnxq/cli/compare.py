@@ -37,12 +37,13 @@ def compare(
     from onnxq.graph.model import Model
     from onnxq.run import ort
     from onnxq.run.compare import compare_models
+    from onnxq.run.versions import unreadable
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
-        why = ort.unreadable(model.source)
+        why = unreadable(model.source)
         if why is not None:
             raise UserError(f"{str(path)!r} has {why}", hint="export it with an older opset")
     specs = [InputSpec(name, dtype, shape) for name, dtype, shape in models[0].inputs if dtype is not None]

@@ -39,6 +39,7 @@ from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
+from onnxq.run.versions import unreadable
 from onnxq.target import Target, load_target
 
 
@@ -75,7 +76,7 @@ class Job:
         self.source = model
         with self.step("load"):
             self.model = Model.open(model)
-            why = ort.unreadable(self.model.source)
+            why = unreadable(self.model.source)
             if why is not None:
                 raise UserError(
                     f"the model has {why}",

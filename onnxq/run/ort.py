@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import re
 import threading
@@ -23,7 +22,7 @@ from onnxq.errors import OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half
-from onnxq.graph.load import graphs, opset_of, read, tensors
+from onnxq.graph.load import graphs, read, tensors
 from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -57,49 +56,6 @@ class RunError(OnnxqError):
 
 class Endless(RunError):
     """A run was stopped because it took too long."""
-
-
-@functools.cache
-def version() -> str:
-    """The version of the installed onnxruntime."""
-    return str(onnxruntime.__version__)
-
-
-def unreadable(model: onnx.ModelProto) -> str | None:
-    """Why onnxruntime cannot read a model of this IR version and opset; None where it can."""
-    opset = opset_of(model)
-    if not _reads(model.ir_version, _OLD_OPSET):
-        newest = _newest(lambda ir: _reads(ir, _OLD_OPSET), _OLD_IR)
-        return f"IR version {model.ir_version}; onnxruntime {version()} reads up to {newest}"
-    if not _reads(_OLD_IR, opset):
-        newest = _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
-        return f"opset {opset}; onnxruntime {version()} reads up to {newest}"
-    return None
-
-
-_OLD_IR, _OLD_OPSET = 8, 13  # of 2021, read by every onnxruntime that onnxq supports
-
-
-@functools.cache
-def _reads(ir_version: int, opset: int) -> bool:
-    """Whether onnxruntime loads a model of one Identity node of these versions: it is asked."""
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Identity", ["x"], ["y"])],
-        "identity",
-        [value("x", onnx.TensorProto.FLOAT, [1])],
-        [value("y", onnx.TensorProto.FLOAT, [1])],
-    )
-    opsets = [onnx.helper.make_opsetid("", opset)]
-    try:
-        load(onnx.helper.make_model(graph, ir_version=ir_version, opset_imports=opsets), threads=1)
-    except RunError:
-        return False
-    return True
-
-
-def _newest(reads: Callable[[int], bool], known: int) -> int:
-    return next(number for number in itertools.count(known) if not reads(number + 1))
 
 
 class Session:

@@ -9,6 +9,7 @@ import pytest
 from onnx import parser
 
 from onnxq.run import ort
+from onnxq.run.versions import unreadable, version
 
 
 def model(ir_version: int, opset: int) -> onnx.ModelProto:
@@ -20,14 +21,14 @@ def model(ir_version: int, opset: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(("ir_version", "opset"), [(3, 7), (8, 13), (10, 21)])
 def test_readable(ir_version: int, opset: int) -> None:
-    assert ort.unreadable(model(ir_version, opset)) is None
+    assert unreadable(model(ir_version, opset)) is None
 
 
 @pytest.mark.parametrize(("ir_version", "opset", "what"), [(99, 13, "IR version"), (8, 999, "opset")])
 def test_too_new(ir_version: int, opset: int, what: str) -> None:
-    reason = ort.unreadable(model(ir_version, opset))
+    reason = unreadable(model(ir_version, opset))
     assert reason is not None
-    assert reason.startswith(f"{what} {max(ir_version, opset)}; onnxruntime {ort.version()}")
+    assert reason.startswith(f"{what} {max(ir_version, opset)}; onnxruntime {version()}")
     newest = int(re.findall(r"up to (\d+)", reason)[0])
     versions = (newest, opset) if what == "IR version" else (ir_version, newest)
     ort.load(model(*versions))

@@ -1,0 +1,56 @@
+"""Which IR versions and opsets the installed onnxruntime reads."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+
+import onnx
+import onnxruntime
+
+from onnxq.graph.load import opset_of
+from onnxq.run import ort
+
+
+@functools.cache
+def version() -> str:
+    """The version of the installed onnxruntime."""
+    return str(onnxruntime.__version__)
+
+
+def unreadable(model: onnx.ModelProto) -> str | None:
+    """Why onnxruntime cannot read a model of this IR version and opset; None where it can."""
+    opset = opset_of(model)
+    if not _reads(model.ir_version, _OLD_OPSET):
+        newest = _newest(lambda ir: _reads(ir, _OLD_OPSET), _OLD_IR)
+        return f"IR version {model.ir_version}; onnxruntime {version()} reads up to {newest}"
+    if not _reads(_OLD_IR, opset):
+        newest = _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
+        return f"opset {opset}; onnxruntime {version()} reads up to {newest}"
+    return None
+
+
+_OLD_IR, _OLD_OPSET = 8, 13  # of 2021, read by every onnxruntime that onnxq supports
+
+
+@functools.cache
+def _reads(ir_version: int, opset: int) -> bool:
+    """Whether onnxruntime loads a model of one Identity node of these versions: it is asked."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["y"])],
+        "identity",
+        [value("x", onnx.TensorProto.FLOAT, [1])],
+        [value("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    try:
+        ort.load(onnx.helper.make_model(graph, ir_version=ir_version, opset_imports=opsets), threads=1)
+    except ort.RunError:
+        return False
+    return True
+
+
+def _newest(reads: Callable[[int], bool], known: int) -> int:
+    return next(number for number in itertools.count(known) if not reads(number + 1))
