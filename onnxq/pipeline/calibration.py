@@ -151,7 +151,7 @@ def prepare(
             job.upgrade()
     with job.step("plan"):
         job.model.set_typical_input(shapes)
-        sanitized = job.model.to_proto()
+        sanitized = job.model.to_proto(handover=True)
         reference, not_run = job.part(sanitized)
         job.in_float32 = job.needs_float32(reference)
         reference = job.runnable(reference)

@@ -8,18 +8,26 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from onnxq import interrupts
+from onnxq import report as reporting
 from onnxq.emit import files
-from onnxq.errors import UserError
+from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
+from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.quant.insert import in_float
 from onnxq.quant.plan import QuantPlan
+from onnxq.reason import Reason
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
+
+KEPT_TO_COMPILE = Reason(
+    "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"
+)
 
 # How long to look for the layer to blame: each trial compiles.
 _SEARCH_SECONDS = 180.0
@@ -62,6 +70,60 @@ class CompilerVerdict:
     def regression(self) -> dict[str, str] | None:
         """The failure for the report; None where there is none."""
         return {"reason": self.failure, "by": self.blame, "node": self.layer} if self.failure else None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The result as it is kept.
+
+    Attributes:
+        proto: the model.
+        plan: what is quantized in it.
+        engine: the report's part on the compiler.
+    """
+
+    proto: onnx.ModelProto
+    plan: QuantPlan
+    engine: dict[str, Any]
+
+
+def compiled(
+    job: Job, wanted: Compilation, profiles: Mapping[str, Profile], prepared: Prepared, proto: onnx.ModelProto
+) -> Compiled:
+    """Compiles the result; leaves a layer in float with which it does not compile, and the original does.
+
+    Args:
+        job: of the model.
+        wanted: whether it is to be compiled, and for what.
+        profiles: shapes of the dynamic inputs.
+        prepared: the plan, and the model without pairs.
+        proto: the quantized model.
+    """
+    plan = prepared.plan
+
+    def not_run(why: str) -> Compiled:
+        return Compiled(proto, plan, reporting.engine_not_run(why, len(plan.planned)))
+
+    if not job.target.explicit:
+        return not_run(
+            f"{job.target.title} is not here: it quantizes by the cache, when it builds the engine"
+        )
+    if not wanted.wanted:
+        return not_run("not asked for")
+    with job.step("compile"):
+        if trt.installed() is None:
+            engine = trt.compile_engine(Path(), sm=wanted.sm)
+            return Compiled(proto, plan, reporting.engine_part(engine, plan.planned))
+        try:
+            verdict = Compiler(job, wanted.sm, profiles).judge(proto, prepared.sanitized, plan)
+        except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
+            return not_run(str(error))
+    if verdict.model is not None:
+        proto = verdict.model
+        ops = {node.name: node.op_type for node in proto.graph.node}
+        plan = plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
+    engine_part = reporting.engine_part(verdict.engine, plan.planned, verdict.regression)
+    return Compiled(proto, plan, engine_part)
 
 
 class Compiler:

@@ -278,25 +278,34 @@ class Job:
         node = f"opset {was} to {self.model.opset}"
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
 
-    def result(self, proto: onnx.ModelProto, part: Mapping[str, Any]) -> Result:
-        """The result, with all of the report that does not depend on where it is saved."""
+    def result(
+        self, proto: onnx.ModelProto, part: Mapping[str, Any], inserted: Model | None = None
+    ) -> Result:
+        """The result, with all of the report that does not depend on where it is saved.
+
+        Args:
+            proto: the model as it is written.
+            part: what the report says beside that.
+            inserted: the same model, open, where it is another one than the job's: with Q/DQ pairs.
+        """
+        model = self.model if inserted is None else inserted
         document = {
-            **reporting.header(self.model, self.target),
+            **reporting.header(model, self.target),
             "nodes_before": self.first_nodes,
             **reporting.rewrite_part(self.rewrites),
             "interface_changes": reporting.interface_changes(
                 self.before,
-                reporting.interface(self.model),
-                {change.name: change.because for change in self.model.interface_changes},
+                reporting.interface(model),
+                {change.name: change.because for change in model.interface_changes},
             ),
-            "float32_only": self.model.float32_only,
+            "float32_only": model.float32_only,
             "unsupported": [
-                *reporting.unsupported(self.model, self.target),
-                *reporting.misread_pairs(self.model),
+                *reporting.unsupported(model, self.target),
+                *reporting.misread_pairs(model),
             ],
             "runtime": runtime_part(self, proto),
-            "dropped_initializers": self.model.dropped,
-            "size": reporting.size_part(self.model.source, proto),
+            "dropped_initializers": model.dropped,
+            "size": reporting.size_part(model.source, proto),
             "plan": {},
             "calibration": {},
             "accuracy": [],
@@ -309,7 +318,7 @@ class Job:
         document["assumptions"] = stated + derived
         self.finish(document)
         document = reporting.to_json(document)
-        return Result(proto, document, self.model.data_dir, self.model.path, _spool=self.model.spool)
+        return Result(proto, document, model.data_dir, model.path, _spool=model.spool)
 
     def finish(self, document: dict[str, Any]) -> None:
         """Writes into a report what was remarked and how long the run took, so far."""

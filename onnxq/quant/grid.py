@@ -44,8 +44,7 @@ def difference(model: Model, plan: QuantPlan) -> str:
     used = {site.group for site in plan.sites if site.kind == "activation"}
     groups = [group for group in plan.groups if group.id in used]
     scales = {group.id: np.float32(0.01 * (1 + number)) for number, group in enumerate(groups)}
-    insert(quantized, plan, scales)
-    after = quantized.to_proto()
+    after = insert(quantized, plan, scales).model.to_proto()
     known = {name: values for name, values in _run(before, _random(model, rng)).items() if values.size}
     fed = _random(model, rng)
     for group in groups:

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 
 from onnxq.errors import UserError
+from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.wiring import constant_of, new_tensor, replace_input
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan, Site
+from onnxq.quant.scale_types import unify_scale_types
 from onnxq.quant.scales import quantize_weights
 
 _FLOAT = np.dtype(np.float32)
 
 
-def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> dict[int, str]:
-    """Inserts the plan's Q/DQ pairs, with explicit int8 zero points of 0.
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """A model with Q/DQ pairs.
+
+    Attributes:
+        model: the model.
+        scales: the name of the constant that holds the scale of each group of activations.
+        widened: names of nodes of the model's own pairs that have float32 scales now.
+    """
+
+    model: Model
+    scales: Mapping[int, str]
+    widened: tuple[str, ...] = ()
+
+
+def insert(
+    model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], patches: Patches = NONE
+) -> Inserted:
+    """The model with the plan's Q/DQ pairs, with explicit int8 zero points of 0.
 
     Scales are float32 in models of every type, with casts around the pairs: float16 scales exist from
     opset 19 on only, and the compiler fuses the casts (measured with TensorRT-RTX 1.7.1).
@@ -31,14 +52,25 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> d
     weights, in a quarter of the file. What the plan does not name reads what it read before.
 
     Args:
-        model: the model that the plan is of; its opset is at least 13, where QuantizeLinear and
-            DequantizeLinear have a channel axis.
+        model: the model that the plan is of, which is not modified; its opset is at least 13, where
+            QuantizeLinear and DequantizeLinear have a channel axis. The result shares its weights.
         plan: the plan.
         scales: the scale of each group of activations.
+        patches: what is changed of the model's constants.
 
-    Returns:
-        The name of the constant that holds the scale of each group.
+    Raises:
+        UserError: weights cannot be quantized, or a patch fits nothing of the model.
     """
+    result = duplicate(model)
+    patches.apply(result)
+    scale_names = _insert_pairs(result, plan, scales, patches)
+    return Inserted(result, scale_names, tuple(unify_scale_types(result)))
+
+
+def _insert_pairs(
+    model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], patches: Patches
+) -> dict[int, str]:
+    """Inserts the pairs; returns the name of the constant that holds the scale of each group."""
     nodes = {node.name: node for node in model.graph.nodes}
     tensors = model.graph.tensors()
     zero = model.new_constant("onnxq_zero_point", np.array(0, np.int8))
@@ -47,7 +79,7 @@ def insert(model: Model, plan: QuantPlan, scales: Mapping[int, np.float32]) -> d
     for site in plan.sites:
         source = tensors[site.tensor]
         if site.kind == "weight":
-            out = _weight(model, site, source, added)
+            out = _weight(model, site, source, patches, added)
         else:
             if site.group not in shared:
                 name = f"{site.tensor}_scale"
@@ -127,7 +159,7 @@ def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[An
     return _as(model, out, source, added)
 
 
-def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
+def _weight(model: Model, site: Site, source: Any, patches: Patches, added: list[Any]) -> Any:
     given = constant_of(source)
     assert given is not None
     with np.errstate(over="ignore"):
@@ -139,6 +171,7 @@ def _weight(model: Model, site: Site, source: Any, added: list[Any]) -> Any:
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
     values, scales = quantize_weights(weights, site.axis)
+    values = patches.rounded(site.tensor, values)
     codes = model.new_constant(f"{name}_int8", values)
     scale = model.new_constant(f"{name}_scale", scales)
     zero = model.new_constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8))

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import onnxq
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
-from onnxq.pipeline import quantization
+from onnxq.pipeline import compilation
 from onnxq.quant.insert import in_float, insert
 from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules
@@ -90,7 +90,7 @@ def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, wor
     onnx.checker.check_model(result.model, full_check=True)
     plan, engine = result.report["plan"], result.report["engine"]
     kept = {entry["node"]: entry["because"] for entry in plan["kept_float"]}
-    assert kept == {node: quantization.KEPT_TO_COMPILE}
+    assert kept == {node: compilation.KEPT_TO_COMPILE}
     assert {layer["node"] for layer in plan["layers"] if layer["format"] == "int8"} == set(NAMES) - {node}
     assert node not in {edge["node"] for site in plan["sites"] for edge in site["readers"]}
     assert engine["status"] == "compiled"
@@ -114,8 +114,7 @@ def test_what_is_taken_out_was_put_in(name: str, kind: str) -> None:
     model = Model.open(proto)
     before = model.to_proto()
     plan = make_plan(model, RULES)
-    insert(model, plan, dict.fromkeys(range(99), np.float32(0.05)))
-    after = model.to_proto()
+    after = insert(model, plan, dict.fromkeys(range(99), np.float32(0.05))).model.to_proto()
     whole = in_float(after, plan, plan.readers, before)
     assert whole.graph.node == before.graph.node
     constants = {tensor.name: tensor for tensor in before.graph.initializer}
@@ -249,7 +248,7 @@ def test_the_exit_code(compiler, judge, flags: list[str], code: int, says: str, 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantization, "unify_scale_types", lambda model: [])
+    monkeypatch.setattr("onnxq.quant.insert.unify_scale_types", lambda model: [])
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((1, 32, 64)).astype(np.float16)} for _ in range(4)]
     result = onnxq.quantize(half_quantized("some weights"), data, method="minmax")

@@ -181,8 +181,7 @@ def check(proto: onnx.ModelProto, alter: Callable[[QuantPlan], QuantPlan] = lamb
     """Quantizes on the grid and compares bit for bit."""
     model = Model.open(proto)
     plan = alter(make_plan(model, RULES))
-    insert(model, plan, grid_scales(model.to_proto(), plan))
-    result = model.to_proto()
+    result = insert(model, plan, grid_scales(model.to_proto(), plan)).model.to_proto()
     onnx.checker.check_model(result, full_check=True)
     feeds = feeds_of(proto)
     wanted = ort.load(proto, optimize=False).run(feeds)

@@ -112,7 +112,7 @@ def test_an_output_that_a_layer_reads_stays_float_outside() -> None:
     model = Model.open(proto)
     plan = make_plan(model, RULES)
     assert "a" in sites(plan)
-    insert(model, plan, {group.id: np.float32(1) for group in plan.groups})
+    model = insert(model, plan, {group.id: np.float32(1) for group in plan.groups}).model
     (producer,) = [n for n in model.to_proto().graph.node if "a" in n.output]
     assert producer.op_type == "Relu"
 
@@ -122,7 +122,7 @@ def test_nothing_to_quantize() -> None:
     plan = plan_of(proto)
     assert (plan.sites, plan.groups, plan.planned, plan.int8_share) == ((), (), (), None)
     model = Model.open(proto)
-    insert(model, plan, {})
+    model = insert(model, plan, {}).model
     assert [n.op_type for n in model.to_proto().graph.node] == ["Relu"]
     assert not model.to_proto().graph.initializer
 
@@ -187,7 +187,7 @@ def test_a_weight_that_two_layers_read() -> None:
     model = Model.open(net.model(net.add("MatMul", b, weight, name="c")))
     plan = make_plan(model, RULES)
     assert sorted(s.axis for s in plan.sites if s.kind == "weight" and s.axis is not None) == [0, 1]
-    insert(model, plan, {group.id: np.float32(1) for group in plan.groups})
+    model = insert(model, plan, {group.id: np.float32(1) for group in plan.groups}).model
     onnx.checker.check_model(model.to_proto(), full_check=True)
     int8 = [t.name for t in model.to_proto().graph.initializer if t.data_type == 3 and len(t.dims) == 2]
     assert len(set(int8)) == 2
@@ -292,8 +292,7 @@ def test_what_is_inserted() -> None:
     proto = block()
     model = Model.open(proto)
     plan = make_plan(model, RULES)
-    insert(model, plan, {group.id: np.float32(0.5) for group in plan.groups})
-    result = model.to_proto()
+    result = insert(model, plan, {group.id: np.float32(0.5) for group in plan.groups}).model.to_proto()
     onnx.checker.check_model(result, full_check=True)
     constants = {t.name: numpy_helper.to_array(t) for t in result.graph.initializer}
     pairs = [n for n in result.graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
@@ -319,7 +318,7 @@ def test_what_is_inserted() -> None:
 def test_without_its_pairs_it_is_the_same_graph() -> None:
     proto = block()
     model = Model.open(proto)
-    insert(model, make_plan(model, RULES), dict.fromkeys(range(99), np.float32(0.5)))
+    model = insert(model, make_plan(model, RULES), dict.fromkeys(range(99), np.float32(0.5))).model
     reads = {}
     for node in model.to_proto().graph.node:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear"):

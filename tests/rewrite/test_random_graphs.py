@@ -322,8 +322,7 @@ def test_pairs_taken_out_again_leave_the_original(model: onnx.ModelProto) -> Non
         return
     original = opened.to_proto()
     plan = make_plan(opened, RULES)
-    insert(opened, plan, {group.id: np.float32(0.125) for group in plan.groups})
-    quantized = opened.to_proto()
+    quantized = insert(opened, plan, {group.id: np.float32(0.125) for group in plan.groups}).model.to_proto()
     loaded(quantized)
     if is_valid(original):
         onnx.checker.check_model(quantized)

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import onnxq
-from onnxq.pipeline import quantization
+from onnxq.pipeline import verifying
 from onnxq.run import ort
 from onnxq.run.compare import Recording, compare_models
 
@@ -54,7 +54,7 @@ def test_a_recording_repeats_what_the_session_gave() -> None:
 
 def test_a_large_model_is_quantized_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     small = onnxq.quantize(model(), samples(9), compile=False)
-    monkeypatch.setattr(quantization, "LARGE", 0)
+    monkeypatch.setattr(verifying, "LARGE", 0)
     monkeypatch.setattr(ort, "_INLINE", 0)
     large = onnxq.quantize(model(), samples(9), compile=False)
     assert large.model == small.model

@@ -170,8 +170,8 @@ def inserted(
     opened = Model.open(model)
     plan = make_plan(opened, load_rules(()))
     groups = [site.group for site in plan.sites if site.kind == "activation"]
-    names = insert(opened, plan, dict(zip(groups, map(np.float32, scales), strict=True)))
-    return opened.to_proto(), names
+    inserted = insert(opened, plan, dict(zip(groups, map(np.float32, scales), strict=True)))
+    return inserted.model.to_proto(), dict(inserted.scales)
 
 
 SETTINGS = [(1.0, 64.0), (8.0, 64.0), (2.0, 16.0), (0.25, 1024.0)]

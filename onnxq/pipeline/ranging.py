@@ -1,0 +1,115 @@
+"""From samples, or what the user gives in their place, to the ranges of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnxq.calib.stats import Stats
+from onnxq.errors import UserError
+from onnxq.pipeline.calibration import (
+    Calibration,
+    Given,
+    Prepared,
+    activations,
+    measure,
+    stated_by,
+)
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Range, Ranges, bounded
+from onnxq.reason import Reason
+
+_OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
+
+
+class Ranging:
+    """Statistics and ranges, for one prepared model."""
+
+    def __init__(
+        self, job: Job, options: Calibration, sampling: Sampling, given: Given | None, prepared: Prepared
+    ) -> None:
+        """What there is to take them from: samples, statistics or a cache that is given, or both."""
+        self._job, self._options, self._sampling, self._given = job, options, sampling, given
+        self._prepared = prepared
+
+    def statistics(self, *, cache: bool) -> Stats:
+        """The statistics of what the plan names: given, else measured.
+
+        Args:
+            cache: whether those of all activations are wanted, for a calibration cache.
+
+        Raises:
+            UserError: they are neither given nor can they be measured.
+        """
+        given, prepared, plan = self._given, self._prepared, self._prepared.plan
+        known = Stats({}, np.zeros(0, np.int64))
+        if given is not None and given.stats is not None:
+            known = given.stats.stats
+        wanted = plan.measured
+        if cache:
+            wanted = tuple(dict.fromkeys((*wanted, *activations(self._job, prepared))))
+        stated = {*self._stated(plan), *(n for n, rule in prepared.layers.items() if rule.amax is not None)}
+        known.require_values([name for name in plan.measured if name not in stated])
+        missing = [name for name in wanted if name not in known.tensors and name not in stated]
+        if self._sampling.source is None:
+            fixed = self._fixed(plan.measured)
+            self._refuse([name for name in missing if name in plan.measured and name not in fixed])
+            return known
+        parts = self._sampling.parts
+        again = parts is not None and parts.used is not None  # not an iterator
+        if not missing and (known.tensors or (stated and again)):
+            return known
+        found = self._measured(missing)
+        return replace(found, tensors={**known.tensors, **found.tensors}) if known.tensors else found
+
+    def ranges(self, stats: Stats) -> Ranges:
+        """The range of each tensor, by any method."""
+        plan = self._prepared.plan
+        fixed = self._fixed({*plan.measured, *stats.tensors})
+        return Ranges(
+            plan, stats.tensors, self._stated(plan), fixed, self._prepared.layers, self._options.parameters
+        )
+
+    def _refuse(self, missing: Sequence[str]) -> None:
+        """Refuses to go on without data, if tensors are missing."""
+        if missing:
+            assert self._given is not None
+            kind = "scale" if self._given.cache is not None else "statistics"
+            raise UserError(
+                f"{str(self._given.path)!r} has no {kind} of tensor {missing[0]!r} "
+                f"({len(missing)} of those that the plan quantizes are missing)",
+                hint="give the data as well, --calib DATA: what is missing is measured, and nothing else",
+            )
+
+    def _measured(self, tensors: Sequence[str]) -> Stats:
+        """The statistics of tensors over the samples that calibrate."""
+        sampling = self._sampling
+        assert sampling.parts is not None
+        assert sampling.first is not None
+        return measure(
+            self._job,
+            self._prepared,
+            tensors,
+            self._options.counting,
+            sampling.calibrating(),
+            sampling.first,
+            sampling.parts.used,
+            sampling.skip if self._options.skip_bad else None,
+        )
+
+    def _stated(self, plan: QuantPlan) -> dict[str, Range]:
+        return stated_by(self._given.cache if self._given is not None else None, plan)
+
+    def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
+        """The ranges that are known without data."""
+        names = set(tensors)
+        fixed = bounded(self._job.model, names)
+        for image in self._sampling.to_json()["images"]:
+            low, high = image["range"]
+            if image["input"] in names:
+                fixed[image["input"]] = Range(max(-low, high), _OF_IMAGES)
+        return fixed

@@ -1,0 +1,71 @@
+"""The float model beside the quantized one: what it gives, and how near the other is to it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import onnx
+
+from onnxq.errors import Fault
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.pipeline.calibration import Calibration, unloadable
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.run import ort
+from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
+
+
+def references(
+    job: Job, options: Calibration, sampling: Sampling, reference: onnx.ModelProto
+) -> tuple[Reference | None, Reference | None]:
+    """The float model to choose scales with, and to verify with.
+
+    Of a large one it is what it computes, so that it is not in memory beside the quantized one.
+
+    Raises:
+        UserError: it does not load, or does not run on a sample.
+    """
+    if not reference.graph.output or sampling.parts is None:
+        return None, None
+    try:
+        session = ort.load(reference, data_dir=job.model.data_dir)
+    except ort.RunError as error:
+        raise unloadable(error, job.model) from error
+    if options.skip_bad:
+        sampling.leave_out_bad(session)
+    if weight_bytes(reference) < LARGE:
+        return session, session
+    with sampling.named():
+        choosing = Recording(session, sampling.feeds(sampling.choosing())) if options.chooses else None
+        return choosing, Recording(session, sampling.feeds(sampling.held_out()))
+
+
+def verify(
+    job: Job, sampling: Sampling, proto: onnx.ModelProto, expected: Reference | None
+) -> list[OutputAccuracy]:
+    """Compares the outputs of the quantized model with those of the float one, on samples held out.
+
+    Raises:
+        UserError: it does not run on a sample.
+        Fault: it does not load.
+    """
+    if expected is None:
+        return []
+    with job.step("verify"):
+        if isinstance(expected, Recording):
+            expected.rewind()
+        part = job.runnable(job.part(proto)[0])
+        with loading():
+            session = ort.load(part, data_dir=job.model.data_dir)
+        with sampling.named():
+            return compare_models(expected, session, sampling.feeds(sampling.held_out()))
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Turns a failure to load the quantized model into a fault."""
+    try:
+        yield
+    except ort.RunError as error:
+        raise Fault(f"onnxruntime does not load the quantized model: {error}") from error

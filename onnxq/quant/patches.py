@@ -1,0 +1,99 @@
+"""What a candidate changes of a model's constants, beside its scales: weights, biases, bounds, codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node, Tensor
+from onnxq.graph.wiring import replace_input
+from onnxq.quant.scales import INT8_MAX
+
+_BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
+"""Which input is the bias."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """Changes of a model's constants.
+
+    Attributes:
+        constants: weights, biases and bounds by the name of the constant, in its type and shape. All
+            that reads it reads the new values; weights are changed before they are quantized.
+        biases: the bias of a Conv, ConvTranspose or Gemm by the name of the node, of the type of its
+            weights, [output channels]; instead of the one that it has, or where it has none.
+        codes: the codes of a quantized weight by the name of the constant, int8 of its shape, where they are
+            to be others than the nearest; its scales stay.
+    """
+
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    biases: Mapping[str, np.ndarray] = field(default_factory=dict)
+    codes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def apply(self, model: Model) -> None:
+        """Changes the constants and biases of a model.
+
+        Raises:
+            UserError: the model has no such constant or node, or values have another type or shape.
+        """
+        nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+        read = (t for node in nodes.values() for t in node.inputs if t is not None and t.is_constant)
+        known = {tensor.name: tensor for tensor in read}
+        for name in (*self.constants, *self.codes):
+            if name not in known:
+                raise unknown_name("constant", name, list(known))
+        for name, values in self.constants.items():
+            self._replace(model, known[name], values)
+        for name, values in self.biases.items():
+            if name not in nodes:
+                raise unknown_name("node", name, list(nodes))
+            self._give_bias(model, nodes[name], values)
+
+    def rounded(self, weight: str, codes: np.ndarray) -> np.ndarray:
+        """The codes of a weight: those that are given, else these.
+
+        Raises:
+            UserError: those that are given have another type or shape, or are none of -127..127.
+        """
+        given = self.codes.get(weight)
+        if given is None:
+            return codes
+        _check(f"codes of {weight!r}", given, codes.dtype, codes.shape)
+        if (given < -INT8_MAX).any():
+            raise UserError(f"codes of {weight!r} hold -128", hint="symmetric codes are -127..127")
+        return given
+
+    def _replace(self, model: Model, constant: Tensor, values: np.ndarray) -> None:
+        shape = tuple(int(dim) for dim in constant.tensor.shape)
+        _check(f"constant {constant.name!r}", values, constant.dtype, shape)
+        constant.tensor._values = model.constant("", values)._values
+
+    def _give_bias(self, model: Model, node: Node, values: np.ndarray) -> None:
+        index = _BIASED.get(node.op) if not node.domain else None
+        weight = node.operands(2)[1]
+        if index is None or weight is None:
+            raise UserError(f"node {node.name!r} is a {node.op}, which has no bias", hint="name a layer")
+        old = node.operands(3)[2]
+        shape = values.shape if old is None else tuple(int(dim) for dim in old.tensor.shape)
+        _check(f"the bias of {node.name!r}", values, weight.dtype, shape)
+        bias = model.new_constant(f"{node.name}_bias", values)
+        if len(node.node.inputs) > index:
+            replace_input(node.node, index, bias)
+        else:
+            node.node.inputs.append(bias)
+
+
+NONE = Patches()
+"""Nothing changes."""
+
+
+def _check(what: str, values: np.ndarray, dtype: np.dtype | None, shape: tuple[int, ...]) -> None:
+    if values.dtype != dtype or values.shape != shape:
+        raise UserError(
+            f"{what}: {dtype} {list(shape)} is to be replaced by {values.dtype} {list(values.shape)}",
+            hint="give values of the same type and shape",
+        )
