@@ -23,7 +23,7 @@ from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
 from onnxq.config import LayerRule
 from onnxq.errors import UserError
-from onnxq.pipeline import calibration, quantization
+from onnxq.pipeline import calibration, choosing, verifying
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort
@@ -79,7 +79,7 @@ class Roles:
 def roles(monkeypatch: pytest.MonkeyPatch) -> Roles:
     """Records the samples of each step."""
     found = Roles()
-    collect, measure, compare = calibration.collect, quantization.noise.measure, quantization.compare_models
+    collect, measure, compare = calibration.collect, choosing.noise.measure, verifying.compare_models
 
     def told(feeds: Any, into: list[int]) -> Iterator[Any]:
         for one in feeds:
@@ -89,12 +89,8 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Roles:
     monkeypatch.setattr(
         calibration, "collect", lambda m, r, s, **o: collect(m, r, told(s, found.calibrated), **o)
     )
-    monkeypatch.setattr(
-        quantization.noise, "measure", lambda r, c, s, w: measure(r, c, told(s, found.chose), w)
-    )
-    monkeypatch.setattr(
-        quantization, "compare_models", lambda r, c, s: compare(r, c, told(s, found.verified))
-    )
+    monkeypatch.setattr(choosing.noise, "measure", lambda r, c, s, w: measure(r, c, told(s, found.chose), w))
+    monkeypatch.setattr(verifying, "compare_models", lambda r, c, s: compare(r, c, told(s, found.verified)))
     return found
 
 

@@ -28,6 +28,9 @@ _MAX_NODES = 400
 _UPSTREAM_LAYERS, _UPSTREAM_NODES = 4, 40
 
 
+SnippetInputs = Sequence[tuple[str, np.dtype, Shape]]
+
+
 @dataclass(frozen=True, slots=True)
 class Snippet:
     """Two small models with the same inputs and outputs.
@@ -304,7 +307,7 @@ def _before(
     cone: dict[int, Any],
     frontier: dict[int, Any],
     roots: Sequence[Any],
-    inputs: Sequence[tuple[str, np.dtype, Shape]],
+    inputs: SnippetInputs,
 ) -> onnx.ModelProto:
     before = _model(exporter.model, inputs)
     _export(exporter, wiring.sorted_nodes(list(cone.values())), frontier, before)
@@ -363,7 +366,7 @@ def _held(node: onnx.NodeProto) -> Iterable[str]:
                 yield from _held(inner)
 
 
-def _model(model: Model, inputs: Sequence[tuple[str, np.dtype, Shape]]) -> onnx.ModelProto:
+def _model(model: Model, inputs: SnippetInputs) -> onnx.ModelProto:
     target = onnx.ModelProto(ir_version=model.envelope.ir_version)
     target.opset_import.extend(model.envelope.opset_import)
     target.graph.name = "snippet"
@@ -376,7 +379,7 @@ def _model(model: Model, inputs: Sequence[tuple[str, np.dtype, Shape]]) -> onnx.
 def _digest(
     before: onnx.ModelProto,
     after: onnx.ModelProto,
-    inputs: Sequence[tuple[str, np.dtype, Shape]],
+    inputs: SnippetInputs,
 ) -> str:
     digest = hashlib.blake2b(digest_size=16)
     symbols: dict[Dim, str] = {}

@@ -19,9 +19,9 @@ from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
 from onnxq.reason import Reason
 from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
+from onnxq.run.ort import Feeds
 
 Scales = Mapping[int, np.float32]
-Feeds = Mapping[str, np.ndarray]
 Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 """Runs the model on samples with each candidate for its scales."""
 

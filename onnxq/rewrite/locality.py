@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import onnx
 
-from onnxq.graph.snippet import Snippet
-from onnxq.graph.types import Dim, Shape
+from onnxq.graph.snippet import Snippet, SnippetInputs
+from onnxq.graph.types import Dim
 
 _WINDOWS = ("Conv", "ConvTranspose", "FusedConv")
 # They read what is at the same place, and a number or one a channel.
@@ -18,10 +15,8 @@ _PLACEWISE = (
     "Min", "Max", "Sum", "Pow", "Reciprocal",
 )  # fmt: skip
 
-Inputs = Sequence[tuple[str, np.dtype, Shape]]
 
-
-def smaller(snippet: Snippet) -> Inputs | None:
+def smaller(snippet: Snippet) -> SnippetInputs | None:
     """The inputs of a snippet with smaller spatial sizes; None where the sizes may matter.
 
     They matter to all but convolutions with stated pads and operators that work place by place. A size is

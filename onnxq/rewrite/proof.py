@@ -20,7 +20,7 @@ from onnxq.graph.edit import Replacement
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
-from onnxq.graph.snippet import NoSnippet, Snippet, snippets
+from onnxq.graph.snippet import NoSnippet, Snippet, SnippetInputs, snippets
 from onnxq.graph.view import Node
 from onnxq.reason import Reason, code_of
 from onnxq.rewrite import batch, sampling
@@ -29,6 +29,7 @@ from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.run import ort, reference
+from onnxq.run.ort import Feeds
 
 Verdict = Literal["exact", "close", "unproven", "failed"]
 
@@ -41,8 +42,6 @@ _LOOP_SECONDS, _IN_VAIN = 5.0, 10.0
 _REFERENCE_INPUTS, _REFERENCE_BINDINGS, _REFERENCE_SECONDS = 3, 2, 20.0
 # Samples of more elements together are run one by one.
 _MAX_BATCH = 1 << 20
-
-Feeds = Mapping[str, np.ndarray]
 
 BY_DEFINITION = Reason("by-definition", "compared in ONNX's reference evaluator", "onnx.reference")
 """How a proof says that onnxruntime had no part in it."""
@@ -231,7 +230,7 @@ def _compared(
 
 def _sampled(
     snippet: Snippet,
-    inputs: sampling.Inputs,
+    inputs: SnippetInputs,
     run: _Comparison,
     claim: Claim,
     assumed: Mapping[str, int],
@@ -239,7 +238,7 @@ def _sampled(
     few: bool,
 ) -> Proof:
     small = _needs_small_integers(snippet.before)
-    roomy: sampling.Sizes | None = None
+    roomy: sampling.Binding | None = None
     try:
         for sizes in sampling.bindings(inputs, assumed):
             full = run.bindings == 0 and not few

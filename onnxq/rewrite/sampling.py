@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import ml_dtypes
 import numpy as np
 
-from onnxq.graph.types import Dim, Shape, float_info, limits
+from onnxq.graph.snippet import SnippetInputs
+from onnxq.graph.types import Dim, float_info, limits
 from onnxq.rewrite.mining import Mined
+from onnxq.run.ort import Feeds
 
-# Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
+# Binding tried for dynamic dimensions: a number for all of them, or None for different ones.
 _SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120, 2)  # multiples of 10 and 12: a Reshape divides
-# Inputs of this many elements are run several times with different edge values.
+# SnippetInputs of this many elements are run several times with different edge values.
 _SMALL = 1 << 12
 # A dynamic dimension is not given a size that makes an input larger than this, or than two samples.
 _MAX_ELEMENTS = 1 << 22
@@ -28,12 +30,10 @@ _MAX_TURNS = 24
 # How a sum that is reordered is tried: the mean far over the deviation, tiny, huge.
 _SCALES = {"far": (1.0, 1e3), "tiny": (1e-6, 0.0), "huge": (1e6, 0.0)}
 
-Inputs = Sequence[tuple[str, np.dtype, Shape]]
-Feeds = dict[str, np.ndarray]
-Sizes = Sequence[tuple[int, ...]]
+Binding = Sequence[tuple[int, ...]]
 
 
-def is_free(inputs: Inputs, assumed: Mapping[str, int]) -> bool:
+def is_free(inputs: SnippetInputs, assumed: Mapping[str, int]) -> bool:
     """Whether a dimension of an input has no size, not even an assumed one."""
     return any(
         dim is None or (isinstance(dim, str) and dim not in assumed)
@@ -42,8 +42,8 @@ def is_free(inputs: Inputs, assumed: Mapping[str, int]) -> bool:
     )
 
 
-def bindings(inputs: Inputs, assumed: Mapping[str, int]) -> Iterator[list[tuple[int, ...]]]:
-    """Sizes of each input, for several choices of the dynamic dimensions."""
+def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list[tuple[int, ...]]]:
+    """Binding of each input, for several choices of the dynamic dimensions."""
     if not is_free(inputs, assumed):
         yield [tuple(assumed[d] if isinstance(d, str) else d or 0 for d in shape) for _, _, shape in inputs]
         return
@@ -74,8 +74,10 @@ def bindings(inputs: Inputs, assumed: Mapping[str, int]) -> Iterator[list[tuple[
             yield chosen
 
 
-def mined_bindings(inputs: Inputs, assumed: Mapping[str, int], sizes: Iterable[int]) -> Iterator[Sizes]:
-    """Sizes of each input where one dynamic dimension has a size of its own, or all have it."""
+def mined_bindings(
+    inputs: SnippetInputs, assumed: Mapping[str, int], sizes: Iterable[int]
+) -> Iterator[Binding]:
+    """Binding of each input where one dynamic dimension has a size of its own, or all have it."""
     free = {
         _symbol(dim, index, axis)
         for index, (_, _, shape) in enumerate(inputs)
@@ -105,7 +107,7 @@ def mined_bindings(inputs: Inputs, assumed: Mapping[str, int], sizes: Iterable[i
                 yield found
 
 
-def largest_dynamic(inputs: Inputs, sizes: Sizes) -> int:
+def largest_dynamic(inputs: SnippetInputs, sizes: Binding) -> int:
     """The largest of the sizes of dynamic dimensions."""
     return max(
         size
@@ -120,8 +122,8 @@ def _symbol(dim: Dim, index: int, axis: int) -> object:
     return dim if isinstance(dim, str) else (index, axis)
 
 
-def feeds(inputs: Inputs, sizes: Sizes, *, full: bool, close: bool, small: bool) -> Iterator[Feeds]:
-    """Inputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
+def feeds(inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, small: bool) -> Iterator[Feeds]:
+    """SnippetInputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
 
     Integers are also tried as 0 and 1: they may select from two things. Where the results are only to be
     close, floats are also far from zero, tiny and huge.
@@ -156,7 +158,7 @@ def feeds(inputs: Inputs, sizes: Sizes, *, full: bool, close: bool, small: bool)
             }
 
 
-def ascending(inputs: Inputs, sizes: Sizes) -> Feeds:
+def ascending(inputs: SnippetInputs, sizes: Binding) -> Feeds:
     """Ordinary inputs, of which the last elements of floats are the largest."""
     found = {
         name: sample(dtype, shape, "ordinary", index)
@@ -167,8 +169,8 @@ def ascending(inputs: Inputs, sizes: Sizes) -> Feeds:
     }
 
 
-def mined_feeds(inputs: Inputs, sizes: Sizes, numbers: Mined, *, small: bool) -> Iterator[Feeds]:
-    """Inputs of the numbers that stand in the graph: scattered, alone among zeros, and nothing else."""
+def mined_feeds(inputs: SnippetInputs, sizes: Binding, numbers: Mined, *, small: bool) -> Iterator[Feeds]:
+    """SnippetInputs of the numbers that stand in the graph: scattered, alone among zeros, and nothing else."""
     values = {name: _values(numbers, dtype, small) for name, dtype, _ in inputs}
     most = max(map(len, values.values()), default=0)
     ordinary = {

@@ -31,6 +31,8 @@ from onnxq.run.trial import is_risky, open_session
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
+Feeds = Mapping[str, np.ndarray]
+
 # A model that holds more is given to onnxruntime as files, which it maps: as bytes it would be in
 # memory four times (and protobuf does not write more than 2 GiB).
 _INLINE = 1 << 28

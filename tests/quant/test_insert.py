@@ -14,7 +14,8 @@ from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.patches import Patches
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import QuantPlan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 
