@@ -24,7 +24,8 @@ from onnxq.pipeline.compilation import Compilation
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
-from onnxq.pipeline.runtime import refuse_invalid, refuse_sizes
+from onnxq.pipeline.runtime import refuse_invalid
+from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.progress import Observer
 from onnxq.rewrite.engine import Prove

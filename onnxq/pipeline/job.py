@@ -303,7 +303,7 @@ class Job:
                 *reporting.unsupported(model, self.target),
                 *reporting.misread_pairs(model),
             ],
-            "runtime": runtime_part(self, proto),
+            "runtime": runtime_part(model, self.rewrites, proto),
             "dropped_initializers": model.dropped,
             "size": reporting.size_part(model.source, proto),
             "plan": {},

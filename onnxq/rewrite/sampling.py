@@ -43,7 +43,7 @@ def is_free(inputs: SnippetInputs, assumed: Mapping[str, int]) -> bool:
 
 
 def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list[tuple[int, ...]]]:
-    """Binding of each input, for several choices of the dynamic dimensions."""
+    """Sizes of each input, for several choices of the dynamic dimensions."""
     if not is_free(inputs, assumed):
         yield [tuple(assumed[d] if isinstance(d, str) else d or 0 for d in shape) for _, _, shape in inputs]
         return
@@ -77,7 +77,7 @@ def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list
 def mined_bindings(
     inputs: SnippetInputs, assumed: Mapping[str, int], sizes: Iterable[int]
 ) -> Iterator[Binding]:
-    """Binding of each input where one dynamic dimension has a size of its own, or all have it."""
+    """Sizes of each input where one dynamic dimension has a size of its own, or all have it."""
     free = {
         _symbol(dim, index, axis)
         for index, (_, _, shape) in enumerate(inputs)
@@ -170,7 +170,7 @@ def ascending(inputs: SnippetInputs, sizes: Binding) -> Feeds:
 
 
 def mined_feeds(inputs: SnippetInputs, sizes: Binding, numbers: Mined, *, small: bool) -> Iterator[Feeds]:
-    """SnippetInputs of the numbers that stand in the graph: scattered, alone among zeros, and nothing else."""
+    """Inputs of the numbers that stand in the graph: scattered, alone among zeros, and nothing else."""
     values = {name: _values(numbers, dtype, small) for name, dtype, _ in inputs}
     most = max(map(len, values.values()), default=0)
     ordinary = {
