@@ -139,20 +139,15 @@ TWINS = {"Session", "Endless"}
 
 
 def test_one_name_is_one_thing() -> None:
-    """No two public classes or types of the package have the same name."""
+    """No two public classes of the package have the same name."""
     places: dict[str, list[str]] = {}
     for path in FILES:
-        tree = ast.parse(path.read_text("utf-8"))
-        names = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-        for node in tree.body:  # aliases of types: `Profile = tuple[...]`
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            names += [
-                t.id for t in targets if isinstance(t, ast.Name) and not t.id.isupper() and t.id[0].isupper()
-            ]
+        found = ast.walk(ast.parse(path.read_text("utf-8")))
+        names = [node.name for node in found if isinstance(node, ast.ClassDef)]
         for name in names:
             if not name.startswith("_"):
                 places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
-    assert {name: found for name, found in places.items() if len(found) > 1 and name not in TWINS} == {}
+    assert {name: where for name, where in places.items() if len(where) > 1 and name not in TWINS} == {}
     assert {name for name in TWINS if len(places.get(name, ())) < 2} == set(), "no longer twins"
 
 
