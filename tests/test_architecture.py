@@ -134,10 +134,6 @@ def test_no_modules_import_each_other() -> None:
     assert {name: sorted(found & set(wanted)) for name, found in wanted.items()} == {}
 
 
-# Two of a name, told apart by their modules (`ort.Session`, `reference.Session`): one in place of the other.
-TWINS = {"Session", "Endless"}
-
-
 def test_one_name_is_one_thing() -> None:
     """No two public classes of the package have the same name."""
     places: dict[str, list[str]] = {}
@@ -147,8 +143,7 @@ def test_one_name_is_one_thing() -> None:
         for name in names:
             if not name.startswith("_"):
                 places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
-    assert {name: where for name, where in places.items() if len(where) > 1 and name not in TWINS} == {}
-    assert {name for name in TWINS if len(places.get(name, ())) < 2} == set(), "no longer twins"
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda p: p.name)

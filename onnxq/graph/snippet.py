@@ -15,12 +15,11 @@ from onnxq.graph import wiring
 from onnxq.graph.edit import Replacement
 from onnxq.graph.export import Exporter, export_constant
 from onnxq.graph.types import Dim, Shape, value_info
-from onnxq.graph.value import NewConstant, NewNode, constant_operands, new_nodes
-from onnxq.graph.value import NewOutput as Result
+from onnxq.graph.value import NewConstant, NewNode, NewOutput, constant_operands, new_nodes
 from onnxq.graph.view import Node, Tensor, Value
 
 if TYPE_CHECKING:
-    from onnxq.graph.topology import Topology as Model
+    from onnxq.graph.topology import Topology
 
 # A cone of more nodes than this is no snippet any more.
 _MAX_NODES = 400
@@ -55,7 +54,7 @@ class NoSnippet(Exception):
     """Why no snippet can be cut (an input of unknown type, too many nodes)."""
 
 
-def snippets(model: Model, root: Node, results: Replacement) -> Iterable[Snippet]:
+def snippets(model: Topology, root: Node, results: Replacement) -> Iterable[Snippet]:
     """Cuts ever larger snippets around a replacement.
 
     The first is the smallest whose inputs reach all inputs of the replacement; each next one reaches
@@ -184,7 +183,7 @@ class _After:
             return self._existing(value.tensor)
         if isinstance(value, NewConstant):
             return self._named(value.array)
-        assert isinstance(value, Result)
+        assert isinstance(value, NewOutput)
         return self._built[id(value.node)][value.index]
 
     def _existing(self, tensor: Any) -> str:
@@ -241,7 +240,7 @@ class _After:
         return proto
 
 
-def alone(model: Model, node: Any, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+def alone(model: Topology, node: Any, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """A model of one node and its constants, with `values` for what else it reads: it has no inputs."""
     written = [tensor for tensor in node.outputs if tensor.name]
     proto = _before(Exporter(model), {id(node): node}, {}, written, [])
@@ -343,7 +342,7 @@ def _export(
             target.graph.initializer[-1].name = name
 
 
-def _is_read(model: Model, tensor: Any) -> bool:
+def _is_read(model: Topology, tensor: Any) -> bool:
     return bool(tensor.outputs) or id(tensor) in model.graph_outputs
 
 
@@ -366,7 +365,7 @@ def _held(node: onnx.NodeProto) -> Iterable[str]:
                 yield from _held(inner)
 
 
-def _model(model: Model, inputs: SnippetInputs) -> onnx.ModelProto:
+def _model(model: Topology, inputs: SnippetInputs) -> onnx.ModelProto:
     target = onnx.ModelProto(ir_version=model.envelope.ir_version)
     target.opset_import.extend(model.envelope.opset_import)
     target.graph.name = "snippet"

@@ -17,7 +17,7 @@ from onnxq.emit.files import save_model
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.rewrite.engine import Change, Endless, Prove, RewriteReport, rewrite
+from onnxq.rewrite.engine import Change, Prove, RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof, Prover, new_folder
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import STAGES, Rule, Stage
@@ -76,7 +76,7 @@ class Repair:
                 raise
             except Differs as error:
                 self._leave_out(error)
-            except Endless as error:
+            except Unsettled as error:
                 rules = [rule for rule in self._rules if rule.id in error.rules]
                 self._drop(rules, " and ".join(error.rules), str(error), error)
             except Exception as error:  # a fault of ours: the stage is as if it had not been

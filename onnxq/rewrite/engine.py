@@ -75,7 +75,7 @@ class Change:
         }
 
 
-class Endless(Fault):
+class Unsettled(Fault):
     """Rules undo each other.
 
     Attributes:
@@ -167,7 +167,7 @@ def rewrite(
         interface: whether rules may give inputs and outputs of the model another type or shape.
 
     Raises:
-        Endless: rules undo each other without end.
+        Unsettled: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
     run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit, interface)
@@ -249,7 +249,7 @@ class _Run:
                     queued.add(id(other))
                     todo.append(other)
             if len(self.report.changes) > budget:
-                raise self._endless(stage)
+                raise self._unsettled(stage)
         changed = len(self.report.changes) > before
         if changed:
             editor.finish()
@@ -407,12 +407,12 @@ class _Run:
         self.refused.add((rule.id, view.name))
         self.report.rejected.append(Change(rule.id, stage, view.name, (), (), Proof("failed", why=why)))
 
-    def _endless(self, stage: Stage) -> Endless:
+    def _unsettled(self, stage: Stage) -> Unsettled:
         recent = Counter(change.rule for change in self.report.changes[-200:])
         rules = [name for name, _ in recent.most_common(2)]
         doing = "undo each other" if len(recent) > 1 else "fires again and again"
         count = len(self.report.changes)
-        return Endless(
+        return Unsettled(
             f"stage {stage!r} does not end after {count} changes: {' and '.join(rules)} {doing}", rules
         )
 

@@ -82,9 +82,9 @@ class Oracle:
         """
         self._sways = sways
         wide = _folded(_in_double(model))
-        self._session = reference.Session(wide, own=_OWN)
+        self._session = reference.Evaluator(wide, own=_OWN)
         sums = _magnitudes(wide)
-        self._sums = None if sums is None else reference.Session(sums, own=_OWN)
+        self._sums = None if sums is None else reference.Evaluator(sums, own=_OWN)
         operators = {node.op_type for node in model.graph.node}
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
@@ -241,7 +241,7 @@ def _folded(wide: onnx.ModelProto) -> onnx.ModelProto:
     part.graph.node.extend(early)
     names = [name for node in early for name in node.output if name]
     part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    values = reference.Session(part, own=_OWN).run({})
+    values = reference.Evaluator(part, own=_OWN).run({})
     if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in values):
         return wide
     outputs = set(names)

@@ -195,8 +195,8 @@ def _does_not_run(error: ort.RunError) -> Reason:
 def _by_definition(snippet: Snippet, claim: Claim, assumed: Mapping[str, int], unproven: Proof) -> Proof:
     """The proof by ONNX's reference evaluator; the one given where that does not run it either."""
     try:
-        before = reference.Session(snippet.before, _REFERENCE_SECONDS)
-        after = _Wires.of(snippet) or reference.Session(snippet.after)
+        before = reference.Evaluator(snippet.before, _REFERENCE_SECONDS)
+        after = _Wires.of(snippet) or reference.Evaluator(snippet.after)
     except ort.RunError:
         return unproven
     proof = _compared(snippet, before, after, claim, assumed, few=True)
@@ -472,7 +472,7 @@ class _Wires:
         return [feeds[name] if name in feeds else self._constants[name] for name in self._sources]
 
 
-_Runs = ort.Session | reference.Session | _Wires
+_Runs = ort.Session | reference.Evaluator | _Wires
 
 
 def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:

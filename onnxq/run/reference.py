@@ -13,7 +13,7 @@ from onnxq.graph.half import rounded, speaks_half
 from onnxq.run.ort import RunError
 
 
-class Session:
+class Evaluator:
     """A model that ONNX's reference evaluator runs."""
 
     def __init__(
