@@ -46,9 +46,24 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
         z = ConstantOfShape <value = float[1] {3}> (size)  y = BatchNormalization (x, o, z, %s) }"""
 
 EXAMPLES = [
-    Fires(_NET % "r, o", gone="BatchNormalization", after=("fold_constants",)),
-    Fires(_NET % "z, r", gone="BatchNormalization", after=("fold_constants",)),
-    Fires(_NET % "z, o", gone="ConstantOfShape", after=("fold_constants", "drop_broadcast")),
+    Fires(
+        _NET % "r, o",
+        gone="BatchNormalization",
+        after=("fold_constants",),
+        becomes="_1 = Mul (x, float32 [6000]); y = Add (_1, float32 [6000])",
+    ),
+    Fires(
+        _NET % "z, r",
+        gone="BatchNormalization",
+        after=("fold_constants",),
+        becomes="_1 = Mul (x, float32 [6000]); y = Add (_1, float32 [6000])",
+    ),
+    Fires(
+        _NET % "z, o",
+        gone="ConstantOfShape",
+        after=("fold_constants", "drop_broadcast"),
+        becomes="_1 = Mul (x, {1.4142101}); y = Add (_1, {-1.2426301}); r = Range (0.0, 6000.0, 1.0)",
+    ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 2] x) => (y) <float[2] s = {1, 2}> { y = BatchNormalization (x, s, s, s, s) }"""

@@ -35,10 +35,19 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[2, N, 3] x) => (y%s) { a = Transpose <perm = [1, 2, 0]> (x)  %s }"""
 
 EXAMPLES = [
-    Fires(_NET % ("", "y = Transpose <perm = [2, 0, 1]> (a)"), gone="Transpose"),
-    Fires(_NET % ("", "b = Transpose <perm = [1, 2, 0]> (a)  y = Transpose <perm = [1, 0, 2]> (b)")),
-    Fires(_NET % ("", "y = Transpose (a)")),
-    Fires(_NET % (", z", "b = Transpose <perm = [2, 0, 1]> (a)  y = Relu (b)  z = Exp (a)")),
-    Fires(_NET % (", a", "b = Transpose <perm = [2, 0, 1]> (a)  y = Relu (b)")),
+    Fires(_NET % ("", "y = Transpose <perm = [2, 0, 1]> (a)"), gone="Transpose", becomes="y = Identity (x)"),
+    Fires(
+        _NET % ("", "b = Transpose <perm = [1, 2, 0]> (a)  y = Transpose <perm = [1, 0, 2]> (b)"),
+        becomes="y = Transpose <perm = [0, 2, 1]> (x)",
+    ),
+    Fires(_NET % ("", "y = Transpose (a)"), becomes="y = Transpose <perm = [0, 2, 1]> (x)"),
+    Fires(
+        _NET % (", z", "b = Transpose <perm = [2, 0, 1]> (a)  y = Relu (b)  z = Exp (a)"),
+        becomes="y = Relu (x); a = Transpose <perm = [1, 2, 0]> (x); z = Exp (a)",
+    ),
+    Fires(
+        _NET % (", a", "b = Transpose <perm = [2, 0, 1]> (a)  y = Relu (b)"),
+        becomes="y = Relu (x); a = Transpose <perm = [1, 2, 0]> (x)",
+    ),
     Skips(_NET % ("", "b = Relu (a)  y = Transpose <perm = [2, 0, 1]> (b)")),
 ]

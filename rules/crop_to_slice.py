@@ -32,9 +32,21 @@ _NET = """<ir_version: 4, opset_import: ["" : 9]>
     g (float[N, 2, 6, 7] x) => (y) { y = Crop <%s> (x) }"""
 
 EXAMPLES = [
-    Fires(_NET % "border = [1, 2, 3, 1]", gone="Crop"),
-    Fires(_NET % "border = [0, 2, 0, 0]", gone="Crop"),
-    Fires(_NET % "border = [1, 2, 0, 0], scale = [3, 4]", gone="Crop"),
+    Fires(
+        _NET % "border = [1, 2, 3, 1]",
+        gone="Crop",
+        becomes="y = Slice <axes = [2, 3], ends = [-1, -3], starts = [2, 1]> (x)",
+    ),
+    Fires(
+        _NET % "border = [0, 2, 0, 0]",
+        gone="Crop",
+        becomes="y = Slice <axes = [2, 3], ends = [2147483647, 2147483647], starts = [2, 0]> (x)",
+    ),
+    Fires(
+        _NET % "border = [1, 2, 0, 0], scale = [3, 4]",
+        gone="Crop",
+        becomes="y = Slice <axes = [2, 3], ends = [5, 5], starts = [2, 1]> (x)",
+    ),
     Skips(
         """<ir_version: 4, opset_import: ["" : 9]>
         g (float[N, 2, 6, 7] x) => (y) { y = Slice <starts = [1], ends = [2]> (x) }"""

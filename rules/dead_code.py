@@ -21,6 +21,7 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x) => (float[2] y) { y = Relu (x)  dead = Exp (x)  deader = Sqrt (dead) }""",
         gone="Exp",
+        becomes="y = Relu (x)",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

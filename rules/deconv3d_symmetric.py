@@ -119,16 +119,42 @@ def _net(attributes: str) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("pads = [1, 1, 1, 1, 1, 1], output_padding = [1, 1, 1]")),
-    Fires(_net("pads = [1, 0, 2, 0, 1, 1]")),
-    Fires(_net("output_padding = [1, 0, 1]")),
-    Fires(_net('auto_pad = "SAME_UPPER", dilations = [2, 1, 1]')),
+    Fires(
+        _net("pads = [1, 1, 1, 1, 1, 1], output_padding = [1, 1, 1]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})
+        y = Slice (_1, {1, 1, 1}, {2147483647, 2147483647, 2147483647}, {2, 3, 4})""",
+    ),
+    Fires(
+        _net("pads = [1, 0, 2, 0, 1, 1]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 1, 0, 0, 1], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})
+        y = Slice (_1, {1, 0, 1}, {2147483647, -1, 2147483647}, {2, 3, 4})""",
+    ),
+    Fires(
+        _net("output_padding = [1, 0, 1]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3])
+        _2 = Pad (_1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}); _3 = Transpose <perm = [0, 1, 3, 4, 2]> (_2)
+        _4 = Pad (_3, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}); _5 = Transpose <perm = [0, 1, 4, 2, 3]> (_4)
+        y = Add (_5, [2, 1, 1, 1] {0.5, -1.0})""",
+    ),
+    Fires(
+        _net('auto_pad = "SAME_UPPER", dilations = [2, 1, 1]'),
+        becomes="""_1 = ConvTranspose <dilations = [2, 1, 1], group = 2, pads = [1, 0, 0, 1, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})
+        y = Slice (_1, {0, 0, 0}, {-1, -1, -1}, {2, 3, 4})""",
+    ),
     Fires(
         _net("pads = [0, 0, 0, 0, 0, 0], output_padding = [1, 1, 0]")
         .replace('"" : 17', '"" : 9')
-        .replace("float[N, 2, D, 3, W]", "float[2, 2, 3, 3, 3]")
+        .replace("float[N, 2, D, 3, W]", "float[2, 2, 3, 3, 3]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3])
+        _2 = Pad <pads = [0, 0, 0, 0, 0, 0, 0, 0, 1, 0]> (_1); _3 = Transpose <perm = [0, 1, 3, 4, 2]> (_2)
+        _4 = Pad <pads = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]> (_3); _5 = Transpose <perm = [0, 1, 4, 2, 3]> (_4)
+        y = Add (_5, [2, 1, 1, 1] {0.5, -1.0})""",
     ),
-    Fires(_net("output_shape = [6, 8, 5]").replace("[N, 2, D, 3, W]", "[N, 2, 3, 4, 2]")),
+    Fires(
+        _net("output_shape = [6, 8, 5]").replace("[N, 2, D, 3, W]", "[N, 2, 3, 4, 2]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})
+        y = Slice (_1, {1, 1}, {2147483647, 2147483647}, {2, 3})""",
+    ),
     Skips(_net("pads = [1, 1, 1, 1, 1, 1]")),
     Skips(_net("output_shape = [6, 8, 5]"), because="output_shape"),
     Skips(_net('auto_pad = "SAME_LOWER"').replace("strides = [2", "strides = [4"), because="unlike"),

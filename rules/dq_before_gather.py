@@ -31,8 +31,14 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
         float[2] c = {0.1, 0.2}> { g = %s  y = DequantizeLinear (g, %s) }"""
 
 EXAMPLES = [
-    Fires(_NET % ("Gather (t, i)", "s, z")),
-    Fires(_NET % ("Gather <axis = 1> (t, i)", "s")),
+    Fires(
+        _NET % ("Gather (t, i)", "s, z"),
+        becomes="""_1 = DequantizeLinear (int8 [4, 2] {1, 127, -128, 0, 5, 6, 7, 8}, 0.1, int8 3); y = Gather (_1, i)""",
+    ),
+    Fires(
+        _NET % ("Gather <axis = 1> (t, i)", "s"),
+        becomes="""_1 = DequantizeLinear (int8 [4, 2] {1, 127, -128, 0, 5, 6, 7, 8}, 0.1); y = Gather <axis = 1> (_1, i)""",
+    ),
     Skips(_NET % ("Gather (t, i)", "c"), because="more than one scale"),
     Skips(_NET % ("Gather (v, i)", "s, z")),
     Skips(_NET % ("Identity (v)", "s, z")),

@@ -121,16 +121,48 @@ def _slopes(last: float = 1.0) -> np.ndarray:
 
 
 EXAMPLES = [
-    Fires(_NET % "e = Expand (slope, to)  y = PRelu (x, e)", gone="Expand"),
-    Fires(_NET % "e = Expand (slope, to)  a = PRelu (x, e)  b = Mul (e, x)  y = Add (a, b)", gone="Expand"),
-    Fires(_NET % "s = Shape (x)  e = Expand (v, s)  y = Sub (e, x)", gone="Expand"),
-    Fires(_NET % "e = Tile (slope, once)  y = Add (x, e)", gone="Tile"),
-    Fires(_NET % "a = Reshape (x, pairs)  e = Expand (m, batch)  y = MatMul (e, a)", gone="Expand"),
-    Fires(_NET % "e = Expand (row, to)  c = Greater (x, e)  y = Where (c, x, e)", gone="Expand"),
-    Fires(_NET % "f = Flatten <axis = 3> (x)  e = Expand (k, ones)  y = Gemm (f, m8, e)", gone="Expand"),
-    Fires(_NET % "e = Expand (slope, high)  y = Mul (v, e)", gone="Expand"),
-    Fires(_stored(_slopes(), "y = PRelu (x, c)")),
-    Fires(_stored(np.zeros((1, 32, 8, 8), np.float32), "y = Add (x, c)")),
+    Fires(
+        _NET % "e = Expand (slope, to)  y = PRelu (x, e)",
+        gone="Expand",
+        becomes="y = PRelu (x, [3, 1, 1] {0.1, 0.2, -0.5})",
+    ),
+    Fires(
+        _NET % "e = Expand (slope, to)  a = PRelu (x, e)  b = Mul (e, x)  y = Add (a, b)",
+        gone="Expand",
+        becomes="""a = PRelu (x, [3, 1, 1] {0.1, 0.2, -0.5}); b = Mul ([3, 1, 1] {0.1, 0.2, -0.5}, x); y = Add (a, b)""",
+    ),
+    Fires(_NET % "s = Shape (x)  e = Expand (v, s)  y = Sub (e, x)", gone="Expand", becomes="y = Sub (v, x)"),
+    Fires(
+        _NET % "e = Tile (slope, once)  y = Add (x, e)",
+        gone="Tile",
+        becomes="y = Add (x, [3, 1, 1] {0.1, 0.2, -0.5})",
+    ),
+    Fires(
+        _NET % "a = Reshape (x, pairs)  e = Expand (m, batch)  y = MatMul (e, a)",
+        gone="Expand",
+        becomes="a = Reshape (x, {-1, 3, 2, 16}); y = MatMul ([2, 2] {1.0, 2.0, 3.0, 4.0}, a)",
+    ),
+    Fires(
+        _NET % "e = Expand (row, to)  c = Greater (x, e)  y = Where (c, x, e)",
+        gone="Expand",
+        becomes="""c = Greater (x, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0})
+        y = Where (c, x, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0})""",
+    ),
+    Fires(
+        _NET % "f = Flatten <axis = 3> (x)  e = Expand (k, ones)  y = Gemm (f, m8, e)",
+        gone="Expand",
+        becomes="""f = Flatten <axis = 3> (x); y = Gemm (f, [8, 1] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}, {3.0})""",
+    ),
+    Fires(
+        _NET % "e = Expand (slope, high)  y = Mul (v, e)",
+        gone="Expand",
+        becomes="y = Mul (v, [3, 1, 1] {0.1, 0.2, -0.5})",
+    ),
+    Fires(_stored(_slopes(), "y = PRelu (x, c)"), becomes="y = PRelu (x, float32 [32, 1, 1])"),
+    Fires(
+        _stored(np.zeros((1, 32, 8, 8), np.float32), "y = Add (x, c)"),
+        becomes="y = Add (x, [1, 1, 1, 1] {0.0})",
+    ),
     Skips(_stored(_slopes(7), "y = PRelu (x, c)")),
     Skips(_stored(_slopes(), "a = Abs (c)  b = Add (x, c)  y = Add (a, b)")),
     Skips(_stored(np.full((9, 1, 32, 8, 8), 2, np.float32), "y = Add (x, c)")),  # the result's own size

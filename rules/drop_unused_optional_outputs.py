@@ -31,10 +31,16 @@ _NORM = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[N, 4] x) => (%s) <float[4] s = {1, 2, 3, 4}> { y, m, d = LayerNormalization (x, s)  %s }"""
 
 EXAMPLES = [
-    Fires(_POOL % "y"),
-    Fires(_NORM % ("y", "")),
-    Fires(_NORM % ("y, z", "z = Exp (m)")),
-    Fires(_NORM % ("z", "z = Exp (m)")),
+    Fires(_POOL % "y", becomes="y = MaxPool <kernel_shape = [2, 2]> (x)"),
+    Fires(_NORM % ("y", ""), becomes="y = LayerNormalization (x, {1.0, 2.0, 3.0, 4.0})"),
+    Fires(
+        _NORM % ("y, z", "z = Exp (m)"),
+        becomes="y, m = LayerNormalization (x, {1.0, 2.0, 3.0, 4.0}); z = Exp (m)",
+    ),
+    Fires(
+        _NORM % ("z", "z = Exp (m)"),
+        becomes="_1, m = LayerNormalization (x, {1.0, 2.0, 3.0, 4.0}); z = Exp (m)",
+    ),
     Skips(_POOL % "y, i"),
     Skips(_POOL % "i"),
     Skips(_NORM % ("y, z", "z = Exp (d)")),

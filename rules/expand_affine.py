@@ -25,6 +25,7 @@ EXAMPLES = [
         """<ir_version: 4, opset_import: ["" : 9]>
         g (float[N, 3] x) => (float[N, 3] y) { y = Affine <alpha = 150.0, beta = -2.5> (x) }""",
         gone="Affine",
+        becomes="_1 = Mul (x, 150.0); y = Add (_1, -2.5)",
     ),
     Skips(
         """<ir_version: 4, opset_import: ["" : 9]>

@@ -22,6 +22,7 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (float[N, 4] y) { y = HardSwish (x) }""",
         gone="HardSwish",
+        becomes="_1 = HardSigmoid <alpha = 0.16666667, beta = 0.5> (x); y = Mul (x, _1)",
     ),
     Skips("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (float[N, 4] y) { y = HardSigmoid (x) }"""),

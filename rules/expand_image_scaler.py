@@ -25,7 +25,11 @@ _NET = """<ir_version: 4, opset_import: ["" : 9]>
     g (%s[N, 3, 4, 5] x) => (%s[N, 3, 4, 5] y) { y = ImageScaler <scale = 0.25, bias = [1.0, -2.0, 0.5]> (x) }"""
 
 EXAMPLES = [
-    Fires(_NET % ("float", "float"), gone="ImageScaler"),
+    Fires(
+        _NET % ("float", "float"),
+        gone="ImageScaler",
+        becomes="_1 = Mul (x, 0.25); y = Add (_1, [3, 1, 1] {1.0, -2.0, 0.5})",
+    ),
     Skips(
         """<ir_version: 4, opset_import: ["" : 9]>
         g (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }"""

@@ -23,10 +23,16 @@ def explicit_clip_bounds(node: Node) -> Value | None:
 
 
 EXAMPLES = [
-    Fires("""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[N, 4] x) => (float[N, 4] y) <float low = {0.5}> { y = Clip (x, low) }"""),
-    Fires("""<ir_version: 8, opset_import: ["" : 17]>
-        g (int32[N, 4] x) => (int32[N, 4] y) <int32 high = {3}> { y = Clip (x, , high) }"""),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (float[N, 4] y) <float low = {0.5}> { y = Clip (x, low) }""",
+        becomes="y = Clip (x, 0.5, 3.4028235e+38)",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[N, 4] x) => (int32[N, 4] y) <int32 high = {3}> { y = Clip (x, , high) }""",
+        becomes="y = Clip (x, int32 -2147483648, int32 3)",
+    ),
     Skips("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (float[N, 4] y) <float l = {0}, float h = {6}> { y = Clip (x, l, h) }"""),
     Skips("""<ir_version: 7, opset_import: ["" : 10]>

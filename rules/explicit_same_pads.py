@@ -52,17 +52,30 @@ _INT = """<ir_version: 8, opset_import: ["" : 17]>
         y = %s }"""
 
 EXAMPLES = [
-    Fires(_net("float", 'auto_pad = "SAME_UPPER", dilations = [2, 3]', "N, 2, H, W", "3, 2, 3, 2")),
-    Fires(_net("float", 'auto_pad = "SAME_LOWER", dilations = [3, 3]', "N, 4, H, W", "6, 2, 4, 2", 2)),
-    Fires(_net("float", 'auto_pad = "SAME_UPPER", dilations = [2]', "N, 2, L", "3, 2, 4")),
-    Fires(_net("float", 'auto_pad = "SAME_LOWER", dilations = [2, 1, 2]', "1, 2, D, 4, 5", "2, 2, 2, 3, 4")),
+    Fires(
+        _net("float", 'auto_pad = "SAME_UPPER", dilations = [2, 3]', "N, 2, H, W", "3, 2, 3, 2"),
+        becomes="y = Conv <dilations = [2, 3], group = 1, pads = [2, 1, 2, 2]> (x, w)",
+    ),
+    Fires(
+        _net("float", 'auto_pad = "SAME_LOWER", dilations = [3, 3]', "N, 4, H, W", "6, 2, 4, 2", 2),
+        becomes="y = Conv <dilations = [3, 3], group = 2, pads = [5, 2, 4, 1]> (x, w)",
+    ),
+    Fires(
+        _net("float", 'auto_pad = "SAME_UPPER", dilations = [2]', "N, 2, L", "3, 2, 4"),
+        becomes="y = Conv <dilations = [2], group = 1, pads = [3, 3]> (x, w)",
+    ),
+    Fires(
+        _net("float", 'auto_pad = "SAME_LOWER", dilations = [2, 1, 2]', "1, 2, D, 4, 5", "2, 2, 2, 3, 4"),
+        becomes="y = Conv <dilations = [2, 1, 2], group = 1, pads = [1, 1, 3, 1, 1, 3]> (x, w)",
+    ),
     Fires(
         _net(
             "float",
             'auto_pad = "SAME_UPPER", dilations = [2, 2], strides = [2, 3]',
             "N, 2, 8, 7",
             "3, 2, 3, 2",
-        )
+        ),
+        becomes="y = Conv <dilations = [2, 2], group = 1, pads = [1, 1, 2, 1], strides = [2, 3]> (x, w)",
     ),
     Fires(
         _net(
@@ -70,10 +83,17 @@ EXAMPLES = [
             'auto_pad = "SAME_LOWER", dilations = [2, 1], strides = [1, 2]',
             "N, 2, H, 7",
             "3, 2, 2, 3",
-        )
+        ),
+        becomes="y = Conv <dilations = [2, 1], group = 1, pads = [1, 1, 1, 1], strides = [1, 2]> (x, w)",
     ),
-    Fires(_INT % 'ConvInteger <auto_pad = "SAME_UPPER", dilations = [2, 3]> (x, w, z)'),
-    Fires(_INT % 'QLinearConv <auto_pad = "SAME_LOWER", dilations = [1, 3]> (x, s, z, w, s, i, s, z)'),
+    Fires(
+        _INT % 'ConvInteger <auto_pad = "SAME_UPPER", dilations = [2, 3]> (x, w, z)',
+        becomes="y = ConvInteger <dilations = [2, 3], pads = [1, 3, 1, 3]> (x, w, uint8 3)",
+    ),
+    Fires(
+        _INT % 'QLinearConv <auto_pad = "SAME_LOWER", dilations = [1, 3]> (x, s, z, w, s, i, s, z)',
+        becomes="""y = QLinearConv <dilations = [1, 3], pads = [1, 3, 0, 3]> (x, 0.5, uint8 3, w, 0.5, int8 0, 0.5, uint8 3)""",
+    ),
     Skips(
         _net(
             "float",

@@ -44,12 +44,12 @@ def _net(call: str, opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("Slice (x, s, e)")),
-    Fires(_net("Slice (x, s, e, , t)")),
-    Fires(_net("Slice (x, s2, e2)")),
-    Fires(_net("Slice (x, a, b)")),
-    Fires(_net("Slice (x, s3, e3, , )")),
-    Fires(_net("Slice (x, a, b, a)")),
+    Fires(_net("Slice (x, s, e)"), becomes="y = Slice (x, {1}, {5}, {0}, {1})"),
+    Fires(_net("Slice (x, s, e, , t)"), becomes="y = Slice (x, {1}, {5}, {0}, {2})"),
+    Fires(_net("Slice (x, s2, e2)"), becomes="y = Slice (x, {0, 2}, {3, 4}, {0, 1}, {1, 1})"),
+    Fires(_net("Slice (x, a, b)"), becomes="y = Slice (x, int32 {1}, int32 {5}, int32 {0}, int32 {1})"),
+    Fires(_net("Slice (x, s3, e3, , )"), becomes="y = Slice (x, {0, 2, 1}, {3, 4, 3}, {0, 1, 2}, {1, 1, 1})"),
+    Fires(_net("Slice (x, a, b, a)"), becomes="y = Slice (x, int32 {1}, int32 {5}, int32 {1}, int32 {1})"),
     Skips(_net("Slice (x, s, e, s)")),
     Skips(_net("Slice (x, a, b, a, a)")),
     Skips(_net("Slice (x, s3, e3)")),

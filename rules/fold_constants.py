@@ -117,12 +117,14 @@ EXAMPLES = [
             s = Shape (x)  d = Gather (s, one)  u = Unsqueeze (d, zero)
             t = Concat <axis = 0> (u, rest)  y = Reshape (x, t) }""",
         gone="Shape",
+        becomes="y = Reshape (x, {8, -1})",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {0.5, 4}> {
             c = Div (a, b)  y = Mul (x, c) }""",
         gone="Div",
+        becomes="y = Mul (x, {2.0, 0.5})",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
@@ -133,22 +135,37 @@ EXAMPLES = [
         g (float[4] x) => (float[4] y) <float s = {0.5}, int8 z = {0}, int8[4] w = {1, 2, 3, 4}> {
             d = DequantizeLinear (w, s, z)  y = Mul (x, d) }"""
     ),
-    Fires(_ramp(1 << 12, "y = Add (x, r)"), gone="Range"),
+    Fires(_ramp(1 << 12, "y = Add (x, r)"), gone="Range", becomes="y = Add (x, float32 [4096])"),
     Skips(_ramp((1 << 12) + 2, "d = Mul (r, r)  y = Add (x, d)")),
-    Fires(_ramp(1 << 13, "s = Slice (r, zero, first)  y = Add (x, s)"), gone="Range"),  # small again
-    Fires(_ramp(300_000, "w = Reshape (r, to)  y = MatMul (x, w)"), gone="Reshape"),  # a weight
-    Fires(_NORMALIZED, gone="ConstantOfShape"),  # the layer takes it up
+    Fires(
+        _ramp(1 << 13, "s = Slice (r, zero, first)  y = Add (x, s)"),
+        gone="Range",
+        becomes="y = Add (x, {0.0})",
+    ),  # small again
+    Fires(
+        _ramp(300_000, "w = Reshape (r, to)  y = MatMul (x, w)"),
+        gone="Reshape",
+        becomes="y = MatMul (x, float32 [300000, 1])",
+    ),  # a weight
+    Fires(
+        _NORMALIZED,
+        gone="ConstantOfShape",
+        becomes="""a = Gemm (x, float32 [1, 5000])
+        y = BatchNormalization (a, float32 [5000], float32 [5000], float32 [5000], float32 [5000])""",
+    ),  # the layer takes it up
     Fires(  # OneHot has no importer in some versions
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 5000] x) => (y) <int64[1] i = {7}, int64 depth = {5000}, float[2] of = {0, 1}> {
             h = OneHot (i, depth, of)  y = Add (x, h) }""",
         gone="OneHot",
+        becomes="y = Add (x, float32 [1, 5000])",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 3] x) => (y) <int64[1] size = {300000}> { z = ConstantOfShape (size)  c = Cos (z)
             s = ReduceSum (c)  y = Add (x, s) }""",
         gone="ReduceSum",
+        becomes="y = Add (x, {300000.0})",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -33,9 +33,21 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
         d = DequantizeLinear <axis = 0> (%s)  y = Conv (x, w, d) }"""
 
 EXAMPLES = [
-    Fires(_NET % "b, s, z", gone="DequantizeLinear"),
-    Fires(_NET % "b, s", gone="DequantizeLinear"),
-    Fires(_NET % "b, t", gone="DequantizeLinear"),
+    Fires(
+        _NET % "b, s, z",
+        gone="DequantizeLinear",
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {7000.0, -0.6, 0.0})",
+    ),
+    Fires(
+        _NET % "b, s",
+        gone="DequantizeLinear",
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {7000.0, -0.6, 0.0})",
+    ),
+    Fires(
+        _NET % "b, t",
+        gone="DequantizeLinear",
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {7000.0, -0.3, 0.0})",
+    ),
     Skips(_NET % "i, s", because="at run time"),
     Skips(_NET % "c, s"),
 ]

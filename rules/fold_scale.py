@@ -93,20 +93,30 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
         a = Conv (x, w, b)  %s }"""
 
 EXAMPLES = [
-    Fires(_NET % "m = Mul (a, c)  s = Sub (c, m)  d = Div (s, k)  y = Add (d, c)", gone="Mul"),
+    Fires(
+        _NET % "m = Mul (a, c)  s = Sub (c, m)  d = Div (s, k)  y = Add (d, c)",
+        gone="Mul",
+        becomes="""y = Conv (x, [3, 2, 1, 1] {-0.6666667, -1.3333334, -3.0, 4.0, -0.083333336, -0.0}, {2.0, 4.0, 0.8333334})""",
+    ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 5, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
             a = MatMul (x, w)  y = Mul (a, c) }""",
         gone="Mul",
+        becomes="y = MatMul (x, [2, 3] {2.0, 6.0, 1.5, -8.0, 1.5, 0.0})",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
             a = Gemm (x, w)  y = Add (a, c) }""",
         gone="Add",
+        becomes="y = Gemm (x, [2, 3] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {2.0, 3.0, 0.5})",
     ),
-    Fires(_NET % "y = Sub (a, k)", gone="Sub"),
+    Fires(
+        _NET % "y = Sub (a, k)",
+        gone="Sub",
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {-2.0, -3.0, -4.0})",
+    ),
     Skips((_NET % "y = Div (a, k)").replace("{3}", "{0}"), because="divides by zero"),
     Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
     Skips((_NET % "y = Add (a, k)  z = Relu (a)").replace("(y)", "(y, z)"), because="others read"),

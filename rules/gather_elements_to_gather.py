@@ -117,27 +117,49 @@ _BATCH = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[N, 20, 3] x, %s[N, 4, 3] i) => (y) { y = GatherElements <axis = 1> (x, i) }"""
 
 EXAMPLES = [
-    Fires(_BATCH % "int64", gone="GatherElements"),
-    Fires(_BATCH % "int32", gone="GatherElements"),
+    Fires(
+        _BATCH % "int64",
+        gone="GatherElements",
+        becomes="""_1 = Reshape (x, {-1}); _2 = Less (i, 0); _3 = Add (i, 20); _4 = Where (_2, _3, i); _5 = Mul (_4, 3)
+        _6 = Shape (i); _7 = Gather (_6, 0); _8 = Mul (_7, 60); _9 = Range (0, _8, 60)
+        _10 = Reshape (_9, {-1, 1, 1}); _11 = Add (_10, [1, 1, 3] {0, 1, 2}); _12 = Add (_5, _11)
+        y = Gather (_1, _12)""",
+    ),
+    Fires(
+        _BATCH % "int32",
+        gone="GatherElements",
+        becomes="""_1 = Reshape (x, {-1}); _2 = Cast <to = 7> (i); _3 = Less (_2, 0); _4 = Add (_2, 20)
+        _5 = Where (_3, _4, _2); _6 = Mul (_5, 3); _7 = Shape (i); _8 = Gather (_7, 0); _9 = Mul (_8, 60)
+        _10 = Range (0, _9, 60); _11 = Reshape (_10, {-1, 1, 1}); _12 = Add (_11, [1, 1, 3] {0, 1, 2})
+        _13 = Add (_6, _12); y = Gather (_1, _13)""",
+    ),
     Fires(  # an index that is smaller than the data elsewhere, too
         """<ir_version: 8, opset_import: ["" : 13]>
         g (int64[3, 4, 20] x, int64[2, 3, 7] i) => (y) { y = GatherElements <axis = -1> (x, i) }""",
         gone="GatherElements",
+        becomes="""_1 = Reshape (x, {-1}); _2 = Less (i, 0); _3 = Add (i, 20); _4 = Where (_2, _3, i)
+        _5 = Add (_4, [2, 3, 1] {0, 20, 40, 80, 100, 120}); y = Gather (_1, _5)""",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (y) <int64[2, 3] i = {0, -1, 0, -1, 0, 0}> { y = GatherElements (x, i) }""",
         gone="GatherElements",
+        becomes="""_1 = Reshape (x, {-1}); _2 = Shape (x); _3 = Gather (_2, 0)
+        _4 = Add ([2, 3] {0, -1, 0, -1, 0, 0}, _3)
+        _5 = Where (bool [2, 3] {False, True, False, True, False, False}, _4, [2, 3] {0, -1, 0, -1, 0, 0})
+        _6 = Mul (_5, 4); _7 = Add (_6, [1, 3] {0, 1, 2}); y = Gather (_1, _7)""",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[3, 4] x) => (y) <int64[2, 2] i = {3, -1, -4, 0}> { y = GatherElements <axis = 1> (x, i) }""",
         gone="GatherElements",
+        becomes="_1 = Reshape (x, {-1}); y = Gather (_1, [2, 2] {3, 3, 4, 4})",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[20] x, int64[K] i) => (y) { y = GatherElements (x, i) }""",
         gone="GatherElements",
+        becomes="y = Gather (x, i)",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -33,6 +33,7 @@ EXAMPLES = [
             y = Relu (t) }""",
         gone="If",
         after=("fold_constants",),
+        becomes="a = Squeeze (x, {1}); y = Relu (a)",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
@@ -40,6 +41,7 @@ EXAMPLES = [
             y = If (c) <then_branch = b1 () => (float[2, 3] a) { a = Relu (x) },
                         else_branch = b2 () => (float[2, 3] b) { e = Exp (x)  b = Neg (e) }> }""",
         gone="If",
+        becomes="e = Exp (x); y = Neg (e)",
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -63,26 +63,39 @@ def _net(body: str, out: str = "y", opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)")),
-    Fires(_net("q = QuantizeLinear (x, sc, zc)  y = DequantizeLinear (q, sc, zc)")),
+    Fires(
+        _net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)"),
+        becomes="_1 = QuantizeLinear (x, 0.05, int8 0); y = DequantizeLinear (_1, 0.05, int8 0)",
+    ),
+    Fires(
+        _net("q = QuantizeLinear (x, sc, zc)  y = DequantizeLinear (q, sc, zc)"),
+        becomes="""_1 = QuantizeLinear (x, {0.1, 0.2}, int8 {0, 0}); y = DequantizeLinear (_1, {0.1, 0.2}, int8 {0, 0})""",
+    ),
     Fires(
         _net(
             "q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)  v = DequantizeLinear (q, t, z)",
             "y, v",
-        )
+        ),
+        becomes="""_1 = QuantizeLinear (x, 0.05, int8 0); y = DequantizeLinear (_1, 0.05, int8 0)
+        _2 = QuantizeLinear (x, 0.05, int8 0); v = DequantizeLinear (_2, 0.1, int8 0)""",
     ),
     Fires(
         _net(
             "q = QuantizeLinear (x, s, z)  m = MaxPool <kernel_shape = [2], pads = [1, 1]> (q)"
             "  r = Transpose <perm = [0, 2, 1]> (m)  y = DequantizeLinear (r, s, z)"
-        )
+        ),
+        becomes="""_1 = QuantizeLinear (x, 0.05, int8 0); _2 = MaxPool <kernel_shape = [2], pads = [1, 1]> (_1)
+        _3 = Transpose <perm = [0, 2, 1]> (_2); y = DequantizeLinear (_3, 0.05, int8 0)""",
     ),
     Fires(
         _net(
             "q = QuantizeLinear (x, s, z)  l, r = Split <axis = 1> (q)"
             "  y = DequantizeLinear (l, s, z)  v = DequantizeLinear (r, t, z)",
             "y, v",
-        )
+        ),
+        becomes="""_1 = QuantizeLinear (x, 0.05, int8 0); _2, _3 = Split <axis = 1> (_1)
+        y = DequantizeLinear (_2, 0.05, int8 0); _4 = QuantizeLinear (x, 0.05, int8 0)
+        _5, _6 = Split <axis = 1> (_4); v = DequantizeLinear (_6, 0.1, int8 0)""",
     ),
     Skips(
         _net("q = QuantizeLinear (x, s, z)  y = DequantizeLinear (q, s, z)  c = Cast <to = 1> (q)", "y, c"),

@@ -90,18 +90,47 @@ def _net(x: str, body: str) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("2, 4", "a = Unsqueeze (x, one)  b = Reshape (a, rows)  y = Relu (b)"), gone="Reshape"),
-    Fires(_net("N, 4", "a = Unsqueeze (x, two)  b = Squeeze (a, two)  y = Relu (b)"), gone="Reshape"),
-    Fires(_net("N, M", "a = Unsqueeze (x, one)  y = Reshape (a, rows)"), gone="Unsqueeze"),
-    Fires(_net("2, 8", "a = Unsqueeze (x, one)  y = Reshape (a, rest)"), gone="Unsqueeze"),
-    Fires(_net("N, 8, A, B", "a = Reshape (x, rest)  y = Unsqueeze (a, two)"), gone="Unsqueeze"),
-    Fires(_net("N, 8, 1", "a = Squeeze (x, two)  y = Reshape (a, pair)"), gone="Squeeze"),
-    Fires(_net("2, 2, 4", "a = Flatten (x)  y = Unsqueeze (a, one)"), gone="Flatten"),
+    Fires(
+        _net("2, 4", "a = Unsqueeze (x, one)  b = Reshape (a, rows)  y = Relu (b)"),
+        gone="Reshape",
+        becomes="y = Relu (x)",
+    ),
+    Fires(
+        _net("N, 4", "a = Unsqueeze (x, two)  b = Squeeze (a, two)  y = Relu (b)"),
+        gone="Reshape",
+        becomes="y = Relu (x)",
+    ),
+    Fires(
+        _net("N, M", "a = Unsqueeze (x, one)  y = Reshape (a, rows)"),
+        gone="Unsqueeze",
+        becomes="y = Reshape (x, {-1, 4})",
+    ),
+    Fires(
+        _net("2, 8", "a = Unsqueeze (x, one)  y = Reshape (a, rest)"),
+        gone="Unsqueeze",
+        becomes="y = Reshape (x, {2, 1, 8})",
+    ),
+    Fires(
+        _net("N, 8, A, B", "a = Reshape (x, rest)  y = Unsqueeze (a, two)"),
+        gone="Unsqueeze",
+        becomes="y = Reshape (x, {0, 8, 1, -1})",
+    ),
+    Fires(
+        _net("N, 8, 1", "a = Squeeze (x, two)  y = Reshape (a, pair)"),
+        gone="Squeeze",
+        becomes="y = Reshape (x, {0, 8})",
+    ),
+    Fires(
+        _net("2, 2, 4", "a = Flatten (x)  y = Unsqueeze (a, one)"),
+        gone="Flatten",
+        becomes="y = Reshape (x, {2, 1, 8})",
+    ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[0, 4] x) => (y) <int64[1] one = {1}, int64[2] none = {3, 0}> {
             a = Unsqueeze (x, one)  y = Reshape <allowzero = 1> (a, none) }""",
         gone="Unsqueeze",
+        becomes="y = Reshape <allowzero = 1> (x, {3, 0})",
     ),
     Skips(
         _net("N, M, A", "a = Unsqueeze (x, one)  y = Flatten <axis = 3> (a)"), because="finds one size only"

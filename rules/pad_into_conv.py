@@ -73,11 +73,33 @@ def _net(body: str, opset: int = 17, x: str = "N, 2, 5, 5") -> str:
 
 
 EXAMPLES = [
-    Fires(_net("a = Pad (x, p, zero)  y = Conv <pads = [1, 0, 2, 3], strides = [2, 1]> (a, w)"), gone="Pad"),
-    Fires(_net('a = Pad (x, p)  y = Conv <auto_pad = "VALID"> (a, w)'), gone="Pad"),
-    Fires(_net("a = Pad (x, q, zero, hw)  y = Conv (a, w)", 18), gone="Pad"),
-    Fires(_net("a = Pad (x, left, , w3)  y = Conv (a, w)", 18), gone="Pad"),
-    Fires(_net("a = Pad <pads = [0, 0, 1, 0, 0, 0, 2, 1]> (x)  y = Conv (a, w)", 9), gone="Pad"),
+    Fires(
+        _net("a = Pad (x, p, zero)  y = Conv <pads = [1, 0, 2, 3], strides = [2, 1]> (a, w)"),
+        gone="Pad",
+        becomes="""y = Conv <pads = [2, 0, 4, 4], strides = [2, 1]> (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0})""",
+    ),
+    Fires(
+        _net('a = Pad (x, p)  y = Conv <auto_pad = "VALID"> (a, w)'),
+        gone="Pad",
+        becomes="y = Conv <pads = [1, 0, 2, 1]> (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0})",
+    ),
+    Fires(
+        _net("a = Pad (x, q, zero, hw)  y = Conv (a, w)", 18),
+        gone="Pad",
+        becomes="""y: float32[N, 3, 8, 6]
+        y = Conv <pads = [1, 0, 2, 1]> (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0})""",
+    ),
+    Fires(
+        _net("a = Pad (x, left, , w3)  y = Conv (a, w)", 18),
+        gone="Pad",
+        becomes="""y: float32[N, 3, 5, 7]
+        y = Conv <pads = [0, 2, 0, 0]> (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0})""",
+    ),
+    Fires(
+        _net("a = Pad <pads = [0, 0, 1, 0, 0, 0, 2, 1]> (x)  y = Conv (a, w)", 9),
+        gone="Pad",
+        becomes="y = Conv <pads = [1, 0, 2, 1]> (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0})",
+    ),
     Skips(_net("a = Pad (x, p, one)  y = Conv (a, w)"), because="constant 0"),
     Skips(_net("a = Pad (x, p, minus)  y = Conv (a, w)"), because="constant 0"),
     Skips(

@@ -44,10 +44,22 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
 _PRODUCT = "MatMul (x, d)"
 
 EXAMPLES = [
-    Fires(_NET % ("DequantizeLinear (w, c)", _PRODUCT)),
-    Fires(_NET % ("DequantizeLinear (u, c, z)", _PRODUCT)),
-    Fires(_NET % ("DequantizeLinear <axis = 0> (o, b)", "Add (d, d)")),
-    Fires(_NET % ("DequantizeLinear (o, s, n)", "Add (d, d)")),
+    Fires(
+        _NET % ("DequantizeLinear (w, c)", _PRODUCT),
+        becomes="d = DequantizeLinear (int8 [3, 2] {1, 0, 127, 0, -128, 0}, {0.1, 1.0}); y = MatMul (x, d)",
+    ),
+    Fires(
+        _NET % ("DequantizeLinear (u, c, z)", _PRODUCT),
+        becomes="""d = DequantizeLinear (int8 [3, 2] {1, 4, 127, 4, -128, 4}, {0.1, 1.0}, int8 {0, 4}); y = MatMul (x, d)""",
+    ),
+    Fires(
+        _NET % ("DequantizeLinear <axis = 0> (o, b)", "Add (d, d)"),
+        becomes="d = DequantizeLinear <axis = 0> (int8 [2, 3] {0, 0, 0, 0, 0, 0}, {1.0, 0.1}); y = Add (d, d)",
+    ),
+    Fires(
+        _NET % ("DequantizeLinear (o, s, n)", "Add (d, d)"),
+        becomes="d = DequantizeLinear (int8 [2, 3] {0, 0, 0, 0, 0, 0}, 1.0, int8 0); y = Add (d, d)",
+    ),
     Skips(_NET % ("DequantizeLinear (w, b)", _PRODUCT), because="the codes are not"),
     Skips(_NET % ("DequantizeLinear (w, c, z)", _PRODUCT), because="the codes are not"),
     Skips(_NET % ("DequantizeLinear (w, s)", _PRODUCT), because="the codes are not"),

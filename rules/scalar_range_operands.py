@@ -24,11 +24,17 @@ def scalar_range_operands(node: Node) -> Value | None:
 
 
 EXAMPLES = [
-    Fires("""<ir_version: 8, opset_import: ["" : 17]>
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (int64[M] y) <int64[1] first = {0}, int64 zero = {0}, int64 one = {1}> {
-            s = Shape (x)  n = Gather (s, first)  y = Range (zero, n, one) }"""),
-    Fires("""<ir_version: 8, opset_import: ["" : 13]>
-        g (float[1] a, float b, float[1] c) => (float[M] y) { y = Range (a, b, c) }"""),
+            s = Shape (x)  n = Gather (s, first)  y = Range (zero, n, one) }""",
+        becomes="s = Shape (x); n = Gather (s, {0}); _1 = Reshape (n, {}); y = Range (0, _1, 1)",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[1] a, float b, float[1] c) => (float[M] y) { y = Range (a, b, c) }""",
+        becomes="_1 = Reshape (a, {}); _2 = Reshape (c, {}); y = Range (_1, b, _2)",
+    ),
     Skips("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 4] x) => (int64[M] y) <int64 first = {0}, int64 zero = {0}, int64 one = {1}> {
             s = Shape (x)  n = Gather (s, first)  y = Range (zero, n, one) }"""),

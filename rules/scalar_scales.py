@@ -42,12 +42,29 @@ def _net(body: str, opset: int = 17) -> str:
 _PAIR = "q = QuantizeLinear (x, %s)  y = DequantizeLinear (q, %s)"
 
 EXAMPLES = [
-    Fires(_net(_PAIR % ("s, z", "s, z"))),
-    Fires(_net(_PAIR % ("s, z", "t, o"))),
-    Fires(_net(_PAIR % ("s, z", "s"))),
-    Fires(_net(_PAIR.replace(" (", " <axis = 2> (") % ("s, z", "s, z"))),
-    Fires(_net("y = DequantizeLinear <axis = 0> (w, s, z)")),
-    Fires(_net("y = DequantizeLinear (w, s)")),
+    Fires(
+        _net(_PAIR % ("s, z", "s, z")),
+        becomes="q = QuantizeLinear (x, 0.05, int8 0); y = DequantizeLinear (q, 0.05, int8 0)",
+    ),
+    Fires(
+        _net(_PAIR % ("s, z", "t, o")),
+        becomes="q = QuantizeLinear (x, 0.05, int8 0); y = DequantizeLinear (q, 0.05, int8 0)",
+    ),
+    Fires(
+        _net(_PAIR % ("s, z", "s")),
+        becomes="q = QuantizeLinear (x, 0.05, int8 0); y = DequantizeLinear (q, 0.05)",
+    ),
+    Fires(
+        _net(_PAIR.replace(" (", " <axis = 2> (") % ("s, z", "s, z")),
+        becomes="""q = QuantizeLinear <axis = 2> (x, 0.05, int8 0); y = DequantizeLinear <axis = 2> (q, 0.05, int8 0)""",
+    ),
+    Fires(
+        _net("y = DequantizeLinear <axis = 0> (w, s, z)"),
+        becomes="y = DequantizeLinear <axis = 0> (int8 [1, 3] {1, -2, 127}, 0.05, int8 0)",
+    ),
+    Fires(
+        _net("y = DequantizeLinear (w, s)"), becomes="y = DequantizeLinear (int8 [1, 3] {1, -2, 127}, 0.05)"
+    ),
     Skips(_net(_PAIR % ("t, o", "t, o"))),
     Skips(_net(_PAIR % ("sc, zc", "sc, zc"))),
     Skips(_net(_PAIR % ("r, z", "r, z")), because="at run time"),

@@ -152,9 +152,26 @@ _INNER = """<ir_version: 8, opset_import: ["" : 17]>
 _WEIGHTS = ", ".join(str(i / 8) for i in range(16))
 
 EXAMPLES = [
-    Fires(_HEAD % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
-    Fires(_HEAD % (_WEIGHTS, "MatMul (r, w)"), gone="If", assume={"N": 1}),
-    Fires(_INNER % _WEIGHTS, gone="If"),
+    Fires(
+        _HEAD % (_WEIGHTS, "Gemm (r, w)"),
+        gone="If",
+        becomes="""y: float32[B, 2]; t = Gather <axis = 1> (x, 0); r = Relu (t)
+        y = Gemm (r, [8, 2] {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875})""",
+    ),
+    Fires(
+        _HEAD % (_WEIGHTS, "MatMul (r, w)"),
+        gone="If",
+        assume={"N": 1},
+        becomes="""y: float32[B, 2]; t = Gather <axis = 1> (x, 0); r = Relu (t)
+        y = MatMul (r, [8, 2] {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875})""",
+    ),
+    Fires(
+        _INNER % _WEIGHTS,
+        gone="If",
+        becomes="""y: float32[B, 2]; p = MaxPool <ceil_mode = 1, kernel_shape = [2], strides = [2]> (x)
+        a = Squeeze (p, {2})
+        y = Gemm (a, [8, 2] {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875})""",
+    ),
     Skips(_HEAD % (_WEIGHTS, "MatMul (r, w)"), because="--assume N=1"),
     Skips(_HEAD.replace("one = {1}, int64[1] axis", "one = {0}, int64[1] axis") % (_WEIGHTS, "Gemm (r, w)")),
     Skips(

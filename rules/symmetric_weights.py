@@ -79,16 +79,54 @@ def _four_bits():
 
 
 EXAMPLES = [
-    Fires(_net("DequantizeLinear (u, s, z128)")),
-    Fires(_net("DequantizeLinear (u, sc, zc128)")),
-    Fires(_net("DequantizeLinear (v, sc, zc)")),
-    Fires(_net("DequantizeLinear <axis = 0> (v, sr, zr)")),
-    Fires(_net("DequantizeLinear (u, sc, zc)"), gone="DequantizeLinear"),
-    Fires(_net("DequantizeLinear (u, s, z5)"), gone="DequantizeLinear"),
-    Fires(_net("DequantizeLinear (u, s)"), gone="DequantizeLinear"),
-    Fires(_net("DequantizeLinear (i, s, z3)"), gone="DequantizeLinear"),
-    Fires(_net("DequantizeLinear (h, s, h0)"), gone="DequantizeLinear"),
-    Fires(_four_bits),
+    Fires(
+        _net("DequantizeLinear (u, s, z128)"),
+        becomes="""d = DequantizeLinear (int8 [2, 3] {-128, 0, 127, -127, -1, 72}, 0.1, int8 0); y = MatMul (x, d)""",
+    ),
+    Fires(
+        _net("DequantizeLinear (u, sc, zc128)"),
+        becomes="""d = DequantizeLinear (int8 [2, 3] {-128, 0, 127, -127, -1, 72}, {0.1, 0.2, 0.7}, int8 {0, 0, 0})
+        y = MatMul (x, d)""",
+    ),
+    Fires(
+        _net("DequantizeLinear (v, sc, zc)"),
+        becomes="""d = DequantizeLinear (int8 [2, 3] {-1, 127, 126, -4, 126, 97}, {0.1, 0.2, 0.7}, int8 {0, 0, 0})
+        y = MatMul (x, d)""",
+    ),
+    Fires(
+        _net("DequantizeLinear <axis = 0> (v, sr, zr)"),
+        becomes="""d = DequantizeLinear <axis = 0> (int8 [2, 3] {2, 126, 127, 1, 127, 100}, {0.3, 0.2}, int8 {0, 0})
+        y = MatMul (x, d)""",
+    ),
+    Fires(
+        _net("DequantizeLinear (u, sc, zc)"),
+        gone="DequantizeLinear",
+        becomes="y = MatMul (x, [2, 3] {-0.5, 25.4, 176.4, -0.4, 25.2, 137.9})",
+    ),
+    Fires(
+        _net("DequantizeLinear (u, s, z5)"),
+        gone="DequantizeLinear",
+        becomes="y = MatMul (x, [2, 3] {-0.5, 12.3, 25.0, -0.4, 12.2, 19.5})",
+    ),
+    Fires(
+        _net("DequantizeLinear (u, s)"),
+        gone="DequantizeLinear",
+        becomes="y = MatMul (x, [2, 3] {0.0, 12.8, 25.5, 0.1, 12.7, 20.0})",
+    ),
+    Fires(
+        _net("DequantizeLinear (i, s, z3)"),
+        gone="DequantizeLinear",
+        becomes="y = MatMul (x, [2, 3] {-13.1, 0.0, 12.400001, -0.2, -0.3, -0.4})",
+    ),
+    Fires(
+        _net("DequantizeLinear (h, s, h0)"),
+        gone="DequantizeLinear",
+        becomes="y = MatMul (x, [2, 3] {0.4, 30.0, 13.0, 0.1, -12.7, 10.0})",
+    ),
+    Fires(
+        _four_bits,
+        becomes="d = DequantizeLinear (int8 [2, 2] {-8, 7, 0, -7}, 0.1, int8 0); y = MatMul (x, d)",
+    ),
     Skips(_net("DequantizeLinear (i, s, z0)")),
     Skips(_net("DequantizeLinear (i, sc)")),
     Skips(_net("DequantizeLinear (n, s)")),

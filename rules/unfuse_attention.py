@@ -113,7 +113,16 @@ def _net(inputs: str, attributes: str = "", outputs: str = "y", opset: int = 17)
 
 
 EXAMPLES = [
-    Fires(_net("x, w, b"), gone="Attention"),
+    Fires(
+        _net("x, w, b"),
+        gone="Attention",
+        becomes="""_1 = MatMul (x, w); _2 = Add (_1, b); _3 = Reshape (_2, {0, 0, 3, 2, 3})
+        _4 = Transpose <perm = [2, 0, 3, 1, 4]> (_3); _5 = Gather <axis = 0> (_4, 0)
+        _6 = Slice (_4, {1}, {3}, {0}); _7 = Gather <axis = 0> (_6, 0)
+        _8 = Transpose <perm = [0, 1, 3, 2]> (_7); _9 = MatMul (_5, _8); _10 = Mul (_9, 0.57735026)
+        _11 = Softmax <axis = 3> (_10); _12 = Gather <axis = 0> (_6, 1); _13 = MatMul (_11, _12)
+        _14 = Transpose <perm = [0, 2, 1, 3]> (_13); y = Reshape (_14, {0, 0, 6})""",
+    ),
     Fires(_net("x, w, b, m"), gone="Attention"),
     Fires(_net("x, w, b, c", opset=11), gone="Attention"),
     Fires(_net("x, w, b, , , d", "scale = 0.3"), gone="Attention"),
@@ -123,6 +132,17 @@ EXAMPLES = [
     Fires(
         _net("x, w, b, a, p", "unidirectional = 1, mask_filter_value = -100000000.0", "y, z", 13),
         gone="Attention",
+        becomes="""_1 = MatMul (x, w); _2 = Add (_1, b); _3 = Reshape (_2, {0, 0, 3, 2, 3})
+        _4 = Transpose <perm = [2, 0, 3, 1, 4]> (_3); _5 = Gather <axis = 0> (_4, 0)
+        _6 = Slice (_4, {1}, {3}, {0}); z = Concat <axis = 3> (p, _6); _7 = Gather <axis = 0> (z, 0)
+        _8 = Transpose <perm = [0, 1, 3, 2]> (_7); _9 = MatMul (_5, _8); _10 = Mul (_9, 0.57735026)
+        _11 = Shape (_10); _12 = Gather (_11, 3); _13 = Range (0, _12, 1); _14 = Gather (_11, 2)
+        _15 = Sub (_12, _14); _16 = Range (_15, _12, 1); _17 = Reshape (_16, {-1, 1})
+        _18 = Greater (_13, _17); _19 = Greater (a, int32 0); _20 = Shape (a); _21 = Gather (_20, 1)
+        _22 = Equal (_21, 1); _23 = Or (_19, _22); _24 = Unsqueeze (_23, {1, 2})
+        _25 = Where (_24, 0.0, -1e+08); _26 = Where (_18, -3.4028235e+38, _25); _27 = Add (_10, _26)
+        _28 = Softmax <axis = 3> (_27); _29 = Gather <axis = 0> (z, 1); _30 = MatMul (_28, _29)
+        _31 = Transpose <perm = [0, 2, 1, 3]> (_30); y = Reshape (_31, {0, 0, 6})""",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>

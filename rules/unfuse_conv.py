@@ -58,20 +58,56 @@ _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
         y = com.microsoft.FusedConv <%s> (%s) }"""
 
 EXAMPLES = [
-    Fires(_NET % (17, 'activation = "Relu"', "x, w, b"), gone="FusedConv"),
     Fires(
-        _NET % (17, 'activation = "Relu", pads = [1, 1, 0, 0], strides = [2, 2]', "x, w"), gone="FusedConv"
+        _NET % (17, 'activation = "Relu"', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Relu (_1)",
     ),
-    Fires(_NET % (17, 'activation = "Tanh"', "x, w, b"), gone="FusedConv"),
-    Fires(_NET % (17, 'activation = "Sigmoid"', "x, w, b"), gone="FusedConv"),
-    Fires(_NET % (17, 'activation = "LeakyRelu", activation_params = [0.3]', "x, w, b"), gone="FusedConv"),
-    Fires(_NET % (17, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"), gone="FusedConv"),
-    Fires(_NET % (10, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"), gone="FusedConv"),
     Fires(
-        _NET % (17, 'activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w, b"), gone="FusedConv"
+        _NET % (17, 'activation = "Relu", pads = [1, 1, 0, 0], strides = [2, 2]', "x, w"),
+        gone="FusedConv",
+        becomes="_1 = Conv <pads = [1, 1, 0, 0], strides = [2, 2]> (x, float32 [3, 2, 3, 3]); y = Relu (_1)",
     ),
-    Fires(_NET % (17, 'activation = "Relu"', "x, w, b, z"), gone="FusedConv"),
-    Fires(_NET % (17, "group = 1", "x, w, b, z"), gone="FusedConv"),
+    Fires(
+        _NET % (17, 'activation = "Tanh"', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Tanh (_1)",
+    ),
+    Fires(
+        _NET % (17, 'activation = "Sigmoid"', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Sigmoid (_1)",
+    ),
+    Fires(
+        _NET % (17, 'activation = "LeakyRelu", activation_params = [0.3]', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = LeakyRelu <alpha = 0.3> (_1)",
+    ),
+    Fires(
+        _NET % (17, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Clip (_1, 0.5, 6.0)",
+    ),
+    Fires(
+        _NET % (10, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Clip <max = 6.0, min = 0.5> (_1)",
+    ),
+    Fires(
+        _NET % (17, 'activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w, b"),
+        gone="FusedConv",
+        becomes="""_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = HardSigmoid <alpha = 0.3, beta = 0.4> (_1)""",
+    ),
+    Fires(
+        _NET % (17, 'activation = "Relu"', "x, w, b, z"),
+        gone="FusedConv",
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); _2 = Add (_1, z); y = Relu (_2)",
+    ),
+    Fires(
+        _NET % (17, "group = 1", "x, w, b, z"),
+        gone="FusedConv",
+        becomes="_1 = Conv <group = 1> (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Add (_1, z)",
+    ),
     Skips((_NET % (17, "group = 1", "x, w, b")).replace("com.microsoft.FusedConv", "Conv")),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>

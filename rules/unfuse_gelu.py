@@ -49,12 +49,39 @@ _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
     g (float[N, 3] x, float[3] b) => (y) { y = com.microsoft.%s }"""
 
 EXAMPLES = [
-    Fires(_NET % (13, "BiasGelu (x, b)"), gone="BiasGelu"),
-    Fires(_NET % (13, "FastGelu (x, b)"), gone="FastGelu"),
-    Fires(_NET % (20, "FastGelu (x)"), gone="FastGelu"),
-    Fires(_NET % (20, "QuickGelu (x)"), gone="QuickGelu"),
-    Fires(_NET % (20, "QuickGelu <alpha = 0.7> (x)"), gone="QuickGelu"),
-    Fires("""<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>
-        g (float[N, 3] x) => (y) { a = com.microsoft.Gelu (x)  y = com.microsoft.Gelu (a) }"""),
+    Fires(
+        _NET % (13, "BiasGelu (x, b)"),
+        gone="BiasGelu",
+        becomes="""_1 = Add (x, b); _2 = Mul (_1, 0.5); _3 = Mul (_1, 0.70710677); _4 = Erf (_3); _5 = Add (_4, 1.0)
+        y = Mul (_2, _5)""",
+    ),
+    Fires(
+        _NET % (13, "FastGelu (x, b)"),
+        gone="FastGelu",
+        becomes="""_1 = Add (x, b); _2 = Mul (_1, 0.5); _3 = Mul (_1, _1); _4 = Mul (_3, 0.035677407)
+        _5 = Add (_4, 0.7978846); _6 = Mul (_1, _5); _7 = Tanh (_6); _8 = Add (_7, 1.0); y = Mul (_2, _8)""",
+    ),
+    Fires(
+        _NET % (20, "FastGelu (x)"),
+        gone="FastGelu",
+        becomes="""_1 = Mul (x, 0.5); _2 = Mul (x, x); _3 = Mul (_2, 0.035677407); _4 = Add (_3, 0.7978846)
+        _5 = Mul (x, _4); _6 = Tanh (_5); _7 = Add (_6, 1.0); y = Mul (_1, _7)""",
+    ),
+    Fires(
+        _NET % (20, "QuickGelu (x)"),
+        gone="QuickGelu",
+        becomes="_1 = Mul (x, 1.702); _2 = Sigmoid (_1); y = Mul (x, _2)",
+    ),
+    Fires(
+        _NET % (20, "QuickGelu <alpha = 0.7> (x)"),
+        gone="QuickGelu",
+        becomes="_1 = Mul (x, 0.7); _2 = Sigmoid (_1); y = Mul (x, _2)",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 13, "com.microsoft" : 1]>
+        g (float[N, 3] x) => (y) { a = com.microsoft.Gelu (x)  y = com.microsoft.Gelu (a) }""",
+        becomes="""_1 = Mul (x, 0.5); _2 = Mul (x, 0.70710677); _3 = Erf (_2); _4 = Add (_3, 1.0); a = Mul (_1, _4)
+        _5 = Mul (a, 0.5); _6 = Mul (a, 0.70710677); _7 = Erf (_6); _8 = Add (_7, 1.0); y = Mul (_5, _8)""",
+    ),
     Skips(_NET.replace("com.microsoft.%s", "%s") % (20, "Gelu (x)")),
 ]

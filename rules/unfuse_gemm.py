@@ -39,17 +39,35 @@ _NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         y = com.microsoft.FusedGemm <transB = 1 %s> (x, w, b) }"""
 
 EXAMPLES = [
-    Fires(_NET % ', activation = "Relu"', gone="FusedGemm"),
-    Fires(_NET % ', alpha = 0.5, beta = 0.3, activation = "Tanh"', gone="FusedGemm"),
-    Fires(_NET % ', activation = "LeakyRelu", activation_alpha = 0.1', gone="FusedGemm"),
     Fires(
-        _NET % ', activation = "HardSigmoid", activation_alpha = 0.1, activation_beta = 0.4', gone="FusedGemm"
+        _NET % ', activation = "Relu"',
+        gone="FusedGemm",
+        becomes="""_1 = Gemm <transB = 1> (x, [2, 3] {1.0, -2.0, 3.0, -0.4, 5.0, 6.1}, {0.5, -1.0}); y = Relu (_1)""",
+    ),
+    Fires(
+        _NET % ', alpha = 0.5, beta = 0.3, activation = "Tanh"',
+        gone="FusedGemm",
+        becomes="""_1 = Gemm <alpha = 0.5, beta = 0.3, transB = 1> (x, [2, 3] {1.0, -2.0, 3.0, -0.4, 5.0, 6.1}, {0.5, -1.0})
+        y = Tanh (_1)""",
+    ),
+    Fires(
+        _NET % ', activation = "LeakyRelu", activation_alpha = 0.1',
+        gone="FusedGemm",
+        becomes="""_1 = Gemm <transB = 1> (x, [2, 3] {1.0, -2.0, 3.0, -0.4, 5.0, 6.1}, {0.5, -1.0})
+        y = LeakyRelu <alpha = 0.1> (_1)""",
+    ),
+    Fires(
+        _NET % ', activation = "HardSigmoid", activation_alpha = 0.1, activation_beta = 0.4',
+        gone="FusedGemm",
+        becomes="""_1 = Gemm <transB = 1> (x, [2, 3] {1.0, -2.0, 3.0, -0.4, 5.0, 6.1}, {0.5, -1.0})
+        y = HardSigmoid <alpha = 0.1, beta = 0.4> (_1)""",
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         g (float[N, 3] x, float[3, 2] w) => (y) {
             y = com.microsoft.FusedGemm <activation = "Sigmoid"> (x, w) }""",
         gone="FusedGemm",
+        becomes="_1 = Gemm (x, w); y = Sigmoid (_1)",
     ),
     Skips((_NET % "").replace("com.microsoft.FusedGemm", "Gemm")),
 ]

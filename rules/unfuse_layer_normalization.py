@@ -119,16 +119,76 @@ def _skip(opset: int, kind: str, outputs: str, inputs: str) -> str:
 
 
 EXAMPLES = [
-    Fires(_skip(17, "float", "y", "x, s, g, b"), gone="SkipLayerNormalization"),
-    Fires(_skip(17, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
-    Fires(_skip(17, "float", "y", "x, s, g, , c"), gone="SkipLayerNormalization"),
-    Fires(_skip(11, "float", "y, , , z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
-    Fires(_skip(13, "float", "y", "x, s, g"), gone="SkipLayerNormalization"),
-    Fires(_HALF % (11, "y", "y"), gone="SkipLayerNormalization"),
-    Fires(_HALF % (17, "y, z", "y, , , z"), gone="SkipLayerNormalization"),
-    Fires(_EMBED % (17, "y, c, e", "y, c, e", "i, s, w, l, k, g, b, m"), gone="EmbedLayerNormalization"),
+    Fires(
+        _skip(17, "float", "y", "x, s, g, b"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Add (x, s)
+        y = LayerNormalization <epsilon = 0.01> (_1, {1.0, -2.0, 0.5, 3.0}, {0.1, 0.0, -1.0, 2.0})""",
+    ),
+    Fires(
+        _skip(17, "float", "y, , , z", "x, s, g, b, c"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Add (x, s); z = Add (_1, {0.3, -0.4, 1.5, 1.0})
+        y = LayerNormalization <epsilon = 0.01> (z, {1.0, -2.0, 0.5, 3.0}, {0.1, 0.0, -1.0, 2.0})""",
+    ),
+    Fires(
+        _skip(17, "float", "y", "x, s, g, , c"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Add (x, s); _2 = Add (_1, {0.3, -0.4, 1.5, 1.0})
+        y = LayerNormalization <epsilon = 0.01> (_2, {1.0, -2.0, 0.5, 3.0})""",
+    ),
+    Fires(
+        _skip(11, "float", "y, , , z", "x, s, g, b, c"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Add (x, s); z = Add (_1, {0.3, -0.4, 1.5, 1.0}); _2 = ReduceMean <axes = [-1]> (z)
+        _3 = Sub (z, _2); _4 = Mul (_3, _3); _5 = ReduceMean <axes = [-1]> (_4); _6 = Add (_5, 0.01)
+        _7 = Sqrt (_6); _8 = Div (_3, _7); _9 = Mul (_8, {1.0, -2.0, 0.5, 3.0})
+        y = Add (_9, {0.1, 0.0, -1.0, 2.0})""",
+    ),
+    Fires(
+        _skip(13, "float", "y", "x, s, g"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Add (x, s); _2 = ReduceMean <axes = [-1]> (_1); _3 = Sub (_1, _2); _4 = Mul (_3, _3)
+        _5 = ReduceMean <axes = [-1]> (_4); _6 = Add (_5, 0.01); _7 = Sqrt (_6); _8 = Div (_3, _7)
+        y = Mul (_8, {1.0, -2.0, 0.5, 3.0})""",
+    ),
+    Fires(
+        _HALF % (11, "y", "y"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Cast <to = 1> (x); _2 = Cast <to = 1> (s); _3 = Add (_1, _2); _4 = ReduceMean <axes = [-1]> (_3)
+        _5 = Sub (_3, _4); _6 = Mul (_5, _5); _7 = ReduceMean <axes = [-1]> (_6); _8 = Add (_7, 1e-12)
+        _9 = Sqrt (_8); _10 = Div (_5, _9); _11 = Cast <to = 1> (g); _12 = Mul (_10, _11)
+        _13 = Cast <to = 1> (b); _14 = Add (_12, _13); y = Cast <to = 10> (_14)""",
+    ),
+    Fires(
+        _HALF % (17, "y, z", "y, , , z"),
+        gone="SkipLayerNormalization",
+        becomes="""_1 = Cast <to = 1> (x); _2 = Cast <to = 1> (s); _3 = Add (_1, _2); _4 = Cast <to = 1> (g)
+        _5 = Cast <to = 1> (b); _6 = LayerNormalization <epsilon = 1e-12> (_3, _4, _5)
+        y = Cast <to = 10> (_6); z = Cast <to = 10> (_3)""",
+    ),
+    Fires(
+        _EMBED % (17, "y, c, e", "y, c, e", "i, s, w, l, k, g, b, m"),
+        gone="EmbedLayerNormalization",
+        becomes="""_1 = Gather (float32 [9, 3], i); _2 = Shape (i); _3 = Slice (_2, {1}, {2})
+        _4 = Slice (float32 [9, 3], {0}, _3, {0}); _5 = Add (_1, _4)
+        _6 = Gather ([4, 3] {0.1, -0.3, -0.9, 0.3, 0.6, -0.2, -0.5, 0.3, -0.8, -0.6, 0.7, -0.4}, s)
+        e = Add (_5, _6); y = LayerNormalization <epsilon = 0.01> (e, {1.0, -2.0, 0.5}, {0.1, 0.3, -1.0})
+        _7 = Equal (m, int32 1); _8 = Cast <to = 6> (_7); c = ReduceSum <keepdims = 0> (_8, {1})""",
+    ),
     Fires(_EMBED % (11, "y, c", "y, c", "i, s, w, l, k, g, b, m, p"), gone="EmbedLayerNormalization"),
-    Fires(_EMBED % (17, "y", "y, c", "i, , w, l, , g, b"), gone="EmbedLayerNormalization"),
-    Fires(_EMBED % (17, "y", "y, c", "i, , w, l, , g, b, , p"), gone="EmbedLayerNormalization"),
+    Fires(
+        _EMBED % (17, "y", "y, c", "i, , w, l, , g, b"),
+        gone="EmbedLayerNormalization",
+        becomes="""_1 = Gather (float32 [9, 3], i); _2 = Shape (i); _3 = Slice (_2, {1}, {2})
+        _4 = Slice (float32 [9, 3], {0}, _3, {0}); _5 = Add (_1, _4)
+        y = LayerNormalization <epsilon = 0.01> (_5, {1.0, -2.0, 0.5}, {0.1, 0.3, -1.0})""",
+    ),
+    Fires(
+        _EMBED % (17, "y", "y, c", "i, , w, l, , g, b, , p"),
+        gone="EmbedLayerNormalization",
+        becomes="""_1 = Gather (float32 [9, 3], i); _2 = Gather (float32 [9, 3], p); _3 = Add (_1, _2)
+        y = LayerNormalization <epsilon = 0.01> (_3, {1.0, -2.0, 0.5}, {0.1, 0.3, -1.0})""",
+    ),
     Skips(_EMBED % (17, "y, c", "y, c", "i, , w, l, , g, b"), because="output 1"),
 ]

@@ -60,11 +60,32 @@ _NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         <float[2, 4] w = {1, -2, 3, -0.4, 5, 6.1, 0.7, -0.3}> { y = com.microsoft.%s }"""
 
 EXAMPLES = [
-    Fires(_NET % "FusedMatMul <transB = 1, alpha = 0.3> (a, b)", gone="FusedMatMul"),
-    Fires(_NET % "FusedMatMul <transB = 1> (a, w)", gone="FusedMatMul"),
-    Fires(_NET % "FusedMatMul <transA = 1, transB = 1> (c, b)", gone="FusedMatMul"),
-    Fires(_NET % "FusedMatMul <transA = 1> (v, c)", gone="FusedMatMul"),
-    Fires(_NET % "FusedMatMul <alpha = 0.5> (m, n)", gone="FusedMatMul"),
-    Fires(_NET % "TransposeMatMul <transB = 1> (a, b)", gone="TransposeMatMul"),
+    Fires(
+        _NET % "FusedMatMul <transB = 1, alpha = 0.3> (a, b)",
+        gone="FusedMatMul",
+        becomes="_1 = Transpose <perm = [0, 1, 3, 2]> (b); _2 = MatMul (a, _1); y = Mul (_2, 0.3)",
+    ),
+    Fires(
+        _NET % "FusedMatMul <transB = 1> (a, w)",
+        gone="FusedMatMul",
+        becomes="y = MatMul (a, [4, 2] {1.0, 5.0, -2.0, 6.1, 3.0, 0.7, -0.4, -0.3})",
+    ),
+    Fires(
+        _NET % "FusedMatMul <transA = 1, transB = 1> (c, b)",
+        gone="FusedMatMul",
+        becomes="""_1 = Transpose <perm = [0, 1, 3, 2]> (c); _2 = Transpose <perm = [0, 1, 3, 2]> (b)
+        y = MatMul (_1, _2)""",
+    ),
+    Fires(_NET % "FusedMatMul <transA = 1> (v, c)", gone="FusedMatMul", becomes="y = MatMul (v, c)"),
+    Fires(
+        _NET % "FusedMatMul <alpha = 0.5> (m, n)",
+        gone="FusedMatMul",
+        becomes="_1 = MatMul (m, n); y = Mul (_1, 0.5)",
+    ),
+    Fires(
+        _NET % "TransposeMatMul <transB = 1> (a, b)",
+        gone="TransposeMatMul",
+        becomes="_1 = Transpose <perm = [0, 1, 3, 2]> (b); y = MatMul (a, _1)",
+    ),
     Skips(_NET % "FusedMatMul <transBatchA = 1> (u, u)", because="batch dimension"),
 ]

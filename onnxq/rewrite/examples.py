@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onnxq.graph.model import Model
 from onnxq.rewrite.engine import rewrite
+from onnxq.rewrite.text import same_text, text_of
 from onnxq.rewrite.whole import WholeModel
 from onnxq.rule.api import Example, Fires, Rule, Skips
 from onnxq.rule.examples import ExampleError, opened
@@ -16,9 +17,11 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
 
     Raises:
         ExampleError: the rule fires where it should not or the other way round, its proof fails,
-            another reason is given, or a second run changes something again.
+            another reason is given, the graph is another one afterwards, or a second run changes
+            something again.
     """
     model = opened(example)
+    before = model.to_proto()
     after = example.after if isinstance(example, Fires) else ()
     chosen = [rule, *(other for other in rules if other.id in after)]
     if isinstance(example, Fires):
@@ -45,6 +48,11 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     left = {node.op for graph in model.graphs() for node in graph.nodes}
     if example.gone in left:
         raise ExampleError(f"{example.gone} is still there")
+    if example.becomes:
+        lines = text_of(model.to_proto(), before)
+        if not same_text("\n".join(lines), example.becomes):
+            stated = "; ".join(line.strip() for line in example.becomes.splitlines())
+            raise ExampleError(f"it becomes\n{'; '.join(lines)}\nand the example says\n{stated}")
     again = rewrite(Model.open(model.to_proto()), chosen, lambda feature: True, prove="never")
     if again.changes:
         raise ExampleError(f"a second run fires again, on {again.changes[0].node!r}")

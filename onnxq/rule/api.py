@@ -210,6 +210,9 @@ class Fires:
             between: `x -> add:1, conv:0` (a pair on `x`, read by these inputs of these nodes, sorted),
             `w axis 0 -> conv:1` (with a scale a channel), `own x -> conv:0` (the model's own pair),
             `one scale: a, b`, `together: m, n`.
+        becomes: of another rule, the nodes that are expected to be there afterwards, `;` or a new line
+            between: `a = Sub (x, {1.0, 2.0}); y = Mul <axis = 1> (a, 3)`. New names are _1, _2, ..., and a
+            number with a point is float32, one without int64. "" where the example does not say.
     """
 
     model: str | Callable[[], onnx.ModelProto]
@@ -218,6 +221,7 @@ class Fires:
     after: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     plan: str = ""
+    becomes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
