@@ -12,32 +12,30 @@ The parameters are merged in double precision. What they repeat is stored once (
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skips, computed, is_computed, op, rule
+from onnxq.rule import Close, Fires, Node, Skips, computed, op, required, rule
 
 
 @rule("BatchNormalization", stage="clean")
 def affine_batchnorm(node: Node) -> Close | None:
-    source, *parameters = node.operands(5)
-    if source is None or source.rank is None or source.rank < 2 or source.dtype is None or node.opset < 7:
+    source, *parameters = required(node, 5)
+    if source.rank is None or source.dtype is None or node.attr("training_mode"):
         return None
-    if node.attr("training_mode", 0) or any(tensor.users for tensor in node.outputs[1:]):
-        return None
-    if all(p is None or p.is_constant or not is_computed(p) for p in parameters):
+    if all(parameter.is_constant for parameter in parameters):
         return None  # TensorRT merges constants itself
-    values = [None if p is None else computed(p) for p in parameters]
-    if any(value is None or value.ndim != 1 for value in values):
+    values = [computed(parameter) for parameter in parameters]
+    if any(value is None for value in values):
         return None
     scale, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
-    if not (variance > -node.attr("epsilon", 1e-5)).all():
+    stretch = variance + node.attr("epsilon")
+    if not (stretch > 0).all():
         return None
-    factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
+    factor = scale / np.sqrt(stretch)
     shape = (-1, *[1] * (source.rank - 2))
     with np.errstate(over="ignore"):
         times, plus = (v.astype(source.dtype).reshape(shape) for v in (factor, offset - mean * factor))
     if not (np.isfinite(times).all() and np.isfinite(plus).all()):
         return None
-    sizes = np.abs(factor) * (1 + np.abs(mean)) + np.abs(offset)
-    return Close(op.Add(op.Mul(source, times), plus), 4, sizes)
+    return Close(op.Add(op.Mul(source, times), plus))
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>

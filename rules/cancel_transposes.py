@@ -9,26 +9,22 @@ is between two layers then hides one from the other, and each is a copy of the t
 The inner one stays for its other readers.
 """
 
-from onnxq.rule import Fires, Node, Skips, Value, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, made_by, remake, required, rule
 
 
 @rule("Transpose", stage="fuse")
 def cancel_transposes(node: Node) -> Value | None:
-    source = node.inputs[0]
-    before = source.producer if source is not None else None
-    if before is None or before.domain or before.op != "Transpose" or before.inputs[0] is None:
+    before = made_by(node.inputs[0], "Transpose")
+    if before is None:
         return None
-    first, second = _order(before), _order(node)
-    if first is None or second is None or len(first) != len(second):
-        return None
-    order = [first[axis] for axis in second]
-    return before.inputs[0] if order == sorted(order) else remake(node, before.inputs[0], perm=order)
-
-
-def _order(node: Node) -> list[int] | None:
-    """Where each dimension comes from; None where the default depends on an unknown rank."""
-    rank = node.inputs[0].rank if node.inputs[0] is not None else None
-    return node.attr("perm", None if rank is None else list(reversed(range(rank))))
+    (source,) = required(before, 1)
+    first, second = before.attr("perm"), node.attr("perm")
+    rank = source.rank if first is None else len(first)
+    if rank is None:
+        raise Skip(f"the rank of {source.name!r} is not known")
+    turned = list(range(rank))[::-1]  # the default
+    order = [(first or turned)[axis] for axis in second or turned]
+    return source if order == sorted(order) else remake(node, source, perm=order)
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>

@@ -5,6 +5,8 @@ requantized, and with a pair at the output alone the other readers of the parts 
 A constant part stays float; its range counts for the scale that all share.
 """
 
+from typing import Any
+
 from onnxq.rule import Fires, Follow, Node, Skips, place
 
 
@@ -13,7 +15,7 @@ def concat_shares_scale(node: Node) -> list[Follow]:
     return [Follow(node, index, "inputs of one Concat") for index in range(len(node.inputs))]
 
 
-def _net(concat: str):
+def _net(concat: str) -> Any:
     """A convolution of 16 channels behind a Concat."""
     import numpy as np
     import onnx.parser

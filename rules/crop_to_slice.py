@@ -9,23 +9,19 @@ from 10 on has it. It takes a border off an image, or `scale` = (height, width) 
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Value, op, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 _TO_THE_END = np.iinfo(np.int32).max
 
 
 @rule("Crop", stage="clean")
 def crop_to_slice(node: Node) -> Value | None:
-    x, border, size = node.inputs[0], node.attr("border"), node.attr("scale")
-    if x is None or border is None or len(border) != 4:
-        return None
-    left, top, right, bottom = border
+    (x,), size = required(node, 1), node.attr("scale")
+    left, top, right, bottom = node.attr("border")
     ends = [-bottom or _TO_THE_END, -right or _TO_THE_END]
     if size is not None:
         ends = [top + size[0], left + size[1]]
-    if node.opset < 10:
-        return op.Slice(x, starts=[top, left], ends=ends, axes=[2, 3])
-    return op.Slice(x, np.array([top, left]), np.array(ends), np.array([2, 3]))
+    return op.Slice(x, starts=[top, left], ends=ends, axes=[2, 3])  # in the opsets that have a Crop
 
 
 _NET = """<ir_version: 4, opset_import: ["" : 9]>

@@ -17,7 +17,7 @@ dimensions only, so that padding the depth is transposed there and back.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, required, rule
 
 _TO_THE_END = np.iinfo(np.int32).max
 _DEPTH_LAST, _DEPTH_FIRST = [0, 1, 3, 4, 2], [0, 1, 4, 2, 3]
@@ -25,11 +25,12 @@ _DEPTH_LAST, _DEPTH_FIRST = [0, 1, 3, 4, 2], [0, 1, 4, 2, 3]
 
 @rule("ConvTranspose", stage="compat", lacks="deconv3d-asymmetric")
 def deconv3d_symmetric(node: Node) -> Value | None:
-    x, weight, bias = node.operands(3)
-    if x is None or weight is None or (weight.rank or x.rank) != 5:
+    x, weight = required(node, 2)
+    bias = node.operands(3)[2]
+    if 5 not in (x.rank, weight.rank):
         return None
     cuts = [_cut(node, x, weight, axis) for axis in range(3)]
-    if not any(node.attr("output_padding", [])) and all(begin == end for begin, end in cuts):
+    if all(begin == end for begin, end in cuts) and not any(node.attr("output_padding", [])):
         return None
     pads = [max(min(cut), 0) for cut in cuts]
     begin, end = ([cut[side] - pad for cut, pad in zip(cuts, pads, strict=True)] for side in (0, 1))

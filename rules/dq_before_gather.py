@@ -9,19 +9,19 @@ only where a DequantizeLinear reads them:
     after     y = Gather(DequantizeLinear(table, scale, zero), i)
 """
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, made_by, remake, required, rule
 
 
 @rule("DequantizeLinear", stage="compat", lacks="quantized-gather")
 def dq_before_gather(node: Node) -> Value | None:
-    codes, scale = node.inputs[:2]
-    gather = codes.producer if codes is not None else None
-    if gather is None or gather.domain or gather.op != "Gather":
+    codes, scale = required(node, 2)
+    gather = made_by(codes, "Gather")
+    if gather is None:
         return None
-    table, index = gather.inputs
-    if table is None or not table.is_constant:
+    table, index = required(gather, 2)
+    if not table.is_constant:
         return None
-    if scale is None or scale.shape != ():
+    if scale.shape != ():
         raise Skip("the gathered table has more than one scale")
     return remake(gather, remake(node, table, *node.inputs[1:]), index)
 

@@ -12,12 +12,17 @@ run, or by the operator's definition (PRelu, Gemm). All readers must be of that 
 repeated tensor would be there still. A constant of 4 KiB or less is left alone.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Tensor, Value, constant, remake, rule
+from onnxq.rule import Fires, Node, Skips, Tensor, Value, constant, made_by, remake, required, rule
 
-ELEMENTWISE = ("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max")
-ELEMENTWISE += ("Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor")
+ELEMENTWISE = (
+    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
+    "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
+)  # fmt: skip
 # Operators whose result has the shape of another input, and which input is broadcast to it.
 ONE_WAY = {"PRelu": 1, "Gemm": 2}
 SMALL = 1 << 12
@@ -26,13 +31,16 @@ SMALL = 1 << 12
 @rule(*ELEMENTWISE, *ONE_WAY, "MatMul", stage="clean")
 def drop_broadcast(node: Node) -> Value | None:
     for tensor in node.inputs:
-        short = None if tensor is None or tensor.is_output else _unrepeated(tensor)
-        if tensor is None or short is None or short.shape is None:
+        if tensor is None or tensor.is_output:
             continue
-        if all(_broadcasts(user, tensor, short.shape) for user in tensor.users):
+        short = _unrepeated(tensor)
+        if (
+            short is not None
+            and short.shape is not None
+            and all(_broadcasts(user, tensor, short.shape) for user in tensor.users)
+        ):
             inputs = [short if operand == tensor else operand for operand in node.inputs]
-            remade: Value = remake(node, *inputs)
-            return remade
+            return remake(node, *inputs)
     return None
 
 
@@ -40,16 +48,15 @@ def _unrepeated(tensor: Tensor) -> Tensor | np.ndarray | None:
     """What a tensor repeats along its axes; None where it repeats nothing."""
     if tensor.is_constant:
         return _without_repeats(tensor)
-    maker = tensor.producer
-    if maker is None or maker.domain or maker.op not in ("Expand", "Tile"):
+    maker = made_by(tensor, "Expand", "Tile")
+    if maker is None:
         return None
-    source, counts = maker.operands(2)
-    if source is None or source.shape is None:
-        return None
+    source, counts = required(maker, 2)
     if maker.op == "Tile":  # it may also repeat axes of several elements, one after the other
-        known = constant(counts)
-        times = [None] * len(source.shape) if known is None else known.tolist()
-        if any(dim != 1 and count != 1 for dim, count in zip(source.shape, times, strict=True)):
+        times = constant(counts)
+        if times is None or source.shape is None:
+            return None
+        if any(dim != 1 and count != 1 for dim, count in zip(source.shape, times, strict=False)):
             return None
     return source
 
@@ -98,12 +105,12 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
         int64[3] once = {1, 4, 8}, int64[1] twice = {4}, int64[4] four = {2, 3, 4, 8}> { %s }"""
 
 
-def _stored(values: np.ndarray, call: str):  # type: ignore[no-untyped-def]
+def _stored(values: np.ndarray, call: str) -> Callable[[], Any]:
     """A function that makes a model of x [N, 32, 8, 8] and a constant c."""
     from onnx.numpy_helper import from_array
     from onnx.parser import parse_model
 
-    def model():  # type: ignore[no-untyped-def]
+    def model() -> Any:
         made = parse_model(
             f'<ir_version: 8, opset_import: ["" : 17]> g (float[N, 32, 8, 8] x) => (y) {{ {call} }}'
         )

@@ -7,24 +7,17 @@ tensor. Exporters leave thousands of them; each hides a producer from every othe
     after     y = Relu(x)
 """
 
-from onnxq.rule import Fires, Node, Skips, Value, rule
+from onnxq.rule import Fires, Node, Skips, Value, required, rule
 
 
 @rule("Identity", "Dropout", "Cast", "CastLike", "Concat", "Sum", "Max", "Min", "Mean", stage="clean")
 def drop_identity(node: Node) -> Value | None:
-    source = node.inputs[0]
-    if source is None:
-        return None
-    if node.op == "Identity":
-        return source
+    (source,) = required(node, 1)
     if node.op == "Dropout":
         training = node.operands(3)[2]
-        if training is not None and (not training.is_constant or training.scalar):
-            return None
-        return source if node.opset >= 7 else None
+        return source if training is None or training.scalar is False else None
     if node.op in ("Cast", "CastLike"):
-        same = source.dtype is not None and source.dtype == node.outputs[0].dtype
-        return source if same else None
+        return source if source.dtype is not None and source.dtype == node.outputs[0].dtype else None
     return source if len(node.inputs) == 1 else None
 
 

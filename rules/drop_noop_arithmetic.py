@@ -9,17 +9,17 @@ integers `x + 0` as well. A float `x + 0` stays: it turns -0 into +0.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Tensor, Value, rule
+from onnxq.rule import Fires, Node, Skips, Tensor, Value, required, rule
 
 NEUTRAL = {"Mul": 1, "Div": 1, "Sub": 0, "Pow": 1, "Add": 0}
 
 
 @rule("Mul", "Div", "Sub", "Pow", "Add", stage="clean")
 def drop_noop_arithmetic(node: Node) -> Value | None:
-    one, other = node.inputs
-    if node.op in ("Mul", "Add") and one is not None and one.is_constant:
+    one, other = required(node, 2)
+    if node.op in ("Mul", "Add") and one.is_constant:
         one, other = other, one
-    if one is None or other is None or one.is_constant or not _is_neutral(node.op, other):
+    if not _is_neutral(node.op, other):
         return None
     if one.dtype != node.outputs[0].dtype or not _keeps_shape(one, other, node.outputs[0]):
         return None
@@ -28,20 +28,20 @@ def drop_noop_arithmetic(node: Node) -> Value | None:
 
 def _keeps_shape(one: Tensor, other: Tensor, out: Tensor) -> bool:
     """Whether the constant does not broadcast the other operand to its own shape."""
-    if one.shape is not None and one.shape == out.shape and None not in one.shape:
+    if one.shape is None or other.shape is None:
+        return False
+    if one.shape == out.shape and None not in one.shape:
         return True
-    return other.shape is not None and len(other.shape) <= (one.rank or 0) and not set(other.shape) - {1}
+    return len(other.shape) <= len(one.shape) and set(other.shape) <= {1}
 
 
 def _is_neutral(op: str, value: Tensor) -> bool:
-    if not value.is_constant or value.dtype is None:
-        return False
-    if op == "Add" and value.dtype.kind not in "iu":
-        return False
     values = value.constant
-    return values is not None and values.size > 0 and bool(np.all(values == NEUTRAL[op])) and not (
-        op == "Sub" and bool(np.any(np.signbit(values.astype(np.float64))))
-    )  # fmt: skip
+    if values is None or (op == "Add" and values.dtype.kind not in "iu"):
+        return False
+    if op == "Sub" and np.signbit(values.astype(np.float64)).any():  # x - -0 makes +0 of -0
+        return False
+    return bool((values == NEUTRAL[op]).all())
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>

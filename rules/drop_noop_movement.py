@@ -7,7 +7,11 @@ nothing, an Expand or a Tile to the same shape, a Flatten of a matrix.
     after     y = x
 """
 
-from onnxq.rule import Fires, Node, Skips, Tensor, Value, constant, rule
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnxq.rule import Fires, Node, Skips, Value, constant, required, rule
 
 
 @rule(
@@ -23,18 +27,14 @@ from onnxq.rule import Fires, Node, Skips, Tensor, Value, constant, rule
     stage="clean",
 )
 def drop_noop_movement(node: Node) -> Value | None:
-    source = node.inputs[0]
-    if source is None or source.shape is None:
-        return None
-    return source if _moves_nothing(node, source) else None
+    (source,) = required(node, 1)
+    return source if source.shape is not None and _moves_nothing(node, source.shape) else None
 
 
-def _moves_nothing(node: Node, source: Tensor) -> bool:
-    shape = source.shape
-    assert shape is not None
+def _moves_nothing(node: Node, shape: Sequence[object]) -> bool:
     if node.op == "Transpose":
-        default = list(reversed(range(len(shape))))
-        return list(node.attr("perm", default)) == list(range(len(shape)))
+        order = list(range(len(shape)))
+        return bool(node.attr("perm", order[::-1]) == order)
     if node.op == "Flatten":
         return len(shape) == 2 and node.attr("axis") in (1, -1)
     if node.op == "Pad":
@@ -46,15 +46,13 @@ def _moves_nothing(node: Node, source: Tensor) -> bool:
 
 def _is_plain(node: Node) -> bool:
     """Whether the operator keeps the order of the elements when it keeps the shape."""
-    if node.op != "Slice":
-        return True
-    if node.opset < 10:
+    if node.op != "Slice" or node.opset < 10:
         return True
     if node.opset == 10 and any(isinstance(dim, str) for dim in node.outputs[0].shape or ()):
         return False  # ONNX's inference keeps the symbol of a dimension that a Slice of opset 10 cuts
     steps = node.operands(5)[4]
-    values = constant(steps)
-    return steps is None or (values is not None and bool((values > 0).all()))
+    values = np.ones(1) if steps is None else constant(steps)
+    return values is not None and bool((values > 0).all())
 
 
 EXAMPLES = [

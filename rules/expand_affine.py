@@ -9,13 +9,13 @@ from 10 on has it.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Value, op, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 
 @rule("Affine", stage="clean")
 def expand_affine(node: Node) -> Value | None:
-    x = node.inputs[0]
-    if x is None or x.dtype != np.float32:
+    (x,) = required(node, 1)
+    if x.dtype != np.float32:
         return None
     return op.Add(op.Mul(x, np.float32(node.attr("alpha", 1.0))), np.float32(node.attr("beta", 0.0)))
 

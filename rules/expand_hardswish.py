@@ -8,13 +8,13 @@ TensorRT before 8.4 has no importer for it, but one for HardSigmoid:
     after     y = x * HardSigmoid(x, alpha=1/6, beta=0.5)
 """
 
-from onnxq.rule import Fires, Node, Skips, Value, op, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 
 @rule("HardSwish", stage="compat", lacks="HardSwish")
-def expand_hardswish(node: Node) -> Value | None:
-    x = node.inputs[0]
-    return None if x is None else op.Mul(x, op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
+def expand_hardswish(node: Node) -> Value:
+    (x,) = required(node, 1)
+    return op.Mul(x, op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
 
 
 EXAMPLES = [

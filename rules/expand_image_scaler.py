@@ -9,13 +9,13 @@ opset from 10 on has it.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Value, op, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 
 @rule("ImageScaler", stage="clean")
 def expand_image_scaler(node: Node) -> Value | None:
-    x = node.inputs[0]
-    if x is None or x.dtype != np.float32:
+    (x,) = required(node, 1)
+    if x.dtype != np.float32:
         return None
     bias = np.array(node.attr("bias", []), np.float32).reshape(-1, 1, 1)
     return op.Add(op.Mul(x, np.float32(node.attr("scale", 1.0))), bias)

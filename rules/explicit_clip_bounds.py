@@ -10,14 +10,16 @@
 The lowest and the highest finite value are what the operator's definition says for a missing bound.
 """
 
-from onnxq.rule import Fires, Node, Skips, Value, limits, op, operands, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, limits, op, operands, rule
 
 
 @rule("Clip", stage="compat", lacks="clip-without-bounds")
 def explicit_clip_bounds(node: Node) -> Value | None:
     x, low, high = operands(node, 3)
-    if node.opset < 11 or x is None or x.dtype is None or (low is not None and high is not None):
+    if node.opset < 11 or x is None or (low is not None and high is not None):
         return None
+    if x.dtype is None:
+        raise Skip(f"the type of {x.name!r} is not known")
     lowest, highest = limits(x.dtype)
     return op.Clip(x, lowest if low is None else low, highest if high is None else high)
 

@@ -12,14 +12,14 @@ At stride 1 an axis of any size needs (k - 1) * d zeros. At another stride their
 size, which then has to be known.
 """
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, remake, required, rule
 
 
 @rule("Conv", "ConvInteger", "QLinearConv", stage="clean")
 def explicit_same_pads(node: Node) -> Value | None:
-    mode, dilations = node.attr("auto_pad", "NOTSET"), node.attr("dilations", [])
-    x, weights = node.inputs[0], node.inputs[3 if node.op == "QLinearConv" else 1]
-    if mode not in ("SAME_UPPER", "SAME_LOWER") or all(d == 1 for d in dilations) or weights is None:
+    mode, dilations = node.attr("auto_pad"), node.attr("dilations", [])
+    x, *_, weights = required(node, 4 if node.op == "QLinearConv" else 2)
+    if mode not in ("SAME_UPPER", "SAME_LOWER") or all(d == 1 for d in dilations):
         return None
     totals = [_zeros(node, x, weights, axis) for axis in range(len(dilations))]
     less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
@@ -27,7 +27,7 @@ def explicit_same_pads(node: Node) -> Value | None:
     return remake(node, *node.inputs, auto_pad=None, pads=pads)
 
 
-def _zeros(node: Node, x: Tensor | None, weights: Tensor, axis: int) -> int:
+def _zeros(node: Node, x: Tensor, weights: Tensor, axis: int) -> int:
     """How many zeros an axis of the image needs, at both ends together."""
     kernel = node.attr("kernel_shape", (weights.shape or ())[2:])[axis]
     if not isinstance(kernel, int):
@@ -36,7 +36,7 @@ def _zeros(node: Node, x: Tensor | None, weights: Tensor, axis: int) -> int:
     reach = (kernel - 1) * node.attrs["dilations"][axis]
     if stride == 1:
         return int(reach)
-    size = x.shape[axis + 2] if x is not None and x.shape is not None else None
+    size = x.shape[axis + 2] if x.shape is not None else None
     if not isinstance(size, int):
         raise Skip(f"its stride is {stride}, and dimension {axis + 2} of its input is dynamic")
     return int(max((-(-size // stride) - 1) * stride + reach + 1 - size, 0))

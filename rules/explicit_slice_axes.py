@@ -16,14 +16,15 @@ and it takes none that is left out by an empty name:
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, operands, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, operands, remake, required, rule
 
 
 @rule("Slice", stage="compat", lacks="slice-defaults")
 def explicit_slice_axes(node: Node) -> Value | None:
-    data, starts, ends, axes, steps = operands(node, 5)
-    if data is None or starts is None or starts.dtype is None:  # attributes, before opset 10
+    if node.opset < 10:  # they are attributes
         return None
+    data, starts, ends = required(node, 3)
+    axes, steps = operands(node, 5)[3:]
     left_out = None in node.inputs  # by an empty name
     if axes is not None and (steps is not None or (starts.dtype != np.int32 and not left_out)):
         return None
@@ -32,9 +33,12 @@ def explicit_slice_axes(node: Node) -> Value | None:
         raise Skip("how many dimensions it slices is not known")
     if data.rank == count and not left_out:
         return None
-    axes = np.arange(count, dtype=starts.dtype) if axes is None else axes
-    steps = np.ones(count, starts.dtype) if steps is None else steps
-    return remake(node, data, starts, ends, axes, steps)
+    return remake(
+        node,
+        *(data, starts, ends),
+        np.arange(count, dtype=starts.dtype) if axes is None else axes,
+        np.ones(count, starts.dtype) if steps is None else steps,
+    )
 
 
 def _net(call: str, opset: int = 17) -> str:

@@ -11,37 +11,34 @@ which nobody reads, would be calibrated. The folded weights are computed in doub
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, constant, layer_of, remake, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, constant, layer_of, made_by, remake, required, rule
 
 
 @rule("BatchNormalization", stage="fuse")
 def fold_batchnorm(node: Node) -> Close | None:
-    source, *parameters = node.operands(5)
-    before = source.producer if source is not None else None
-    layer = layer_of(before) if before is not None and before.op != "MatMul" else None
-    if source is None or before is None or layer is None:
+    source, *parameters = required(node, 5)
+    before = made_by(source, "Conv", "ConvTranspose", "Gemm")
+    layer = None if before is None else layer_of(before)
+    if before is None or layer is None:
         return None
-    if node.attr("training_mode", 0) or any(tensor.users for tensor in node.outputs[1:]):
+    if node.attr("training_mode"):
         raise Skip("it is in training mode")
     if len(source.users) != 1 or source.is_output:
         raise Skip(f"others read {source.name!r} too")
     values = [constant(parameter) for parameter in parameters]
     weights = layer.weight.constant
     bias = layer.bias
-    if any(value is None or value.ndim != 1 for value in values) or weights is None:
+    if any(value is None for value in values) or weights is None:
         raise Skip("its parameters are not constants, one a channel")
     if bias is None:
         raise Skip(f"the bias of {before.name!r} is not one constant a channel")
     scale, offset, mean, variance = (np.asarray(v, np.float64) for v in values)
-    if not (variance > -node.attr("epsilon", 1e-5)).all():
+    stretch = variance + node.attr("epsilon")
+    if not (stretch > 0).all():
         raise Skip("its variance is negative or zero")
-    factor = scale / np.sqrt(variance + node.attr("epsilon", 1e-5))
+    factor = scale / np.sqrt(stretch)
     new_bias = (bias - mean) * factor + offset
-    return Close(
-        remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)),
-        layer.terms + 2,
-        np.abs(factor) * (layer.norms() + np.abs(bias) + np.abs(mean)) + np.abs(offset),
-    )
+    return Close(remake(before, before.inputs[0], layer.scaled(factor), new_bias.astype(weights.dtype)))
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17]>

@@ -13,13 +13,13 @@ The float product is the same, and the bias is float in TensorRT's own int8 laye
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, evaluate, rule
+from onnxq.rule import Fires, Node, Skip, Skips, evaluate, required, rule
 
 
 @rule("DequantizeLinear", stage="compat", lacks="int32-dequantize")
 def fold_dq_int32_bias(node: Node) -> np.ndarray | None:
-    codes = node.inputs[0]
-    if codes is None or codes.dtype != np.int32:
+    (codes,) = required(node, 1)
+    if codes.dtype != np.int32:
         return None
     arrays = evaluate(node)
     if arrays is None:

@@ -20,20 +20,21 @@ from onnxq.rule import (
     constant,
     layer_of,
     remake,
+    required,
     rule,
 )
 
 
 @rule("Mul", "Div", "Add", "Sub", stage="fuse")
 def fold_scale(node: Node) -> Close | None:
-    first, second = node.inputs
-    source, other = (second, first) if first is not None and first.is_constant else (first, second)
-    before = source.producer if source is not None else None
-    layer = layer_of(before) if before is not None else None
-    number, bias = constant(other), layer.bias if layer is not None else None
-    if source is None or other is None or before is None or layer is None or number is None:
+    first, second = required(node, 2)
+    source, other = (second, first) if first.is_constant else (first, second)
+    before, number = source.producer, constant(other)
+    layer = None if before is None else layer_of(before)
+    if before is None or layer is None or number is None:
         return None
-    if number.dtype.kind in "iu":
+    weights, bias = layer.weight.constant, layer.bias
+    if weights is None or weights.dtype.kind in "iu":
         return None
     if node.op == "Div" and source is not first:
         return None
@@ -50,24 +51,21 @@ def fold_scale(node: Node) -> Close | None:
         raise Skip(f"the bias of {before.name!r} is not one constant a channel")
     data, biased = before.inputs[0], before.operands(3)[2] is not None
     factor, offset = _affine(node.op, channels, reverse=source is not first)
-    weights = layer.weight.constant
-    assert weights is not None
     new_weights = layer.scaled(factor) if np.any(factor != 1) else layer.weight
-    sizes = np.abs(factor) * (layer.norms() + np.abs(bias)) + np.abs(offset)
     if before.op == "MatMul":
-        return Close(remake(before, data, new_weights), layer.terms + 1, sizes, axis=-1)
+        return Close(remake(before, data, new_weights))
     new_bias = np.broadcast_to(bias * factor + offset, (layer.outputs,)).astype(weights.dtype)
     if not biased and not new_bias.any():
-        return Close(remake(before, data, new_weights), layer.terms + 1, sizes)
-    return Close(remake(before, data, new_weights, new_bias), layer.terms + 2, sizes)
+        return Close(remake(before, data, new_weights))
+    return Close(remake(before, data, new_weights, new_bias))
 
 
 def _per_channel(number: np.ndarray, source: Tensor, layer: Layer) -> np.ndarray | None:
     """The constant as [1] or [output channels]; None where it has another shape."""
-    if number.size == 1 and number.ndim <= (source.rank or 0):
-        return number.reshape(1).astype(np.float64)
     if source.rank is None or number.ndim > source.rank:
         return None
+    if number.size == 1:
+        return number.reshape(1).astype(np.float64)
     axis = source.rank - 1 if layer.node.op in ("Gemm", "MatMul") else 1
     wanted = [1] * source.rank
     wanted[axis] = layer.outputs

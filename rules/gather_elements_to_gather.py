@@ -14,16 +14,14 @@ that the distances in memory are. (Where they are not, cut the model there.)
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, required, rule
 
 _INT64 = 7  # TensorProto.INT64
 
 
 @rule("GatherElements", stage="compat", lacks="GatherElements")
 def gather_elements_to_gather(node: Node) -> Value | None:
-    data, index = node.operands(2)
-    if data is None or index is None:
-        return None
+    data, index = required(node, 2)
     if data.dtype == np.dtype(bool):
         raise Skip("it selects booleans, and so old a TensorRT gathers numbers only")
     if data.shape is None or index.shape is None:
@@ -72,8 +70,8 @@ def _positive(data: Tensor, index: Tensor, axis: int) -> Value | np.ndarray:
     size, values = _known(data, axis), constant(index)
     length = np.int64(size) if size is not None else op.Gather(op.Shape(data), axis)
     if values is None:
-        wide = index if index.dtype == np.int64 else op.Cast(index, to=_INT64)
-        return op.Where(op.Less(wide, np.int64(0)), op.Add(wide, length), wide)
+        given = index if index.dtype == np.int64 else op.Cast(index, to=_INT64)
+        return op.Where(op.Less(given, np.int64(0)), op.Add(given, length), given)
     wide = values.astype(np.int64)
     if size is not None or wide.min(initial=0) >= 0:
         return np.where(wide < 0, wide + (size or 0), wide)
@@ -82,7 +80,7 @@ def _positive(data: Tensor, index: Tensor, axis: int) -> Value | np.ndarray:
 
 def _times(value: Value | np.ndarray, factor: int) -> Value | np.ndarray:
     if isinstance(value, np.ndarray):
-        return value * factor
+        return np.asarray(value * factor)
     return value if factor == 1 else op.Mul(value, np.int64(factor))
 
 
@@ -90,7 +88,7 @@ def _plus(value: Value | np.ndarray, offsets: Value | np.ndarray | None) -> Valu
     if offsets is None:
         return value
     if isinstance(value, np.ndarray) and isinstance(offsets, np.ndarray):
-        return value + offsets
+        return np.asarray(value + offsets)
     return op.Add(value, offsets)
 
 

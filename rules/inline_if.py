@@ -11,13 +11,13 @@ constant, and one branch is never taken. TensorRT wants both branches to have th
 The branch's nodes keep their names. An If whose condition is computed from the inputs stays.
 """
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, required, rule
 
 
 @rule("If", stage="clean")
 def inline_if(node: Node) -> dict[int, Tensor] | None:
-    condition = node.inputs[0]
-    if condition is None or not condition.is_constant:
+    (condition,) = required(node, 1)
+    if not condition.is_constant:
         raise Skip("the condition is not known before the model runs")
     branch = "then_branch" if condition.scalar else "else_branch"
     return dict(enumerate(node.body(branch)))

@@ -16,13 +16,14 @@ other numbers.
 
 import numpy as np
 
-from onnxq.rule import MOVES, Fires, Node, Skip, Skips, Tensor, Value, constant, remake, rule
+from onnxq.rule import MOVES, Fires, Node, Skip, Skips, Tensor, Value, made_by, remake, required, rule
 
 
 @rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def int8_zero_point(node: Node) -> Value | None:
-    codes, scale, zero = node.operands(3)
-    if codes is None or codes.is_constant or not _is_128(zero):
+    zero = node.operands(3)[2]
+    codes, scale = required(node, 2)
+    if codes.is_constant or zero is None or not _is_128(zero):
         return None
     return remake(node, _signed(codes), scale, _zeros(zero))
 
@@ -34,26 +35,27 @@ def _signed(codes: Tensor) -> Value:
             raise Skip(f"{user.op} {user.name!r} reads the uint8 tensor {codes.name!r} too")
     if codes.is_output:
         raise Skip(f"{codes.name!r} is an output of the model")
-    before = codes.producer
-    if before is not None and before.op in MOVES and before.inputs[0] is not None and not before.domain:
+    before = made_by(codes, *MOVES)
+    if before is not None:
         count = len(before.outputs)
-        moved = remake(before, _signed(before.inputs[0]), *before.inputs[1:], outputs=count)
-        return moved if count == 1 else moved[before.outputs.index(codes)]
-    if before is None or before.op != "QuantizeLinear" or before.domain:
+        moved = remake(before, _signed(required(before, 1)[0]), *before.inputs[1:], outputs=count)
+        return moved if count == 1 else moved[before.outputs.index(codes)]  # type: ignore[no-any-return]
+    before = made_by(codes, "QuantizeLinear")
+    if before is None:
         raise Skip(f"{codes.name!r} is not what a QuantizeLinear gives")
     source, scale, zero = before.operands(3)
-    if source is None or not _is_128(zero):
+    if zero is None or not _is_128(zero):
         raise Skip(f"the QuantizeLinear {before.name!r} has another zero point")
     return remake(before, source, scale, _zeros(zero))
 
 
-def _is_128(zero: Tensor | None) -> bool:
-    values = constant(zero)
+def _is_128(zero: Tensor) -> bool:
+    values = zero.constant
     return values is not None and values.dtype == np.uint8 and bool((values == 128).all())
 
 
 def _zeros(zero: Tensor) -> np.ndarray:
-    return np.zeros(zero.shape, np.int8)
+    return np.zeros_like(zero.constant, np.int8)
 
 
 def _net(body: str, out: str = "y", opset: int = 17) -> str:

@@ -23,24 +23,27 @@ from onnxq.rule import (
     constant,
     is_static,
     known_elements,
+    made_by,
     op,
     remake,
+    required,
     rule,
 )
+
+Dim = int | str | None
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 @rule(*RESHAPES, stage="fuse")
 def merge_reshapes(node: Node) -> Value | None:
-    middle = node.inputs[0]
-    before = middle.producer if middle is not None else None
-    if before is None or before.domain or before.op not in RESHAPES or before.inputs[0] is None:
+    before = made_by(node.inputs[0], *RESHAPES)
+    if before is None:
         return None
-    source, out = before.inputs[0], node.outputs[0]
+    (source,), out = required(before, 1), node.outputs[0]
     if source.shape is not None and source.shape == out.shape and None not in source.shape:
         return source
-    if is_static(out.shape) and source.shape is not None and not is_static(source.shape):
+    if is_static(out.shape) and not is_static(source.shape):
         raise Skip("it holds for one size of the dynamic dimensions only")
     if node.op == "Reshape":
         wanted = constant(node.inputs[1])
@@ -52,7 +55,7 @@ def merge_reshapes(node: Node) -> Value | None:
     return op.Reshape(source, np.array(_target(source, out, found), np.int64))
 
 
-def _target(source: Tensor, out: Tensor, found: set[str]) -> list[int]:
+def _target(source: Tensor, out: Tensor, found: set[Dim]) -> list[int]:
     """The shape of `out` for a Reshape of `source`.
 
     A Reshape that copies a size (0) and finds another (-1) fails where the first is 0. So it does
@@ -75,12 +78,13 @@ def _target(source: Tensor, out: Tensor, found: set[str]) -> list[int]:
     return target
 
 
-def _found(node: Node) -> list[str]:
+def _found(node: Node) -> list[Dim]:
     """The sizes that a Reshape finds itself (-1)."""
-    wanted = known_elements(node.inputs[1]) if node.op == "Reshape" else None
-    if wanted is None or node.outputs[0].shape is None:
+    wanted = known_elements(required(node, 2)[1]) if node.op == "Reshape" else None
+    shape = node.outputs[0].shape
+    if wanted is None or shape is None:
         return []
-    return [dim for dim, size in zip(node.outputs[0].shape, wanted, strict=True) if size == -1]
+    return [dim for dim, size in zip(shape, wanted, strict=False) if size == -1]
 
 
 def _net(x: str, body: str) -> str:

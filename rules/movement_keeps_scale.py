@@ -8,6 +8,8 @@ A Resize does where it repeats values (`nearest`), not where it interpolates; a 
 with zeros or with values of the tensor. AveragePool computes new values, and does not.
 """
 
+from typing import Any
+
 from onnxq.rule import MOVES, Fires, Follow, Node, Skips, constant, place
 
 
@@ -23,7 +25,7 @@ def movement_keeps_scale(node: Node) -> list[Follow]:
     return [Follow(node, 0, f"{node.op} moves values")]
 
 
-def _net(move: str, x: str = "1, 16, 8, 16"):
+def _net(move: str, x: str = "1, 16, 8, 16") -> Any:
     """A layer of 16 channels behind what moves values."""
     import numpy as np
     import onnx.parser
@@ -40,7 +42,7 @@ def _net(move: str, x: str = "1, 16, 8, 16"):
     return model
 
 
-def _fires(move: str, x: str = "1, 16, 8, 16"):
+def _fires(move: str, x: str = "1, 16, 8, 16") -> Fires:
     plan = "x -> m:0; c -> l:0; w axis 1 -> l:1; one scale: c, x"
     return Fires(lambda: _net(f"[m] {move}", x), after=("quantize_weighted",), plan=plan)
 

@@ -11,43 +11,39 @@ Only where the Pad adds zeros, and to positions, not to channels or to the batch
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, made_by, remake, required, rule
 
 
 @rule("Conv", stage="fuse")
 def pad_into_conv(node: Node) -> Value | None:
-    before = node.inputs[0].producer if node.inputs[0] is not None else None
-    if before is None or before.domain or before.op != "Pad" or before.inputs[0] is None:
+    before = made_by(node.inputs[0], "Pad")
+    if before is None:
         return None
+    (source,) = required(before, 1)
     if before.attr("mode") != "constant":
         raise Skip(f"it pads with {before.attr('mode')!r} values, not with zeros")
     if not _adds_zeros(before):
         raise Skip("it does not pad with a constant 0")
     if node.attr("auto_pad") not in ("NOTSET", "VALID"):
         raise Skip(f"the convolution pads by itself ({node.attr('auto_pad')})")
-    widths = _widths(before)
+    widths = _widths(before, source.rank)
     if widths is None:
         raise Skip("its widths are not constants")
     if widths[:, :2].any() or (widths < 0).any():
         raise Skip("it cuts, or it pads the batch or the channels")
     own = np.reshape(node.attr("pads", [0] * widths[:, 2:].size), (2, -1))
     pads = (own + widths[:, 2:]).reshape(-1).tolist()
-    return remake(node, before.inputs[0], *node.inputs[1:], auto_pad=None, pads=pads)
+    return remake(node, source, *node.inputs[1:], auto_pad=None, pads=pads)
 
 
 def _adds_zeros(pad: Node) -> bool:
     """Whether the value is +0: with -0 a sum of nothing else has another sign."""
-    value = pad.operands(3)[2] if pad.opset >= 11 else None
-    if value is None:
-        number = pad.attr("value", 0.0)
-    elif value.scalar is None:
-        return False
-    else:
-        number = value.scalar
+    value = pad.operands(3)[2]
+    number = pad.attr("value", 0.0) if value is None else value.scalar
     return number == 0 and not np.signbit(number)
 
 
-def _widths(pad: Node) -> np.ndarray | None:
+def _widths(pad: Node, rank: int | None) -> np.ndarray | None:
     """The widths as [begin or end, dimension]; None where they are computed."""
     given = pad.attr("pads") if pad.opset < 11 else constant(pad.inputs[1])
     if given is None:
@@ -56,7 +52,7 @@ def _widths(pad: Node) -> np.ndarray | None:
     axes = pad.operands(4)[3]
     if axes is None:
         return pairs
-    rank, places = pad.inputs[0].rank, constant(axes)
+    places = constant(axes)
     if rank is None or places is None:
         return None
     widths = np.zeros((2, rank), np.int64)

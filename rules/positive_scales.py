@@ -13,23 +13,23 @@ The channel's codes are zeros, and stay zeros with every scale: it becomes 1.
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, remake, required, rule
 
 
 @rule("DequantizeLinear", "QuantizeLinear", stage="compat", lacks="zero-scales")
 def positive_scales(node: Node) -> Value | None:
-    codes, scale, zero = node.operands(3)
-    numbers = constant(scale)
-    if codes is None or numbers is None or (numbers > 0).all():
+    (codes, scale), zero = required(node, 2), node.operands(3)[2]
+    numbers = scale.constant
+    if numbers is None or (numbers > 0).all():
         return None
     if not (numbers >= 0).all():
         raise Skip("a scale is negative")
     if node.op == "QuantizeLinear":
         raise Skip("a scale is 0, and it divides by it")
-    values, zeros = constant(codes), constant(zero)
-    if values is None or (zero is not None and zeros is None) or node.attr("block_size", 0):
+    values, zeros = codes.constant, constant(zero)
+    if values is None or (zero is not None and zeros is None) or node.attr("block_size"):
         raise Skip("a scale is 0, and what it multiplies is not a constant with one scale a channel")
-    axis = node.attr("axis", 1) if numbers.size > 1 else -1
+    axis = node.attr("axis") if numbers.size > 1 else -1
     last = np.moveaxis(np.atleast_1d(values.astype(np.int64)), axis, -1)
     alive = last != (0 if zeros is None else zeros.astype(np.int64))
     if alive[..., np.broadcast_to(numbers == 0, last.shape[-1])].any():

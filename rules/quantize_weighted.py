@@ -18,6 +18,9 @@ fewer than 4 channels, fewer than 16 rows (bound by reading the weights), fewer 
 and out.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from onnxq.rule import REARRANGES, Fires, Float, Node, Quantize, Skips, is_float, layer_of, place
@@ -57,7 +60,7 @@ def _is_cut_into_heads(node: Node) -> bool:
     return cuts > 1 and turned
 
 
-def _net(body: str, w: tuple[int, ...] = (16, 16, 1, 1), x: str = "1, 16, 8, 8", kind: str = "float"):
+def _net(body: str, w: tuple[int, ...] = (16, 16, 1, 1), x: str = "1, 16, 8, 8", kind: str = "float") -> Any:
     """A model with weights `w`, of float32 or int32."""
     import onnx.parser
 
@@ -107,7 +110,7 @@ EXAMPLES = [
         plan="x -> l:0; w -> l:1",
     ),
     *(
-        Fires(lambda first=first: _net(f"{first}  {_SLICES}", (48, 48), "1, 16, 48"), plan=plan)
+        Fires(partial(_net, f"{first}  {_SLICES}", (48, 48), "1, 16, 48"), plan=plan)
         for first, plan in (
             ("[l] a = MatMul (x, w)", "x -> l:0; w -> l:1"),
             ("[l] m = MatMul (x, w)  a = Add (m, bias)", "x -> l:0; w -> l:1"),

@@ -9,6 +9,8 @@ the branch that ends in the convolution is not: a pair there would only split th
 - Otherwise the Add reads what is quantized for others anyway.
 """
 
+from typing import Any
+
 from onnxq.rule import Fires, Node, Quantize, Read, Skips, Tensor, layer_of, place
 
 
@@ -49,7 +51,7 @@ def _length(node: Node) -> int:
     return count
 
 
-def _net(body: str, outputs: str = "y"):
+def _net(body: str, outputs: str = "y") -> Any:
     """A model that adds up to the tensor `s`."""
     import numpy as np
     import onnx.parser
@@ -66,7 +68,7 @@ def _net(body: str, outputs: str = "y"):
     return model
 
 
-def _fires(body: str, plan: str, outputs: str = "y"):
+def _fires(body: str, plan: str, outputs: str = "y") -> Fires:
     return Fires(lambda: _net(body, outputs), after=("quantize_weighted",), plan=plan)
 
 

@@ -11,16 +11,16 @@ refuses the model as soon as it is a constant:
 
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skips, Value, op, rule
+from onnxq.rule import Fires, Node, Skips, Value, op, required, rule
 
 
 @rule("Range", stage="clean")
 def scalar_range_operands(node: Node) -> Value | None:
-    operands = list(node.inputs)
-    if not any(value is not None and value.shape == (1,) for value in operands):
+    numbers = required(node, 3)
+    if all(number.shape != (1,) for number in numbers):
         return None
     scalar = np.zeros(0, np.int64)
-    return op.Range(*(op.Reshape(v, scalar) if v is not None and v.shape == (1,) else v for v in operands))
+    return op.Range(*(op.Reshape(n, scalar) if n.shape == (1,) else n for n in numbers))
 
 
 EXAMPLES = [

@@ -19,7 +19,7 @@ from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, remake
 @rule("QuantizeLinear", "DequantizeLinear", stage="compat", lacks="one-element-scales")
 def scalar_scales(node: Node) -> Value | None:
     source, *given = node.operands(3)
-    if node.attr("block_size", 0) or not any(value is not None and value.shape == (1,) for value in given):
+    if node.attr("block_size") or not any(value is not None and value.shape == (1,) for value in given):
         return None
     return remake(node, source, *(_scalar(value) for value in given if value is not None))
 

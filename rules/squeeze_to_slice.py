@@ -16,6 +16,8 @@ refused there; where the dimension is of no input, the branch's own Squeeze take
 and refuses another size itself.
 """
 
+from typing import Any
+
 from onnxq.rule import (
     STATED,
     Assuming,
@@ -26,24 +28,17 @@ from onnxq.rule import (
     Tensor,
     constant,
     known_elements,
+    made_by,
     op,
+    required,
     rule,
 )
 
 # Operators of one input that keep the rank.
 ELEMENTWISE = {
-    "Relu",
-    "Sigmoid",
-    "Tanh",
-    "LeakyRelu",
-    "Clip",
-    "Elu",
-    "Exp",
-    "Neg",
-    "Cast",
-    "Identity",
-}
-ELEMENTWISE |= {"Abs", "Sqrt", "Softmax", "Erf", "HardSwish", "HardSigmoid", "Softplus", "Dropout"}
+    "Abs", "Cast", "Clip", "Dropout", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Neg",
+    "Relu", "Sigmoid", "Softmax", "Softplus", "Sqrt", "Tanh",
+}  # fmt: skip
 
 
 @rule("If", "Squeeze", stage="compat", lacks="if-branches-of-different-rank")
@@ -59,22 +54,20 @@ def squeeze_to_slice(node: Node) -> Assuming | None:
     dim = source.shape[axis]
     if not isinstance(dim, str):
         raise Skip(f"dimension {axis} of {source.name!r} is dynamic and has no name to state a size of")
-    size = node.assumed(dim)
-    why = STATED
-    if size is None:
-        size, why = _proved(node.outputs[0], len(source.shape) - 1)
-    if size is None:
+    stated = node.assumed(dim)
+    proof = STATED if stated is not None else _proved(node.outputs[0], len(source.shape) - 1)
+    if proof is None:
         raise Skip(f"dimension {axis} of {source.name!r} is dynamic ({dim}): state it with --assume {dim}=1")
-    if size != 1:
+    if stated not in (None, 1):
         return None
     first = op.Gather(source, 0, axis=axis)
-    return Assuming(first if node.is_input_dim(dim) else node.body("then_branch")[0], dim, 1, why)
+    return Assuming(first if node.is_input_dim(dim) else node.body("then_branch")[0], dim, 1, proof)
 
 
 def _explain_squeeze_all(node: Node) -> None:
     """`torch.squeeze(x)`: without axes, and with dynamic dimensions, the rank is not known."""
-    source, axes = node.operands(2)
-    if source is None or axes is not None or node.attr("axes") is not None:
+    (source,), axes = required(node, 1), node.operands(2)[1]
+    if axes is not None or node.attr("axes") is not None:
         return
     dynamic = [str(dim) for dim in source.shape or ("?",) if not isinstance(dim, int)]
     if dynamic:
@@ -86,40 +79,38 @@ def _explain_squeeze_all(node: Node) -> None:
 
 def _squeezed(node: Node) -> tuple[Tensor, int] | None:
     """The tensor and the axis, where the node is `squeeze if that dimension is 1`."""
-    if len(node.outputs) != 1 or node.inputs[0] is None:
+    squeeze = made_by(node.body("then_branch")[0], "Squeeze")
+    kept = made_by(node.body("else_branch")[0], "Identity")
+    if len(node.outputs) != 1 or squeeze is None or kept is None:
         return None
-    squeeze, kept = node.body("then_branch")[0].producer, node.body("else_branch")[0].producer
-    if squeeze is None or kept is None or squeeze.op != "Squeeze" or kept.op != "Identity":
-        return None
-    source = squeeze.inputs[0]
-    if source is None or source.shape is None or source != kept.inputs[0]:
-        return None
+    (source,) = required(squeeze, 1)
     axes = squeeze.attr("axes") if squeeze.opset < 13 else constant(squeeze.operands(2)[1])
-    if axes is None or len(list(axes)) != 1:
+    if source.shape is None or source != kept.inputs[0] or axes is None or len(list(axes)) != 1:
         return None
     axis = int(next(iter(axes))) % len(source.shape)
-    test = node.inputs[0].producer
-    while test is not None and test.op in ("Cast", "Identity") and test.inputs[0] is not None:
-        test = test.inputs[0].producer
-    if test is None or test.op != "Equal":
+    (test,) = required(node, 1)
+    while (passed := made_by(test, "Cast", "Identity")) is not None:
+        (test,) = required(passed, 1)
+    equal = made_by(test, "Equal")
+    if equal is None:
         return None
-    sides = [known_elements(side) for side in test.inputs if side is not None]
+    sides = [known_elements(side) for side in required(equal, 2)]
     if any(side is None or side.size != 1 for side in sides):
         return None
     found = [side.reshape(-1)[0] for side in sides if side is not None]
     return (source, axis) if 1 in found and source.shape[axis] in found else None
 
 
-def _proved(value: Tensor, rank: int) -> tuple[int | None, str]:
-    """1, and who proves it, where a consumer of the value needs it to have this rank."""
+def _proved(value: Tensor, rank: int) -> Any:
+    """Who proves that the dimension is 1: a reader of the value that needs it to have this rank; else None."""
     todo = [value]
     while todo:
         for user in todo.pop().users:
             if user.op in ELEMENTWISE and not user.domain:
                 todo += user.outputs[:1]
             elif _needed_rank(user, value) == rank:
-                return 1, f"{user.op} {user.name!r} needs an input of rank {rank}"
-    return None, ""
+                return f"{user.op} {user.name!r} needs an input of rank {rank}"
+    return None
 
 
 def _needed_rank(user: Node, value: Tensor) -> int | None:

@@ -13,26 +13,28 @@ the layer stays quantized; else the constant becomes float and the layer runs in
     after     y = DequantizeLinear(int8(w - 128), scale, 0)
 """
 
+from typing import Any
+
 import numpy as np
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, evaluate, remake, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, evaluate, remake, required, rule
 
 INTEGERS = ("int8", "uint8", "int4", "uint4", "int16", "uint16")
 
 
 @rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def symmetric_weights(node: Node) -> Value | np.ndarray | None:
-    codes, scale, zero = node.operands(3)
-    if codes is None or scale is None or not codes.is_constant or codes.dtype is None:
+    (codes, scale), zero = required(node, 2), node.operands(3)[2]
+    if not codes.is_constant or codes.dtype is None:
         return None
     name, zeros = codes.dtype.name, constant(zero)
     if name not in INTEGERS or (name in ("int8", "int4") and (zero is None or _are_zero(zeros))):
         return None
     if (zero is not None and zeros is None) or not scale.is_constant:
         raise Skip("its scale or its zero point is computed at run time")
-    shifted = _shifted(node, zeros)
+    shifted = _shifted(node, codes.constant, zeros)
     if shifted is not None:
-        return remake(node, shifted, scale, np.zeros(scale.shape, np.int8))
+        return remake(node, shifted, scale, np.zeros_like(scale.constant, np.int8))
     arrays = evaluate(node)
     if arrays is None:
         raise Skip("onnxruntime does not compute it")
@@ -43,12 +45,11 @@ def _are_zero(zeros: np.ndarray | None) -> bool:
     return zeros is not None and not zeros.astype(np.int32).any()
 
 
-def _shifted(node: Node, zeros: np.ndarray | None) -> np.ndarray | None:
+def _shifted(node: Node, codes: np.ndarray | None, zeros: np.ndarray | None) -> np.ndarray | None:
     """The codes less their zero points as int8; None where they do not fit, or are in blocks."""
-    codes = constant(node.inputs[0])
-    if codes is None or node.attr("block_size", 0):
+    if codes is None or node.attr("block_size"):
         return None
-    axis = node.attr("axis", 1) if zeros is not None and zeros.size > 1 else -1
+    axis = node.attr("axis") if zeros is not None and zeros.size > 1 else -1
     last = np.moveaxis(np.atleast_1d(codes.astype(np.int32)), axis, -1)
     if zeros is not None:
         last = last - zeros.astype(np.int32)
@@ -65,7 +66,7 @@ def _net(call: str, opset: int = 21) -> str:
         int16 h0 = {{0}}, int32[2, 3] n = {{1, 2, 3, 4, 5, 6}}> {{ d = {call}  y = MatMul (x, d) }}"""
 
 
-def _four_bits():
+def _four_bits() -> Any:
     """A model with uint4 weights, which ONNX's text form does not have."""
     import onnx.parser
 

@@ -15,23 +15,35 @@ float16 cannot hold them.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, is_static, limits, op, operands, rule
+from onnxq.rule import (
+    Close,
+    Fires,
+    Node,
+    Skip,
+    Skips,
+    Tensor,
+    Value,
+    is_static,
+    limits,
+    op,
+    operands,
+    required,
+    rule,
+)
 
 _FLOAT = 1  # onnx.TensorProto.FLOAT
 _FLOAT16 = 10
 
 
 @rule("com.microsoft.Attention", stage="compat", lacks="onnxruntime-fusions")
-def unfuse_attention(node: Node) -> Close | None:
-    x, weights, bias, mask, past, added, _ = operands(node, 7)
-    if x is None or weights is None:
-        return None
+def unfuse_attention(node: Node) -> Close:
+    x, weights = required(node, 2)
+    bias, mask, past, added = operands(node, 6)[2:]
     reason = _reason(node)
     if reason is not None:
         raise Skip(reason)
-    inner, width = weights.shape or ()
     heads = node.attr("num_heads")
-    size = width // 3 // heads
+    size = int((weights.shape or ())[1] or 0) // 3 // heads
     short = weights.dtype == np.float16
     projected = _wide(op.Add(op.MatMul(x, weights), bias), short)
     apart = op.Transpose(op.Reshape(projected, np.array([0, 0, 3, heads, size])), perm=[2, 0, 3, 1, 4])
@@ -48,7 +60,7 @@ def unfuse_attention(node: Node) -> Close | None:
         results[1] = present
     if short:
         results = {index: op.Cast(result, to=_FLOAT16) for index, result in results.items()}
-    return Close(results, inner + size)
+    return Close(results)
 
 
 def _reason(node: Node) -> str | None:

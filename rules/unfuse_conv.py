@@ -12,7 +12,7 @@ onnxruntime starts the sums with z, and may sum in another order.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, is_static, op, operands, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, required, rule
 
 # What the numbers of `activation_params` are called in the operator.
 PARAMETERS = {
@@ -26,17 +26,14 @@ PARAMETERS = {
 
 
 @rule("com.microsoft.FusedConv", stage="compat", lacks="onnxruntime-fusions")
-def unfuse_conv(node: Node) -> Close | None:
-    x, weights, bias, added = operands(node, 4)
-    if x is None or weights is None:
-        return None
+def unfuse_conv(node: Node) -> Close:
+    x, weights = required(node, 2)
+    bias, added = operands(node, 4)[2:]
     attributes = {name: value for name, value in node.attrs.items() if not name.startswith("activation")}
-    if weights.shape is None or not is_static(weights.shape[1:]):
-        raise Skip(f"the shape of {weights.name!r} is not known")
     y = op.Conv(x, weights, *([] if bias is None else [bias]), **attributes)
     if added is not None:
         y = op.Add(y, added)
-    return Close(_activated(node, weights, y), int(np.prod(weights.shape[1:])) + 2)
+    return Close(_activated(node, weights, y))
 
 
 def _activated(node: Node, weights: Value, y: Value) -> Value:
@@ -47,7 +44,8 @@ def _activated(node: Node, weights: Value, y: Value) -> Value:
         raise Skip(f"its activation is {name} with {len(numbers)} parameters")
     if name == "Clip" and node.opset >= 11:
         return op.Clip(y, *(np.array(number, weights.dtype) for number in numbers))
-    return getattr(op, name)(y, **dict(zip(PARAMETERS[name], numbers, strict=True)))
+    made: Value = getattr(op, name)(y, **dict(zip(PARAMETERS[name], numbers, strict=True)))
+    return made
 
 
 _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>

@@ -15,9 +15,8 @@ bias as it is, but ONNX does not know its type, so that no change after it could
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, op, operands, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, op, operands, required, rule
 
-_ROUNDINGS = 8
 DOMAIN = "com.microsoft."
 
 
@@ -26,23 +25,21 @@ DOMAIN = "com.microsoft."
     stage="compat",
     lacks="onnxruntime-fusions",
 )
-def unfuse_gelu(node: Node) -> Close | None:
-    x, bias = operands(node, 2)
-    if x is None:
-        return None
+def unfuse_gelu(node: Node) -> Close:
+    (x,), bias = required(node, 1), operands(node, 2)[1]
     if x.dtype is None:
         raise Skip(f"the type of {x.name!r} is not known")
     kind = x.dtype.type
     u = x if bias is None else op.Add(x, bias)
     if node.op == "QuickGelu":
-        return Close(op.Mul(x, op.Sigmoid(op.Mul(x, kind(node.attr("alpha", 1.702))))), _ROUNDINGS)
+        return Close(op.Mul(x, op.Sigmoid(op.Mul(x, kind(node.attr("alpha", 1.702))))))
     if node.op == "FastGelu":
         root = np.sqrt(2 / np.pi)
         cubic = op.Add(op.Mul(op.Mul(u, u), kind(0.044715 * root)), kind(root))
         bent = op.Tanh(op.Mul(u, cubic))
     else:
         bent = op.Erf(op.Mul(u, kind(np.sqrt(0.5))))
-    return Close(op.Mul(op.Mul(u, kind(0.5)), op.Add(bent, kind(1))), _ROUNDINGS)
+    return Close(op.Mul(op.Mul(u, kind(0.5)), op.Add(bent, kind(1))))
 
 
 _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>

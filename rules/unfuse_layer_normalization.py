@@ -31,8 +31,8 @@ _SHORT = {"float16": 10, "bfloat16": 16}
 )
 def unfuse_layer_normalization(node: Node) -> Close:
     gamma, beta = operands(node, 7)[5:] if node.op == "EmbedLayerNormalization" else operands(node, 4)[2:]
-    if gamma is None or gamma.dtype is None or gamma.shape is None or not isinstance(gamma.shape[0], int):
-        raise Skip("the type or the shape of gamma is not known")
+    if gamma is None or gamma.dtype is None:
+        raise Skip("the type of gamma is not known")
     short = _SHORT.get(str(gamma.dtype))
     if node.op == "SkipLayerNormalization":
         x, skip, _, _, bias = operands(node, 5)
@@ -51,7 +51,7 @@ def unfuse_layer_normalization(node: Node) -> Close:
     read = {index for index, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
     if read - set(results):
         raise Skip(f"its output {min(read - set(results))} is read")
-    return Close({index: results[index] for index in sorted(read)}, gamma.shape[0] + 4)
+    return Close({index: results[index] for index in sorted(read)})
 
 
 def _sum(short: int | None, *terms: Value | None) -> Value:

@@ -7,36 +7,32 @@ onnxruntime's optimizer joins them (`TransposeMatMul` is its former name); Tenso
     before    y = com.microsoft.FusedMatMul<transB=1, alpha=0.125>(a, b)
     after     y = Mul(MatMul(a, Transpose(b)), 0.125)
 
-A constant is transposed at once, so that it stays a weight. A product of K terms is scaled before or
-after its parts are added up, and where K is dynamic it must be bit-equal.
+A constant is transposed at once, so that it stays a weight. A product is scaled before or after its
+parts are added up.
 """
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, op, operands, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, op, required, rule
 
 
 @rule(
     "com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul", stage="compat", lacks="onnxruntime-fusions"
 )
-def unfuse_matmul(node: Node) -> Value | Close | None:
-    a, b = operands(node, 2)
-    if a is None or b is None:
-        return None
-    if node.attr("transBatchA", 0) or node.attr("transBatchB", 0):
+def unfuse_matmul(node: Node) -> Close:
+    a, b = required(node, 2)
+    if node.attr("transBatchA") or node.attr("transBatchB"):
         raise Skip("it moves a batch dimension (transBatchA or transBatchB)")
     if a.dtype is None:
         raise Skip(f"the type of {a.name!r} is not known")
-    turn_a, turn_b = node.attr("transA", 0), node.attr("transB", 0)
-    y = op.MatMul(_oriented(a, turn_a), _oriented(b, turn_b))
+    y = op.MatMul(_oriented(a, node.attr("transA")), _oriented(b, node.attr("transB")))
     alpha = np.array(node.attr("alpha", 1.0), a.dtype)
     if alpha != 1:
         y = op.Mul(y, alpha)
-    terms = _length(a, -2 if turn_a else -1) or _length(b, -1 if turn_b else -2)
-    return y if terms is None else Close(y, terms + 1)
+    return Close(y)
 
 
-def _oriented(operand: Tensor, transposed: int) -> Value | np.ndarray:
+def _oriented(operand: Tensor, transposed: int | None) -> Value | np.ndarray:
     """The operand, its last two dimensions swapped; one of a single dimension stays."""
     if not transposed or operand.rank == 1:
         return operand
@@ -46,12 +42,6 @@ def _oriented(operand: Tensor, transposed: int) -> Value | np.ndarray:
         return np.ascontiguousarray(np.swapaxes(operand.constant, -1, -2))
     order = list(range(operand.rank))
     return op.Transpose(operand, perm=[*order[:-2], order[-1], order[-2]])
-
-
-def _length(operand: Tensor, axis: int) -> int | None:
-    """The size of a dimension, None where it is dynamic; a vector has one only."""
-    size = operand.shape[max(axis, -len(operand.shape))] if operand.shape else None
-    return size if isinstance(size, int) else None
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 import onnx
@@ -119,6 +119,15 @@ class NewConstant(Value):
         return self.array
 
 
+class _Operator(Protocol):
+    """Makes a node that does not exist yet."""
+
+    @overload
+    def __call__(self, *inputs: Operand, outputs: int, **attrs: Any) -> Any: ...
+    @overload
+    def __call__(self, *inputs: Operand, **attrs: Any) -> Value: ...
+
+
 class _Builder:
     """`op.NAME(inputs..., attribute=value...)` for each of ONNX's own operators.
 
@@ -134,7 +143,7 @@ class _Builder:
             raise TypeError(f'op["com.microsoft"].Gelu(x): a domain is a name, not {type(domain).__name__}')
         return _Builder("" if domain == "ai.onnx" else domain)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> _Operator:
         if name.startswith("_"):
             raise AttributeError(name)
         if not self._domain and not onnx.defs.has(name):
@@ -155,6 +164,10 @@ op = _Builder()
 """Builds values: `op.Relu(x)` is the result of a Relu node that does not exist yet."""
 
 
+@overload
+def remake(node: Node, *inputs: Operand, outputs: int, **attrs: Any) -> Any: ...
+@overload
+def remake(node: Node, *inputs: Operand, **attrs: Any) -> Value: ...
 def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
     """The same operator, with its attributes, its bodies and its name, on other inputs.
 

@@ -23,8 +23,10 @@ from onnxq.rule.api import (
     Together,
     Within,
     constant,
+    made_by,
     operands,
     place,
+    required,
     rule,
 )
 
@@ -62,10 +64,12 @@ __all__ = [
     "known_elements",
     "layer_of",
     "limits",
+    "made_by",
     "op",
     "operands",
     "place",
     "remake",
     "replaced_bytes",
+    "required",
     "rule",
 ]

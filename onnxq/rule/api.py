@@ -102,7 +102,7 @@ class Assuming:
     results: Any
     dim: str
     size: int
-    why: str
+    why: Reason | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +353,24 @@ def _facts(answer: Any) -> list[Fact]:
 def operands(node: Node, count: int) -> tuple[Tensor | None, ...]:
     """The first `count` inputs of a node; None for those that are missing or left out."""
     return node.operands(count)
+
+
+def required(node: Node, count: int) -> tuple[Tensor, ...]:
+    """The first `count` inputs of a node, which its operator cannot do without.
+
+    Raises:
+        Skip: one is missing or left out.
+    """
+    given = tuple(tensor for tensor in node.operands(count) if tensor is not None)
+    if len(given) < count:
+        raise Skip(f"{node.op} needs {count} inputs")
+    return given
+
+
+def made_by(value: Value | None, *operators: str) -> Node | None:
+    """The node that writes a value, where it is one of these operators of ONNX's own; else None."""
+    node = None if value is None else value.producer
+    return None if node is None or node.domain or node.op not in operators else node
 
 
 def constant(value: Value | None) -> np.ndarray | None:
