@@ -12,7 +12,7 @@ onnxruntime starts the sums with z, and may sum in another order.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, required, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, is_static, op, operands, required, rule
 
 # What the numbers of `activation_params` are called in the operator.
 PARAMETERS = {
@@ -30,6 +30,8 @@ def unfuse_conv(node: Node) -> Close:
     x, weights = required(node, 2)
     bias, added = operands(node, 4)[2:]
     attributes = {name: value for name, value in node.attrs.items() if not name.startswith("activation")}
+    if not is_static(weights.shape and weights.shape[1:]):  # whose kernel has any size there is no proving
+        raise Skip(f"the shape of {weights.name!r} is not known")
     y = op.Conv(x, weights, *([] if bias is None else [bias]), **attributes)
     if added is not None:
         y = op.Add(y, added)
