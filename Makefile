@@ -23,7 +23,7 @@ run: $(STAMP) ## quantize the sample model on its data, and score both
 test: $(STAMP) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
 	$(PY) -m pytest -n 2
 
-check: $(STAMP) ## ruff and mypy --strict
+check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -117,3 +118,9 @@ def test_a_constant_of_each_type_has_a_text() -> None:
         node = onnx.helper.make_node("Identity", ["c"], ["y"])
         made = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [], [tensor]))
         assert text_of(made, made) == [f"y = Identity ({said})"]
+
+
+def test_mypy_checks_the_rules_too() -> None:
+    root = Path(__file__).resolve().parents[2]
+    text = (root / "pyproject.toml").read_text("utf-8")
+    assert 'files = ["onnxq", "rules"]' in text.split("[tool.mypy]")[1]

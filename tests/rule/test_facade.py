@@ -17,7 +17,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.pipeline.examples import check_rule
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rule import Body, Value, float32_only, inline, op, remake, rule
+from onnxq.rule import Body, Skip, Value, float32_only, inline, made_by, op, remake, required, rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 
@@ -201,3 +201,21 @@ def test_marks_follow_a_value_into_the_graph() -> None:
     assert model.float32_only == sorted(marks)
     rewrite(model, [RULES["drop_identity"]], lambda feature: True)
     assert all(t.float32_only for t in node_of(model, "Less").inputs if t is not None)
+
+
+def test_what_a_node_requires_and_who_made_a_value() -> None:
+    model = text_model(
+        HEAD
+        + """g (float[N, 4] x) => (y, z) <float low = {1}> {
+        a = com.microsoft.Gelu (x)  b = Neg (x)  y = Clip (a, , low)  z = Clip (b) }"""
+    )
+    nodes = {node.outputs[0].name: Node(model, node) for node in model.graph.nodes}
+    (x,) = required(nodes["b"], 1)
+    assert (x.name, [tensor.name for tensor in required(nodes["y"], 1)]) == ("x", ["a"])
+    for name, count in (("y", 2), ("z", 2)):
+        with pytest.raises(Skip, match="Clip needs 2 inputs"):
+            required(nodes[name], count)
+    assert made_by(nodes["z"].inputs[0], "Exp", "Neg") == nodes["b"]
+    assert made_by(nodes["z"].inputs[0], "Exp") is None
+    assert made_by(nodes["y"].inputs[0], "Gelu") is None, "it is of another domain"
+    assert made_by(x, "Neg") is made_by(None, "Neg") is None
