@@ -186,7 +186,7 @@ def _is_text(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.keyword):
-        return node.arg == "because"
+        return node.arg in ("because", "strict")  # `strict` only asserts
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
 
 
@@ -235,7 +235,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, dict[str, object]]]:
         yield put("operator", attr=_OPERATORS.get(node.attr, "Identity"))
     elif isinstance(node, ast.Call):
         for index, keyword in enumerate(node.keywords):
-            if keyword.arg not in (None, "because", "dtype"):
+            if keyword.arg not in (None, "because", "dtype", "strict"):
                 yield put("attribute", keywords=[*node.keywords[:index], *node.keywords[index + 1 :]])
         plain = not any(isinstance(arg, ast.Starred) for arg in node.args[:2])
         if len(node.args) == 2 and plain and not _is_fixed(node):

@@ -66,6 +66,17 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 2] x) => (y) <float[2] s = {1, 2}> { y = BatchNormalization (x, s, s, s, s) }"""
     ),
+    Fires(
+        (_NET % "r, o").replace("tion (x", "tion <epsilon = 0.5> (x"),
+        becomes="_1 = Mul (x, float32 [6000]); y = Add (_1, float32 [6000])",
+        after=("fold_constants",),
+    ),
+    Skips((_NET % "r, o").replace("[N, 6000]", "[]")),
+    Skips((_NET % "r, d").replace("x) =>", "x, float[6000] d) =>")),
+    Skips(
+        (_NET % "r, o").replace("float[1] {2}", "float[1] {1e38}").replace("float[1] {3}", "float[1] {1e38}")
+    ),
+    Skips((_NET % "r, o").replace("float[1] {2}", "float[1] {-0.00001}")),
     Skips((_NET % "r, o").replace("6000", "60")),
     Skips((_NET % "r, o").replace("value = float[1] {2}", "value = float[1] {-2}")),
     Skips((_NET % "r, o").replace("(x, o", "<training_mode = 1> (x, o").replace("y = B", "y, m, v = B")),

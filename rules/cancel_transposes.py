@@ -45,5 +45,15 @@ EXAMPLES = [
         _NET % (", a", "b = Transpose <perm = [2, 0, 1]> (a)  y = Relu (b)"),
         becomes="y = Relu (x); a = Transpose <perm = [1, 2, 0]> (x)",
     ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, N, 3] x) => (y) { a = Transpose (x)  y = Transpose <perm = [1, 2, 0]> (a) }""",
+        becomes="y = Transpose <perm = [1, 0, 2]> (x)",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[] x) => (y) { a = Transpose (x)  y = Transpose (a) }""",
+        because="the rank of 'x'",
+    ),
     Skips(_NET % ("", "b = Relu (a)  y = Transpose <perm = [2, 0, 1]> (b)")),
 ]

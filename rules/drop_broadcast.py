@@ -165,6 +165,41 @@ EXAMPLES = [
         gone="Expand",
         becomes="y = Mul (v, [3, 1, 1] {0.1, 0.2, -0.5})",
     ),
+    *(
+        Fires(_NET % f"e = Expand (slope, to)  y = {name} (x, e)", gone="Expand")
+        for name in (
+            "Div",
+            "Equal",
+            "GreaterOrEqual",
+            "Less",
+            "LessOrEqual",
+            "Max",
+            "Mean",
+            "Min",
+            "Mod <fmod = 1>",
+        )
+    ),
+    *(
+        Fires(_NET % f"e = Expand (slope, to)  y = {name}", gone="Expand")
+        for name in ("Pow (x, e)", "Sum (x, e, v)")
+    ),
+    *(
+        Fires(
+            _NET % f"n = Greater (x, v)  h = Cast <to = 9> (slope)  e = Expand (h, to)  y = {name} (n, e)",
+            gone="Expand",
+        )
+        for name in ("And", "Or", "Xor")
+    ),
+    Fires(
+        _NET.replace(": 17", ": 8") % "e = Expand (slope, to)  y = Add (x, e)",
+        becomes="y = Add (x, [3, 1, 1] {0.1, 0.2, -0.5})",
+    ),
+    Skips(_NET.replace("[N, 3, 4, 8]", "[]") % "e = Expand (slope, to)  y = Add (x, e)"),
+    Skips(_NET.replace("[N, 3, 4, 8]", "[]") % "e = Expand (slope, to)  y = PRelu (x, e)"),
+    Skips((_NET % "e = Tile (slope, o)  y = Add (x, e)").replace("v) =>", "v, int64[3] o) =>")),
+    Skips(
+        _stored(np.zeros((32, 32, 1), np.float32), "z = Transpose <perm = [1, 2, 0, 3]> (x)  y = Add (z, c)")
+    ),
     Fires(_stored(_slopes(), "y = PRelu (x, c)"), becomes="y = PRelu (x, float32 [32, 1, 1])"),
     Fires(
         _stored(np.zeros((1, 32, 8, 8), np.float32), "y = Add (x, c)"),

@@ -27,6 +27,11 @@ EXAMPLES = [
         gone="Affine",
         becomes="_1 = Mul (x, 150.0); y = Add (_1, -2.5)",
     ),
+    Fires(
+        """<ir_version: 4, opset_import: ["" : 9]>
+        g (float[N, 3] x) => (float[N, 3] y) { y = Affine (x) }""",
+        becomes="_1 = Mul (x, 1.0); y = Add (_1, 0.0)",
+    ),
     Skips(
         """<ir_version: 4, opset_import: ["" : 9]>
         g (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }"""

@@ -30,6 +30,11 @@ EXAMPLES = [
         gone="ImageScaler",
         becomes="_1 = Mul (x, 0.25); y = Add (_1, [3, 1, 1] {1.0, -2.0, 0.5})",
     ),
+    Fires(
+        """<ir_version: 4, opset_import: ["" : 9]>
+        g (float[N, 2, 4, 5] x) => (float[N, 2, 4, 5] y) { y = ImageScaler <bias = [1.0, -2.0]> (x) }""",
+        becomes="_1 = Mul (x, 1.0); y = Add (_1, [2, 1, 1] {1.0, -2.0})",
+    ),
     Skips(
         """<ir_version: 4, opset_import: ["" : 9]>
         g (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }"""

@@ -63,5 +63,17 @@ EXAMPLES = [
         gone="FusedGemm",
         becomes="_1 = Gemm (x, w); y = Sigmoid (_1)",
     ),
+    *(
+        Fires(_NET % f', activation = "{name}"', gone="FusedGemm")
+        for name in (
+            "Softplus",
+            "Softsign",
+        )
+    ),
+    *(
+        Fires(_NET % f', activation = "{name}", activation_alpha = 0.7', gone="FusedGemm")
+        for name in ("Elu", "ThresholdedRelu")
+    ),
+    Fires(_NET % ', activation = "Selu", activation_alpha = 1.5, activation_gamma = 1.2', gone="FusedGemm"),
     Skips((_NET % "").replace("com.microsoft.FusedGemm", "Gemm")),
 ]
