@@ -156,6 +156,26 @@ EXAMPLES = [
         becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})
         y = Slice (_1, {1, 1}, {2147483647, 2147483647}, {2, 3})""",
     ),
+    Fires(
+        _net("pads = [1, 0, 2, 0, 1, 1]")
+        .replace('"" : 17', '"" : 9')
+        .replace("float[N, 2, D, 3, W]", "float[2, 2, 3, 3, 3]"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 1, 0, 0, 1], strides = [2, 2, 2]>
+        (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})""".replace("\n", "")
+        + "; y = Slice <axes = [2, 3, 4], ends = [2147483647, -1, 2147483647], starts = [1, 0, 1]> (_1)",
+    ),
+    Fires(  # none
+        _net('auto_pad = "VALID", output_padding = [1, 0, 0]').replace("(x, w, b)", "(x, w)"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3])
+        _2 = Transpose <perm = [0, 1, 3, 4, 2]> (_1); _3 = Pad (_2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1})
+        y = Transpose <perm = [0, 1, 4, 2, 3]> (_3)""",
+    ),
+    Skips(
+        _net('auto_pad = "SAME_UPPER"')
+        .replace("(x, w, b)", "(x, k)")
+        .replace("W] x", "W] x, float[2, 1, K, 3, 3] k"),
+        because="the size of its kernel 'k'",
+    ),
     Skips(_net("pads = [1, 1, 1, 1, 1, 1]")),
     Skips(_net("output_shape = [6, 8, 5]"), because="output_shape"),
     Skips(_net('auto_pad = "SAME_LOWER"').replace("strides = [2", "strides = [4"), because="unlike"),

@@ -101,7 +101,9 @@ def _ramp(size: int, end: str) -> str:
     """A model that computes 0, 1, ..., size - 1 from three numbers."""
     return f"""<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, {size}] x) => (y) <float low = {{0}}, float high = {{{size}}}, float step = {{1}},
-            int64[2] to = {{{size}, 1}}, int64[1] first = {{1}}, int64[1] zero = {{0}}> {{
+            int64[2] to = {{{size}, 1}}, int64[1] first = {{1}}, int64[1] zero = {{0}}, int64[1] size = {{{size}}},
+            int64[4] as_conv = {{{size}, 1, 1, 1}}, int64[4] as_deconv = {{1, {size}, 1, 1}}, bool yes = {{1}},
+            int64[2] ones = {{1, 1}}, int64[2] one_row = {{1, {size}}}> {{
             r = Range (low, high, step)  {end} }}"""
 
 
@@ -153,6 +155,51 @@ EXAMPLES = [
         becomes="""a = Gemm (x, float32 [1, 5000])
         y = BatchNormalization (a, float32 [5000], float32 [5000], float32 [5000], float32 [5000])""",
     ),  # the layer takes it up
+    Fires(
+        _ramp(5000, "w = Reshape (r, as_conv)  y = Conv (z, w)").replace(
+            "x) =>", "x, float[N, 1, 2, 2] z) =>"
+        ),
+        gone="Reshape",
+    ),
+    Fires(
+        _ramp(5000, "w = Reshape (r, as_deconv)  y = ConvTranspose (z, w)").replace(
+            "x) =>", "x, float[N, 1, 2, 2] z) =>"
+        ),
+        gone="Reshape",
+    ),
+    Skips(  # every operator that is computed while the engine is built
+        _ramp(
+            5000,
+            "n = Neg (r)  c = Cast <to = 1> (n)  t = Reshape (c, to)  u = Transpose (t)  f = Flatten (u)"
+            "  q = Squeeze (f, zero)  m = Max (q, low)  i = Min (m, high)  s = Slice (i, zero, size)"
+            "  v = Unsqueeze (s, zero)  e = Expand (v, one_row)  k = Tile (e, ones)  b = Sub (k, step)"
+            "  d = Div (b, high)  p = Mul (d, d)  w = Where (yes, p, low)  g = Gather (w, zero)"
+            "  z = ConstantOfShape (size)  a = Concat <axis = 0> (z)  l = Add (a, z)  o = Add (g, l)  y = Add (x, o)",
+        )
+    ),
+    Skips(  # every operator that reads what is computed
+        _ramp(
+            5000,
+            "a = PRelu (x, r)  b = Pow (x, r)  c = Equal (x, r)  d = Greater (x, r)  e = Less (x, r)"
+            "  y = BatchNormalization (x, r, r, r, r)",
+        ).replace("(y)", "(y, a, b, c, d, e)")
+    ),
+    *(
+        Skips(
+            _ramp(
+                10000,
+                f"h = Cast <to = {kind}> (r)  i = Cast <to = {kind}> (x)  m = Add (h, h)  y = Sub (i, m)",
+            )
+        )
+        for kind in (6, 7, 10)
+    ),
+    *(
+        Skips(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[2] x) => (y, q) <float[2] c = {{1, 2}}, float s = {{0.5}}, uint8 z = {{0}}> {{ y = Neg (x)  {call} }}"""
+        )
+        for call in ("q = QuantizeLinear (c, s, z)", "q, a, b = DynamicQuantizeLinear (c)")
+    ),
     Fires(  # OneHot has no importer in some versions
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 5000] x) => (y) <int64[1] i = {7}, int64 depth = {5000}, float[2] of = {0, 1}> {

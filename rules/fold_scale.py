@@ -115,6 +115,35 @@ EXAMPLES = [
         gone="Sub",
         becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {-2.0, -3.0, -4.0})",
     ),
+    Fires(
+        _NET % "y = Sub (k, a)",
+        becomes="y = Conv (x, [3, 2, 1, 1] {-1.0, -2.0, -3.0, 4.0, -0.5, -0.0}, {2.0, 3.0, 4.0})",
+    ),
+    Fires(
+        (_NET % "y = Mul (k, a)").replace("(x, w, b)", "(x, w)"),
+        becomes="y = Conv (x, [3, 2, 1, 1] {3.0, 6.0, 9.0, -12.0, 1.5, 0.0})",
+    ),
+    Fires(
+        (_NET % "y = Add (a, k)").replace("(x, w, b)", "(x, w)"),
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {3.0, 3.0, 3.0})",
+    ),
+    Skips(
+        (_NET % "y = Mul (a, k)").replace("float k = {3}", "float[1, 1, 1, 1, 1] k = {3}"),
+        because="one number a channel",
+    ),
+    Skips((_NET % "y = Add (a, r)").replace("4] x)", "4] x, float r)")),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[N, 2] x) => (y) <int32[2, 2] w = {1, 2, 3, 4}, int32 k = {3}> { a = MatMul (x, w)  y = Mul (a, k) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, N] x) => (y) <float[2, 2] w = {1, 2, 3, 4}, float k = {3}> { a = MatMul (w, x)  y = Mul (a, k) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4, 2] x) => (y) <float[1, 2, 2] w = {1, 2, 3, 4}, float k = {3}> { a = MatMul (x, w)  y = Mul (a, k) }"""
+    ),
     Skips((_NET % "y = Div (a, k)").replace("{3}", "{0}"), because="divides by zero"),
     Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
     Skips((_NET % "y = Add (a, k)  z = Relu (a)").replace("(y)", "(y, z)"), because="others read"),

@@ -140,7 +140,22 @@ _INNER = """<ir_version: 8, opset_import: ["" : 17]>
         t = If (c) <then_branch = b1 () => (a) { a = Squeeze (p, axis) },
                     else_branch = b2 () => (b) { b = Identity (p) }>
         y = Gemm (t, w) }"""
+_READ = """<ir_version: 8, opset_import: ["" : %s]>
+    g (float[B, N, 8%s] x, float[B, N, 8] z) => (y) <int64 one = {1}, int64[1] axis = {1}, int64[2] both = {1, 2}> {
+        s = Shape (x)  d = Gather (s, one)  k = Equal (d, one)  i = Identity (k)  c = Cast <to = 9> (i)
+        t = If (c) <then_branch = b1 () => (a) { %s }, else_branch = b2 () => (b) { %s }>  %s }"""
 _WEIGHTS = ", ".join(str(i / 8) for i in range(16))
+
+
+def _read(
+    reader: str,
+    more: str = "",
+    then: str = "a = Squeeze (x, axis)",
+    other: str = "b = Identity (x)",
+    opset: int = 17,
+) -> str:
+    return _READ % (opset, more, then, other, reader)
+
 
 EXAMPLES = [
     Fires(
@@ -163,6 +178,38 @@ EXAMPLES = [
         a = Squeeze (p, {2})
         y = Gemm (a, [8, 2] {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875})""",
     ),
+    Fires(
+        _read(
+            "p = Abs (t)  e = Cast <to = 1> (p)  f = Clip (e)  g = Dropout (f)  h = Elu (g)  j = Erf (h)  l = Exp (j)"
+            "  m = HardSigmoid (l)  n = HardSwish (m)  o = Identity (n)  q = LeakyRelu (o)  r = Neg (q)  u = Sigmoid (r)"
+            "  v = Softmax (u)  w = Softplus (v)  w2 = Sqrt (w)  w3 = Tanh (w2)  y = Transpose <perm = [1, 0]> (w3)"
+        ),
+        gone="If",
+    ),
+    *(
+        Fires(_read(reader, ", 5").replace("float[B, N, 8] z", weights), gone="If")
+        for reader, weights in (
+            ("y = Conv (t, w)", "float[4, 8, 1] w"),
+            ("y = ConvTranspose (t, w)", "float[8, 4, 1] w"),
+            ("y = MaxPool <kernel_shape = [2]> (t)", "float w"),
+            ("y = AveragePool <kernel_shape = [2]> (t)", "float w"),
+            ("y = LpPool <kernel_shape = [2]> (t)", "float w"),
+            ("y = LSTM <hidden_size = 2> (t, w, r)", "float[1, 8, 5] w, float[1, 8, 2] r"),
+            ("y = GRU <hidden_size = 2> (t, w, r)", "float[1, 6, 5] w, float[1, 6, 2] r"),
+            ("y = RNN <hidden_size = 2> (t, w, r)", "float[1, 2, 5] w, float[1, 2, 2] r"),
+        )
+    ),
+    Fires(
+        _read("y = Transpose <perm = [1, 0]> (t)", then="a = Squeeze <axes = [1]> (x)", opset=12),
+        becomes="y: float32[8, B]; t = Gather <axis = 1> (x, 0); y = Transpose <perm = [1, 0]> (t)",
+    ),
+    Skips(_read("y = Transpose (t)"), because="--assume N=1"),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)", then="a = Gather <axis = 1> (x, one)")),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)", other="b = Neg (x)")),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)", other="b = Identity (z)")),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)", then="a = Squeeze (x)")),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)").replace("k = Equal", "k = Less")),
+    Skips(_read("y = Transpose <perm = [1, 0]> (t)").replace("int64 one = {1}", "int64 one = {2}")),
     Skips(_HEAD % (_WEIGHTS, "MatMul (r, w)"), because="--assume N=1"),
     Skips(_HEAD.replace("one = {1}, int64[1] axis", "one = {0}, int64[1] axis") % (_WEIGHTS, "Gemm (r, w)")),
     Skips(

@@ -128,6 +128,20 @@ EXAMPLES = [
         _four_bits,
         becomes="d = DequantizeLinear (int8 [2, 2] {-8, 7, 0, -7}, 0.1, int8 0); y = MatMul (x, d)",
     ),
+    Fires(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <uint8 u = {130}, float s = {0.5}, uint8 z = {128}> {
+            d = DequantizeLinear (u, s, z)  y = Mul (x, d) }""",
+        becomes="d = DequantizeLinear (int8 2, 0.5, int8 0); y = Mul (x, d)",
+    ),
+    Fires(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <uint8[2] u = {0, 255}, float s = {0.5}, uint8 z = {127}> {
+            d = DequantizeLinear (u, s, z)  y = Mul (x, d) }""",
+        becomes="y = Mul (x, {-63.5, 64.0})",
+    ),
+    Skips(_net("DequantizeLinear (u, s, q)").replace("float r)", "float r, uint8 q)"), because="at run time"),
+    Skips(_net("DequantizeLinear (q, s, z128)").replace("float r)", "float r, uint8[2, 3] q)")),
     Skips(_net("DequantizeLinear (i, s, z0)")),
     Skips(_net("DequantizeLinear (i, sc)")),
     Skips(_net("DequantizeLinear (n, s)")),
