@@ -174,4 +174,12 @@ EXAMPLES = [
         g (bool[2, 9] x, int64[2, 1] i) => (y) { y = GatherElements <axis = 1> (x, i) }""",
         because="booleans",
     ),
+    *(
+        Skips(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[{x}] x, int64[{i}] i) => (y) {{ y = GatherElements (x, i) }}""",
+            because="the ranks of its inputs",
+        )
+        for x, i in (("", "2, 3"), ("2, 3", ""))
+    ),
 ]

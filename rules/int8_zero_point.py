@@ -110,5 +110,12 @@ EXAMPLES = [
     Skips(_net("c = Cast <to = 2> (x)  y = DequantizeLinear (c, s, z)"), because="not what"),
     Skips(_net("q = QuantizeLinear (x, s, w)  y = DequantizeLinear (q, s, w)", opset=21)),
     Skips(_net("q = QuantizeLinear (x, s, z3)  y = DequantizeLinear (q, s, z3)")),
+    Skips(_net("q = QuantizeLinear (x, s)  y = DequantizeLinear (q, s)")),
+    Skips(_net("q = QuantizeLinear (x, s)  y = DequantizeLinear (q, s, z)"), because="another zero point"),
+    Skips(
+        _net("q = QuantizeLinear (x, s, r)  y = DequantizeLinear (q, s, r)").replace(
+            "x) =>", "x, uint8 r) =>"
+        )
+    ),
     Skips(_net("q = QuantizeLinear (x, s, i)  y = DequantizeLinear (q, s, i)")),
 ]

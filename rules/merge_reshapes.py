@@ -142,5 +142,6 @@ EXAMPLES = [
     Skips(_net("N, 1, M", "a = Squeeze (x, one)  y = Unsqueeze (a, two)"), because="the other dynamic"),
     Skips(_net("0, 4", "a = Unsqueeze (x, one)  y = Unsqueeze (a, two)"), because="the size 0"),
     Skips(_net("N, 4", "a = Unsqueeze (x, one)  y = Reshape (a, flat)"), because="holds for one size"),
+    Skips(_net("", "a = Flatten (x)  y = Unsqueeze (a, one)"), because="the rank of"),
     Skips(_net("2, 8", "a = Relu (x)  y = Reshape (a, flat)")),
 ]

@@ -107,6 +107,17 @@ EXAMPLES = [
         _net('a = Pad (x, p)  y = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (a, w)'),
         because="by itself",
     ),
+    Fires(_net("a = Pad (x, p)  y = Conv (a, w)", 11), gone="Pad"),
+    Skips(
+        _net("a = Pad (x, r)  y = Conv (a, w)").replace("x) =>", "x, int64[8] r) =>"), because="its widths"
+    ),
+    Skips(
+        _net("a = Pad (x, q, , r)  y = Conv (a, w)", 18).replace("x) =>", "x, int64[2] r) =>"),
+        because="its widths",
+    ),
+    Skips(
+        _net("a = Pad (x, p, r)  y = Conv (a, w)").replace("x) =>", "x, float r) =>"), because="constant 0"
+    ),
     Skips(_net("a = Pad (x, cut)  y = Conv (a, w)"), because="it cuts"),
     Skips(_net("a = Pad (x, more)  y = Conv (a, w)", x="N, 1, 5, 5"), because="or the channels"),
     Skips(_net("a = Pad (x, p)  b = Relu (a)  y = Conv (b, w)")),
