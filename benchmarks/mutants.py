@@ -335,8 +335,10 @@ def _trace(rule: Rule, example: Example, rules: Sequence[Rule]) -> object:
         return answer
 
     model = opened(example)
-    after = example.after if isinstance(example, Fires) else ()
-    chosen = [dataclasses.replace(rule, function=spied), *(other for other in rules if other.id in after)]
+    chosen = [
+        dataclasses.replace(rule, function=spied),
+        *(other for other in rules if other.id in example.after),
+    ]
     if isinstance(example, Fires):
         model.assumed.update(example.assume)
     found: list[object] = []

@@ -22,8 +22,7 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     """
     model = opened(example)
     before = model.to_proto()
-    after = example.after if isinstance(example, Fires) else ()
-    chosen = [rule, *(other for other in rules if other.id in after)]
+    chosen = [rule, *(other for other in rules if other.id in example.after)]
     if isinstance(example, Fires):
         model.assumed.update(example.assume)
     report = rewrite(model, chosen, lambda feature: True, whole=WholeModel(model))

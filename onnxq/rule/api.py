@@ -232,11 +232,13 @@ class Skips:
         model: as in `Fires`.
         because: a part of the reason that it gives; "" where it is not the pattern at all.
         limits: as in `Fires`.
+        after: as in `Fires`.
     """
 
     model: str | Callable[[], onnx.ModelProto]
     because: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
 
 
 Example = Fires | Skips
