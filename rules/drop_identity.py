@@ -35,6 +35,16 @@ EXAMPLES = [
         gone="Identity",
         becomes="y = Relu (x)",
     ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (float[N] y) <float r = {0.5}, bool f = {0}> {
+            a = Dropout (x, r, f)  b = CastLike (a, r)  c = Sum (b)  y = Relu (c) }""",
+        becomes="y = Relu (x)",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x, bool t) => (float[N] y) <float r = {0.5}> { a = Dropout (x, r, t)  y = Abs (a) }"""
+    ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N] x) => (float[N] y) { y = Identity (x) }"""

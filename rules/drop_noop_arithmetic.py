@@ -19,25 +19,23 @@ def drop_noop_arithmetic(node: Node) -> Value | None:
     one, other = required(node, 2)
     if node.op in ("Mul", "Add") and one.is_constant:
         one, other = other, one
-    if not _is_neutral(node.op, other):
+    values = other.constant
+    if values is None or not _is_neutral(node.op, values):
         return None
-    if one.dtype != node.outputs[0].dtype or not _keeps_shape(one, other, node.outputs[0]):
-        return None
-    return one
+    return one if _keeps_shape(one, values.shape, node.outputs[0]) else None
 
 
-def _keeps_shape(one: Tensor, other: Tensor, out: Tensor) -> bool:
-    """Whether the constant does not broadcast the other operand to its own shape."""
-    if one.shape is None or other.shape is None:
+def _keeps_shape(one: Tensor, other: tuple[int, ...], out: Tensor) -> bool:
+    """Whether a constant of the shape `other` does not broadcast the other operand to its own shape."""
+    if one.shape is None:
         return False
     if one.shape == out.shape and None not in one.shape:
         return True
-    return len(other.shape) <= len(one.shape) and set(other.shape) <= {1}
+    return len(other) <= len(one.shape) and set(other) <= {1}
 
 
-def _is_neutral(op: str, value: Tensor) -> bool:
-    values = value.constant
-    if values is None or (op == "Add" and values.dtype.kind not in "iu"):
+def _is_neutral(op: str, values: np.ndarray) -> bool:
+    if op == "Add" and values.dtype.kind not in "iu":
         return False
     if op == "Sub" and np.signbit(values.astype(np.float64)).any():  # x - -0 makes +0 of -0
         return False
@@ -70,4 +68,12 @@ EXAMPLES = [
     ),
     *(Skips(_NET % call) for call in ("Mul (x, two)", "Mul (row, x)", "Sub (zero, x)", "Div (one, x)")),
     Skips(_NET % "Sub (x, minus)"),
+    Skips((_NET % "Mul (x, one)").replace("[N, 3]", "[]")),
+    Skips("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (y) <float[1, 1] one = {1}> { y = Mul (x, one) }"""),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[N, 3] x) => (y) <int32[3] none = {0, 0, 0}> { a = Add (none, x)  y = Abs (a) }""",
+        becomes="y = Abs (x)",
+    ),
 ]

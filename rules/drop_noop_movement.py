@@ -94,6 +94,25 @@ EXAMPLES = [
             '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3, 4] x, float[2, 3] m) => (y) '
             f"<int64[6] one = {{1, 0, 0, 0, 0, 0}}> {{ y = {call} }}"
         )
-        for call in ("Flatten (x)", "Flatten <axis = 0> (m)", "Pad (x, one)")
+        for call in ("Flatten (x)", "Flatten <axis = 0> (m)", "Pad (x, one)", "Flatten <axis = 2> (m)")
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 9]>
+        g (float[N, 3] x) => (y) { a = Slice <starts = [0], ends = [3], axes = [1]> (x)  y = Neg (a) }""",
+        becomes="y = Neg (x)",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 10]>
+        g (float[2, 3] x) => (y) <int64[1] z = {0}, int64[1] e = {3}, int64[1] one = {1}> {
+            a = Slice (x, z, e, one)  b = Pad <pads = [0, 0, 0, 0]> (a)  y = Neg (b) }""",
+        becomes="y = Neg (x)",
+    ),
+    *(
+        Skips(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[2, 3] x, float[] u, int64[4] w, int64[1] t) => (y) <int64[1] z = {{0}}, int64[1] e = {{3}},
+                int64[1] one = {{1}}> {{ y = {call} }}"""
+        )
+        for call in ("Slice (x, z, e, one, t)", "Flatten (u)", "Pad (x, w)", "Transpose (u)")
     ),
 ]
