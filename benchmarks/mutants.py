@@ -48,8 +48,6 @@ _OPERATORS = {
 }  # fmt: skip
 
 _BOTH = "an Add has both its inputs"
-_RANGE = "a Range has its three inputs"
-_SCALAR = "a scalar that is made a scalar is the same"
 _LENGTHS = "lengths are only compared: what all have more makes no difference"
 EQUIVALENT: dict[tuple[str, str], str] = {
     (
@@ -80,22 +78,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): _BOTH,
     ("residual_add", "0 -> 1 #6"): _LENGTHS,
     ("residual_add", "1 -> 2 #11"): _LENGTHS,
-    (
-        "scalar_range_operands",
-        "v is not None and v.shape == (1,) -> v.shape == (1,) and v.shape == (1,)",
-    ): _RANGE,
-    (
-        "scalar_range_operands",
-        "value is not None and value.shape == (1,) -> value.shape == (1,) and value.shape == (1,)",
-    ): _RANGE,
-    (
-        "scalar_range_operands",
-        "v is not None and v.shape == (1,) -> v is not None or v.shape == (1,)",
-    ): _SCALAR,
-    (
-        "scalar_range_operands",
-        "v is not None and v.shape == (1,) -> v is not None and v is not None",
-    ): _SCALAR,
 }
 """Mutants that do what their rule does, and why."""
 

@@ -18,12 +18,14 @@ from onnxq.rule import Close, Fires, Node, Skips, computed, op, required, rule
 @rule("BatchNormalization", stage="clean")
 def affine_batchnorm(node: Node) -> Close | None:
     source, *parameters = required(node, 5)
-    if source.rank is None or source.dtype is None or node.attr("training_mode"):
+    if source.rank is None or source.dtype is None or node.opset < 7:
         return None
+    if node.attr("training_mode") or any(tensor.users for tensor in node.outputs[1:]):
+        return None  # before opset 14 its other outputs say that it is in training
     if all(parameter.is_constant for parameter in parameters):
         return None  # TensorRT merges constants itself
     values = [computed(parameter) for parameter in parameters]
-    if any(value is None for value in values):
+    if any(value is None or value.ndim != 1 for value in values):
         return None
     scale, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
     stretch = variance + node.attr("epsilon")

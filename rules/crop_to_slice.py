@@ -16,12 +16,14 @@ _TO_THE_END = np.iinfo(np.int32).max
 
 @rule("Crop", stage="clean")
 def crop_to_slice(node: Node) -> Value | None:
-    (x,), size = required(node, 1), node.attr("scale")
-    left, top, right, bottom = node.attr("border")
+    (x,), border, size = required(node, 1), node.attr("border"), node.attr("scale")
+    if border is None or len(border) != 4 or node.opset >= 10:
+        return None
+    left, top, right, bottom = border
     ends = [-bottom or _TO_THE_END, -right or _TO_THE_END]
     if size is not None:
         ends = [top + size[0], left + size[1]]
-    return op.Slice(x, starts=[top, left], ends=ends, axes=[2, 3])  # in the opsets that have a Crop
+    return op.Slice(x, starts=[top, left], ends=ends, axes=[2, 3])
 
 
 _NET = """<ir_version: 4, opset_import: ["" : 9]>

@@ -15,6 +15,8 @@ def drop_identity(node: Node) -> Value | None:
     (source,) = required(node, 1)
     if node.op == "Dropout":
         training = node.operands(3)[2]
+        if node.opset < 7:  # it may be in training, by an attribute
+            return None
         return source if training is None or training.scalar is False else None
     if node.op in ("Cast", "CastLike"):
         return source if source.dtype is not None and source.dtype == node.outputs[0].dtype else None

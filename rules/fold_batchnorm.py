@@ -21,14 +21,14 @@ def fold_batchnorm(node: Node) -> Close | None:
     layer = None if before is None else layer_of(before)
     if before is None or layer is None:
         return None
-    if node.attr("training_mode"):
+    if node.attr("training_mode") or any(tensor.users for tensor in node.outputs[1:]):
         raise Skip("it is in training mode")
     if len(source.users) != 1 or source.is_output:
         raise Skip(f"others read {source.name!r} too")
     values = [constant(parameter) for parameter in parameters]
     weights = layer.weight.constant
     bias = layer.bias
-    if any(value is None for value in values) or weights is None:
+    if any(value is None or value.ndim != 1 for value in values) or weights is None:
         raise Skip("its parameters are not constants, one a channel")
     if bias is None:
         raise Skip(f"the bias of {before.name!r} is not one constant a channel")
