@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.errors import Fault
+from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import Calibration, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.verifying import loading
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
 from onnxq.quant.insert import Inserted, insert, set_scales
+from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.ranges import Range, Ranges, scales_of
-from onnxq.run import noise, ort
+from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
+
+# What a candidate shares with another one it has not to run again, and each piece is loaded by itself.
+_PIECES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def quantized(
     if not options.chooses or not inserted.scales or not free:
         return Quantized(inserted.model, proto, found, scales)
     with job.step("choose"):
-        choice = _choice(job, options, sampling, proto, inserted.scales, ranges, floats)
+        choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
     scales = scales_of(plan, choice.ranges)
     set_scales(proto, inserted.scales, scales)
     return Quantized(inserted.model, proto, choice.ranges, scales, choice)
@@ -93,8 +98,9 @@ def _choice(
     job: Job,
     options: Calibration,
     sampling: Sampling,
+    prepared: Prepared,
+    inserted: Inserted,
     proto: onnx.ModelProto,
-    names: Mapping[int, str],
     ranges: Ranges,
     floats: Reference | None,
 ) -> Choice:
@@ -103,10 +109,15 @@ def _choice(
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
     part = job.runnable(job.part(proto)[0])
-    known = {tensor.name for tensor in part.graph.initializer}
-    settable = {group: name for group, name in names.items() if name in known}
-    with loading():
-        candidate = ort.load(part, data_dir=job.model.data_dir, settable=list(settable.values()))
+    measuring = MeasuringCopy(
+        inserted,
+        prepared.plan,
+        part,
+        prepared.reference,
+        data_dir=job.model.data_dir,
+        in_float32=job.in_float32,
+        pieces=1 if speaks_half(part) else _PIECES,
+    )
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         if isinstance(floats, Recording):
@@ -114,12 +125,15 @@ def _choice(
         return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
-        settings = [{settable[g]: np.asarray(s) for g, s in one.items() if g in settable} for one in scales]
-        return noise.measure(floats, candidate, feeds, settings)
+        return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
 
     methods = SEARCH if options.search else AUTO
-    with sampling.named():
-        choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
+    try:
+        with sampling.named():
+            choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
+    except Fault as fault:  # the file is tried as a whole when it is verified
+        why = f"the candidates could not be measured: {fault}"
+        return Choice(default, ranges.all(default), why=why)
     if not choice.why and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
     return choice

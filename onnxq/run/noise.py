@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from onnxq.run.compare import Reference, as_tensor, is_real
-from onnxq.run.ort import Session
 
 BEST_DB = 200.0
 """What counts as no noise at all, dB."""
@@ -180,19 +180,40 @@ def _decibels(ratios: np.ndarray) -> np.ndarray:
     return limited
 
 
+_Setting = TypeVar("_Setting", contravariant=True)
+
+
+class Candidates(Protocol[_Setting]):
+    """Many models of the same outputs, one for each setting: of scales, say."""
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """Names of the inputs."""
+        ...
+
+    def run_each(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        settings: Sequence[_Setting],
+        outputs: Sequence[str] | None = None,
+    ) -> list[list[Any]]:
+        """The outputs wanted, or all, with each setting."""
+        ...
+
+
 def measure(
     reference: Reference,
-    candidate: Session,
+    candidates: Candidates[_Setting],
     samples: Iterable[Mapping[str, np.ndarray]],
-    settings: Sequence[Mapping[str, np.ndarray]],
+    settings: Sequence[_Setting],
 ) -> Noise:
-    """Runs a float model once on each sample, and a quantized one with each setting of its scales.
+    """Runs a float model once on each sample, and a quantized one with each setting.
 
     Args:
         reference: the float model, or what it gave for the same samples.
-        candidate: the quantized model; its scales are inputs that may be left out.
+        candidates: the quantized model.
         samples: feeds of the float model.
-        settings: the scales, by input, for each candidate.
+        settings: what makes a candidate of it.
 
     Raises:
         RunError: a model does not run.
@@ -200,8 +221,8 @@ def measure(
     signals, noises, ends = [], [], []
     for feeds in samples:
         wanted = [as_tensor(value) for value in reference.run(feeds)]
-        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
-        given = [candidate.run({**taken, **setting}, reference.outputs) for setting in settings]
+        taken = {name: array for name, array in feeds.items() if name in candidates.inputs}
+        given = candidates.run_each(taken, settings, reference.outputs)
         columns = [_column(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)]
         signals.append([column.signal for column in columns])
         noises.append([column.noise for column in columns])

@@ -42,6 +42,8 @@ _INLINE = 1 << 28
 _MANY = 100
 _PAIR_SECONDS, _BYTE_SECONDS = 1e-5, 3e-9
 
+_PART_THREADS = 4  # a session each
+
 _SETTABLE_IR = 4  # from which constants may be defaults of inputs
 
 
@@ -74,6 +76,7 @@ class Session:
         self.inputs = tuple(value.name for value in session.get_inputs())
         self.input_shapes = {value.name: tuple(value.shape) for value in session.get_inputs()}
         self.outputs = tuple(value.name for value in session.get_outputs())
+        self._tensors = {value.name for value in session.get_outputs() if value.type.startswith("tensor")}
 
     def run(
         self,
@@ -110,6 +113,51 @@ class Session:
                     raise Endless(f"it did not end in {seconds:.3g} s") from error
                 raise RunError(_first_line(error)) from error
 
+    def run_each(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        settings: Sequence[Mapping[str, np.ndarray]],
+        outputs: Sequence[str] | None = None,
+    ) -> list[list[Any]]:
+        """Runs the model once with each setting of further inputs; else as `run`."""
+        return [self.run({**feeds, **setting}, outputs) for setting in settings]
+
+    def run_values(self, given: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
+        """Runs the model once, on values of `as_value`, or what this gave; for tensors nothing is copied.
+
+        Raises:
+            RunError: as in `run`.
+        """
+        if not self._tensors.issuperset(outputs) or not all(isinstance(v, _Value) for v in given.values()):
+            feeds = {name: as_array(value) for name, value in given.items()}
+            return [as_value(value) for value in self.run(feeds, outputs)]
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = 4
+
+        def stop() -> None:
+            options.terminate = True
+
+        with interrupts.stopping(stop):
+            try:
+                return list(self._session.run_with_ort_values(list(outputs), dict(given), options))
+            except Exception as error:  # as in `run`
+                raise RunError(_first_line(error)) from error
+
+
+_Value = onnxruntime.OrtValue
+
+
+def as_value(value: Any) -> Any:
+    """An array as onnxruntime holds it, which must not change any more; what is no tensor as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+        return value
+    return _Value.ortvalue_from_numpy(np.ascontiguousarray(value).reshape(value.shape))
+
+
+def as_array(value: Any) -> Any:
+    """What `as_value` was made of, or onnxruntime made."""
+    return value.numpy() if isinstance(value, _Value) else value
+
 
 class Clock:
     """What is left of the time that several runs have together; without a limit, None."""
@@ -145,6 +193,7 @@ def load(
     data_dir: Path | None = None,
     probes: onnx.GraphProto | None = None,
     settable: Sequence[str] = (),
+    part: bool = False,
 ) -> Session:
     """Loads a model into onnxruntime's CPU provider.
 
@@ -157,6 +206,9 @@ def load(
         probes: nodes and outputs to add to the graph of a model that is not a file.
         settable: names of constants of a model that is not a file which a run may feed with others. A
             quantized model is then computed in float, its weights dequantized once.
+        part: whether the model is one of many that run in turns. Then they share the memory that they
+            compute in, and their threads do not wait for work. A quantized model is computed in float, its
+            weights dequantized once.
 
     Raises:
         RunError: onnxruntime does not take the model.
@@ -170,9 +222,29 @@ def load(
         more = onnx.ModelProto(graph=_with_inputs(model, settable, probes))
         more.ir_version = max(model.ir_version, _SETTABLE_IR)
         settings.config["session.disable_quant_qdq"] = "1"  # constants are dequantized while it loads
+    if part:
+        settings.config["session.disable_quant_qdq"] = "1"
+        settings.config["session.intra_op.allow_spinning"] = "0"  # the next part's threads want the cores
+        settings.threads = threads or min(os.cpu_count() or 1, _PART_THREADS)
+        if _shared_arena():
+            settings.config["session.use_env_allocators"] = "1"
     if not optimize:
         model, data_dir = _as_defined(model, data_dir)
     return _load(model, settings, data_dir, more)
+
+
+@functools.cache
+def _shared_arena() -> bool:
+    """Makes the memory that parts share; False where this onnxruntime cannot."""
+    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    try:
+        memory = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+        # grown by what is asked for, not to the next power of two
+        settings = onnxruntime.OrtArenaCfg({"arena_extend_strategy": 1})
+        onnxruntime.create_and_register_allocator(memory, settings)
+    except Exception:  # as in `Session.run`
+        return False
+    return True
 
 
 def load_probed(

@@ -1,0 +1,165 @@
+"""A measuring copy: one model in which any pair's scale and any layer's quantization is set by a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.graph.types import is_float, value_info
+from onnxq.graph.wiring import tensor_shape
+from onnxq.quant.insert import Inserted, insert
+from onnxq.quant.plan import QuantPlan
+from onnxq.run.switched import Edge, Setting, Switched
+
+_WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What differs from the plan.
+
+    Attributes:
+        float_layers: names of nodes that read float; so do those that cannot stay quantized without them.
+        float_sites: names of tensors whose pairs nobody reads.
+        scales: the scale of groups of activations; those of the plan's other groups stay.
+    """
+
+    float_layers: Collection[str] = ()
+    float_sites: Collection[str] = ()
+    scales: Mapping[int, np.float32] = field(default_factory=dict)
+
+
+class MeasuringCopy:
+    """Runs candidates of one plan.
+
+    A candidate computes what the file computes that has its layers in float and its scales: bit for bit
+    where onnxruntime does not optimize, else but for float rounding. In memory are the weights that
+    candidates asked for, of each layer as float32 and as int8, and one sample's activations.
+
+    Attributes:
+        inputs: names of the inputs.
+        outputs: names of the outputs.
+    """
+
+    def __init__(
+        self,
+        inserted: Inserted,
+        plan: QuantPlan,
+        quantized: onnx.ModelProto,
+        floats: onnx.ModelProto,
+        *,
+        data_dir: Path | None = None,
+        in_float32: bool = False,
+        optimize: bool = True,
+        pieces: int | None = None,
+    ) -> None:
+        """Prepares the copy; sessions are made when candidates ask for them.
+
+        Args:
+            inserted: the model with the pairs of the plan.
+            plan: the plan.
+            quantized: the same model, as onnxruntime runs it: a part of it, perhaps, or in float32.
+            floats: likewise the model without pairs.
+            data_dir: the folder of external data.
+            in_float32: whether double and bfloat16 are run as float32.
+            optimize: whether onnxruntime may rewrite the graph.
+            pieces: as in `onnxq.run.switched.Switched`: for candidates that differ in scales alone.
+        """
+        self._plan = plan
+        held = {tensor.name for tensor in quantized.graph.initializer}
+        self._names = {group: name for group, name in inserted.scales.items() if name in held}
+        self._edges: dict[Edge, str] = {
+            (edge.node, edge.input): pair.tensor for pair in plan.pairs for edge in pair.readers
+        }
+        known = {node.name for node in quantized.graph.node}
+        edges = {edge: tensor for edge, tensor in self._edges.items() if edge[0] in known}
+        self._model = Switched(
+            quantized,
+            floats,
+            edges,
+            tuple(self._names.values()),
+            _types(inserted.model, widened=in_float32),
+            data_dir=data_dir,
+            optimize=optimize,
+            pieces=pieces,
+        )
+        self.inputs, self.outputs = self._model.inputs, self._model.outputs
+
+    @classmethod
+    def of(
+        cls, model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], *, optimize: bool = True
+    ) -> MeasuringCopy:
+        """The copy of a float model that onnxruntime runs as it is."""
+        inserted = insert(model, plan, scales)
+        quantized, floats = inserted.model.to_proto(handover=True), model.to_proto()
+        return cls(inserted, plan, quantized, floats, data_dir=model.data_dir, optimize=optimize)
+
+    def run_each(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        settings: Sequence[Candidate],
+        outputs: Sequence[str] | None = None,
+    ) -> list[list[Any]]:
+        """Runs all candidates on a sample.
+
+        Args:
+            feeds: an array for each input.
+            settings: the candidates.
+            outputs: the outputs wanted, all by default.
+
+        Returns:
+            The outputs, in order, for each candidate.
+
+        Raises:
+            UserError: the plan has no such layer, site or group.
+            RunError: the model does not run.
+        """
+        return self._model.run_each(feeds, [self._setting(one) for one in settings], outputs)
+
+    def _setting(self, candidate: Candidate) -> Setting:
+        freed = self._plan.with_partners(candidate.float_layers)
+        nodes = {edge[0] for edge in self._edges}
+        for name in candidate.float_layers:
+            if name not in nodes and name not in {layer.node for layer in self._plan.layers}:
+                raise unknown_name("layer", name, sorted(nodes))
+        tensors = set(self._edges.values())
+        for name in candidate.float_sites:
+            if name not in tensors:
+                raise unknown_name("quantized tensor", name, sorted(tensors))
+        groups = {site.group for site in self._plan.sites if site.kind == "activation"}
+        for group in candidate.scales:
+            if group not in groups:
+                raise UserError(
+                    f"the plan has no group {group} of activations", hint=f"it has {sorted(groups)}"
+                )
+        sites = set(candidate.float_sites)
+        off = frozenset(e for e, tensor in self._edges.items() if e[0] in freed or tensor in sites)
+        scales = {
+            self._names[group]: np.asarray(scale, np.float32)
+            for group, scale in candidate.scales.items()
+            if group in self._names
+        }
+        return Setting(off, scales)
+
+
+def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:
+    """The types of tensors, with as many dimensions as inference finds.
+
+    Args:
+        model: the model.
+        widened: whether double and bfloat16 are run as float32.
+    """
+    found = {}
+    for name, tensor in model.graph.tensors().items():
+        if tensor.dtype is not None:
+            shape = tensor_shape(tensor)
+            dtype = _WIDE if widened and is_float(tensor.dtype) and tensor.dtype != _HALF else tensor.dtype
+            found[name] = value_info(name, dtype, None if shape is None else (None,) * len(shape)).type
+    return found
