@@ -37,6 +37,7 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 	$(PY) -m benchmarks.loading
 	$(PY) -m benchmarks.sampling
 	$(PY) -m benchmarks.methods
+	$(PY) -m benchmarks.candidates
 
 bench-peers: ## install the tools that `make bench` compares with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers

@@ -44,8 +44,6 @@ _PAIR_SECONDS, _BYTE_SECONDS = 1e-5, 3e-9
 
 _PART_THREADS = 4  # a session each
 
-_SETTABLE_IR = 4  # from which constants may be defaults of inputs
-
 
 class RunError(OnnxqError):
     """onnxruntime does not load or does not run a model; the message is onnxruntime's own."""
@@ -192,7 +190,6 @@ def load(
     threads: int = 0,
     data_dir: Path | None = None,
     probes: onnx.GraphProto | None = None,
-    settable: Sequence[str] = (),
     part: bool = False,
 ) -> Session:
     """Loads a model into onnxruntime's CPU provider.
@@ -204,8 +201,6 @@ def load(
         threads: threads inside an operator, 0 for all cores.
         data_dir: the folder of external data, for a model that is not a file.
         probes: nodes and outputs to add to the graph of a model that is not a file.
-        settable: names of constants of a model that is not a file which a run may feed with others. A
-            quantized model is then computed in float, its weights dequantized once.
         part: whether the model is one of many that run in turns. Then they share the memory that they
             compute in, and their threads do not wait for work. A quantized model is computed in float, its
             weights dequantized once.
@@ -216,12 +211,6 @@ def load(
     if isinstance(model, onnx.ModelProto):
         model = stoppable(model)
     settings = _settings(model, optimize, threads)
-    more = onnx.ModelProto(graph=probes)
-    if settable:
-        assert isinstance(model, onnx.ModelProto)
-        more = onnx.ModelProto(graph=_with_inputs(model, settable, probes))
-        more.ir_version = max(model.ir_version, _SETTABLE_IR)
-        settings.config["session.disable_quant_qdq"] = "1"  # constants are dequantized while it loads
     if part:
         settings.config["session.disable_quant_qdq"] = "1"
         settings.config["session.intra_op.allow_spinning"] = "0"  # the next part's threads want the cores
@@ -230,7 +219,7 @@ def load(
             settings.config["session.use_env_allocators"] = "1"
     if not optimize:
         model, data_dir = _as_defined(model, data_dir)
-    return _load(model, settings, data_dir, more)
+    return _load(model, settings, data_dir, onnx.ModelProto(graph=probes))
 
 
 @functools.cache
@@ -334,21 +323,6 @@ def _as_defined(
         return {name: kinds[name] for name in names if name in kinds}
 
     return rounded(proto, inferred), data_dir
-
-
-def _with_inputs(
-    model: onnx.ModelProto, names: Sequence[str], added: onnx.GraphProto | None
-) -> onnx.GraphProto:
-    """What is added to a graph, and constants as inputs, whose values are defaults (ONNX IR, from 4 on)."""
-    graph = onnx.GraphProto()
-    if added is not None:
-        graph.CopyFrom(added)
-    wanted = set(names)
-    for tensor in model.graph.initializer:
-        if tensor.name in wanted:
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            graph.input.append(info)
-    return graph
 
 
 def loads(model: onnx.ModelProto, data_dir: Path | None = None) -> bool:

@@ -4,7 +4,8 @@ A candidate (which edges read the float tensor, what the scales are) is a run, n
 cut, in their order, into pieces, each with one layer that has pairs. A piece is a session for each set of its
 edges that is off, made when it is first asked for: there are two for a layer, one of its float and one of its
 int8 weights, and in each onnxruntime optimizes as in a model without choices. What a piece gives is kept
-until it gives something else: the next candidate runs only the pieces that it changes, and what depends on them.
+until it gives something else: the next candidate runs only the pieces that it changes, and what depends on
+them.
 """
 
 from __future__ import annotations

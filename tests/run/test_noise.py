@@ -13,6 +13,7 @@ import pytest
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert, set_scales
 from onnxq.quant.placement import make_plan
+from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 from onnxq.run.compare import Recording
@@ -165,22 +166,22 @@ def samples(count: int = 3) -> Iterator[dict[str, np.ndarray]]:
 
 def inserted(
     model: onnx.ModelProto, scales: tuple[float, float] = (1.0, 64.0)
-) -> tuple[onnx.ModelProto, dict[int, str]]:
-    """The model with pairs, and the constant of each group's scale."""
+) -> tuple[onnx.ModelProto, dict[int, str], MeasuringCopy]:
+    """The model with pairs, the constant of each group's scale, and what runs it with others."""
     opened = Model.open(model)
     plan = make_plan(opened, load_rules(()))
     groups = [site.group for site in plan.sites if site.kind == "activation"]
-    inserted = insert(opened, plan, dict(zip(groups, map(np.float32, scales), strict=True)))
-    return inserted.model.to_proto(), dict(inserted.scales)
+    found = insert(opened, plan, dict(zip(groups, map(np.float32, scales), strict=True)))
+    proto = found.model.to_proto()
+    return proto, dict(found.scales), MeasuringCopy(found, plan, proto, opened.to_proto())
 
 
 SETTINGS = [(1.0, 64.0), (8.0, 64.0), (2.0, 16.0), (0.25, 1024.0)]
 
 
 def test_a_run_that_sets_scales_gives_what_a_model_with_them_gives(tmp_path: Path) -> None:
-    proto, names = inserted(chain())
-    session = ort.load(proto, settable=list(names.values()))
-    assert (session.inputs, session.outputs) == (("x",), ("y", "z"))
+    proto, names, copy = inserted(chain())
+    assert (copy.inputs, copy.outputs) == (("x",), ("y", "z"))
     seen = set()
     for scales in SETTINGS:
         by_group = dict(zip(names, map(np.float32, scales), strict=True))
@@ -197,21 +198,22 @@ def test_a_run_that_sets_scales_gives_what_a_model_with_them_gives(tmp_path: Pat
         itself = ort.load(tmp_path / "saved.onnx", optimize=False)
         for feeds in samples():
             expected = itself.run(feeds)
-            setting = {names[group]: np.asarray(scale) for group, scale in by_group.items()}
-            for ours, theirs in zip(session.run({**feeds, **setting}), expected, strict=True):
+            (found,) = copy.run_each(feeds, [Candidate(scales=by_group)])
+            for ours, theirs in zip(found, expected, strict=True):
                 assert np.array_equal(ours, theirs)
         seen.add(expected[0].tobytes())
     assert len(seen) == len(SETTINGS)
     for feeds in samples():  # unless it sets them, they are those of the model
-        assert np.array_equal(session.run(feeds)[0], ort.load(proto, optimize=False).run(feeds)[0])
+        (found,) = copy.run_each(feeds, [Candidate()])
+        assert np.array_equal(found[0], ort.load(proto, optimize=False).run(feeds)[0])
 
 
 def test_noise_is_that_of_the_outputs() -> None:
     model = chain()
-    proto, names = inserted(model)
-    reference, candidate = ort.load(model), ort.load(proto, settable=list(names.values()))
-    settings = [dict(zip(names.values(), map(np.float32, scales), strict=True)) for scales in SETTINGS]
-    settings = [{name: np.asarray(scale) for name, scale in one.items()} for one in settings]
+    _, names, candidate = inserted(model)
+    reference = ort.load(model)
+    by_group = [dict(zip(names, map(np.float32, scales), strict=True)) for scales in SETTINGS]
+    settings = [Candidate(scales=one) for one in by_group]
     found = measure(reference, candidate, samples(), settings)
     recorded = measure(Recording(reference, samples()), candidate, samples(), settings)
     assert found.noise.shape == (len(SETTINGS), 3, 2)
@@ -220,7 +222,7 @@ def test_noise_is_that_of_the_outputs() -> None:
         exact = reference.run(feeds)[0].astype(np.float64)
         assert found.signal[i].tolist() == pytest.approx([np.sum(exact**2), 0], rel=1e-12)  # z is no float
         for j, setting in enumerate(settings):
-            error = exact - candidate.run({**feeds, **setting})[0]
+            error = exact - candidate.run_each(feeds, [setting])[0][0]
             assert found.noise[j, i].tolist() == pytest.approx([np.sum(error**2), 0], rel=1e-12)
 
 
