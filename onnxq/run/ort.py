@@ -153,8 +153,8 @@ def as_value(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """What `as_value` was made of, or onnxruntime made."""
-    return value.numpy() if isinstance(value, _Value) else value
+    """A copy of what a value of `as_value`, or of onnxruntime, holds; what is no tensor as it is."""
+    return np.array(value.numpy()) if isinstance(value, _Value) else value  # it may be an array's that goes
 
 
 class Clock:

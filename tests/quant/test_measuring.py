@@ -200,3 +200,60 @@ def test_what_the_plan_lacks_is_refused(candidate: Candidate, words: str) -> Non
     _, copy = plan_and_copy()
     with pytest.raises(UserError, match=words):
         copy.run_each(Case(random_net(0)).feeds(), [candidate])
+
+
+SEQUENCES = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1, 16, 32] x, string[2] s) => (float[1, 16, 32] y, seq(float[1, 16, 32]) parts, string[2] t) {
+        a = MatMul (x, w1)
+        both = SequenceConstruct (a, x)
+        first = SequenceAt (both, zero)
+        b = MatMul (first, w2)
+        parts = SequenceConstruct (a, b)
+        y = MatMul (b, w3)
+        t = Identity (s)
+    }"""
+
+
+def test_sequences_and_strings_are_handed_on() -> None:
+    """A sequence has no type that a piece could be fed: it stays inside of one."""
+    proto = onnx.parser.parse_model(SEQUENCES)
+    rng = np.random.default_rng(0)
+    for name in ("w1", "w2", "w3"):
+        weights = rng.standard_normal((32, 32), np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "zero"))
+    case = Case(proto)
+    feeds = {"x": rng.standard_normal((1, 16, 32), np.float32), "s": np.array(["one", "two"], object)}
+    copy = MeasuringCopy.of(case.model, case.plan, case.scales, optimize=False)
+    candidates = list(case.candidates(3))
+    assert len(case.plan.planned) == 3
+    for ours, candidate in zip(copy.run_each(feeds, candidates), candidates, strict=True):
+        theirs = ort.load(case.file(candidate), optimize=False).run(feeds)
+        assert ours[0].tobytes() == theirs[0].tobytes()
+        assert [a.tobytes() for a in ours[1]] == [b.tobytes() for b in theirs[1]]
+        assert ours[2].tolist() == theirs[2].tolist() == ["one", "two"]
+
+
+def test_half_precision() -> None:
+    """Casts are around its pairs; a candidate is rounded after every node, as its file is."""
+    wide = net_of_two()
+    for tensor in wide.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    for info in (wide.graph.input[0], wide.graph.output[0]):
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    del wide.graph.value_info[:]
+    case = Case(wide)
+    assert len(case.plan.planned) == 2
+    copy = MeasuringCopy.of(case.model, case.plan, case.scales, optimize=False)
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 16, 8, 8)).astype(np.float16)}
+    for candidate in case.candidates(3):
+        theirs = ort.load(case.file(candidate), optimize=False).run(feeds)
+        (ours,) = copy.run_each(feeds, [candidate])
+        assert ours[0].tobytes() == theirs[0].tobytes()
+
+
+def net_of_two() -> onnx.ModelProto:
+    net = Net(1, 16, 8, 8)
+    first = net.add("Relu", net.conv("x", 16, 16, 3, 3, seed=1))
+    return net.model(net.add("Add", net.conv(first, 16, 16, 3, 3, seed=2), first))
