@@ -81,10 +81,8 @@ class _Bench:
         self.scales = self._scales()
         self.inserted = insert(self.model, self.plan, self.scales)
         self.floats, self.quantized = self.model.to_proto(), self.inserted.model.to_proto()
-        kinds = {
-            kind: list(self._candidates(kind)) for kind in ("layers", "scales", "one layer", "one scale")
-        }
-        before = _peak()
+        kinds = {kind: list(self._candidates(kind)) for kind in KINDS}
+        before = _new_peak()
         copies: list[MeasuringCopy] = []
         making = cpu_seconds(lambda: copies.append(self._made()))
         spent = {kind: cpu_seconds(lambda k=kind: self._run(copies[0], kinds[k])) for kind in kinds}
