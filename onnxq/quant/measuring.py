@@ -40,8 +40,9 @@ class MeasuringCopy:
     """Runs candidates of one plan.
 
     A candidate computes what the file computes that has its layers in float and its scales: bit for bit
-    where onnxruntime does not optimize, else but for float rounding. In memory are the weights that
-    candidates asked for, of each layer as float32 and as int8, and one sample's activations.
+    where onnxruntime does not optimize, else but for float rounding. In memory are one sample's activations,
+    and of each layer the weights that candidates asked for: those in float, and those of int8, which are
+    dequantized once where onnxruntime optimizes.
 
     Attributes:
         inputs: names of the inputs.
