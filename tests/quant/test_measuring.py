@@ -12,6 +12,7 @@ from test_compiled import NETS
 from test_insert import branches
 from test_own_pairs import pair
 
+import onnxq
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
@@ -257,3 +258,21 @@ def net_of_two() -> onnx.ModelProto:
     net = Net(1, 16, 8, 8)
     first = net.add("Relu", net.conv("x", 16, 16, 3, 3, seed=1))
     return net.model(net.add("Add", net.conv(first, 16, 16, 3, 3, seed=2), first))
+
+
+def test_candidates_that_do_not_load_leave_the_method_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = ort.load
+
+    def without_parts(*arguments: object, **options: object) -> ort.Session:
+        if options.get("part"):
+            raise ort.RunError("no parts today")
+        return load(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ort, "load", without_parts)
+    rng = np.random.default_rng(0)
+    data = [{"x": rng.standard_normal((1, 16, 8, 8), np.float32)} for _ in range(20)]
+    result = onnxq.quantize(net_of_two(), data, compile=False)
+    choice = result.report["calibration"]["choice"]
+    assert "no parts today" in choice["why"]
+    assert choice["method"] == "mse"
+    assert result.report["accuracy"][0]["sqnr_db"] > 20
