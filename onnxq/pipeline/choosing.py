@@ -22,8 +22,8 @@ from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
 
-# What a candidate shares with another one it has not to run again, and each piece is loaded by itself.
-_PIECES = 8
+# What a candidate shares with another one is not run again; in more pieces, runs of small models cost more than that.
+_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
