@@ -22,7 +22,7 @@ from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
 
-# What a candidate shares with another one is not run again; in more pieces, runs of small models cost more than that.
+# What candidates have in common is not run again; in more pieces small models lose more than that saves.
 _PIECES = 4
 
 
