@@ -32,7 +32,7 @@ from onnxq.graph.spool import weight_bytes
 from onnxq.heap import steady_heap
 from onnxq.quant.insert import in_float, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.plan import make_plan
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 

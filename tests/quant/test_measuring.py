@@ -17,7 +17,8 @@ from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.plan import QuantPlan, make_plan
+from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import QuantPlan
 from onnxq.reason import Reason
 from onnxq.rule.load import load_rules
 from onnxq.run import ort

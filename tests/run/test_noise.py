@@ -12,8 +12,8 @@ import pytest
 
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert, set_scales
-from onnxq.quant.placement import make_plan
 from onnxq.quant.measuring import Candidate, MeasuringCopy
+from onnxq.quant.placement import make_plan
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 from onnxq.run.compare import Recording
