@@ -19,20 +19,28 @@ class Claim:
 
     Attributes:
         close: it reorders float sums.
-        but: it is equal but where the original is NaN, or but for the sign of zeros.
+        but: it is equal but where the original is NaN, but for inputs that hold a NaN, or but for the sign
+            of zeros.
         steps: integers are off by at most so many.
         why: why that does no harm.
+        fed_nan: whether an input may be NaN at all; where none can, nobody asks what comes of it.
     """
 
     close: bool = False
-    but: tuple[Literal["nan", "zero-sign"], ...] = ()
+    but: tuple[Literal["nan", "nan-input", "zero-sign"], ...] = ()
     steps: int = 0
     why: str = ""
+    fed_nan: bool = True
 
     @property
     def is_exact(self) -> bool:
         """Whether it is bit-equality."""
         return not (self.close or self.but or self.steps)
+
+    @property
+    def tries_nan(self) -> bool:
+        """Whether it says something of inputs that hold a NaN."""
+        return self.fed_nan and "nan-input" not in self.but
 
     @property
     def text(self) -> str:
@@ -42,7 +50,11 @@ class Claim:
         return f"{', '.join(parts)}: {self.why}" if parts else ""
 
 
-_BUT = {"nan": "where the original is NaN", "zero-sign": "for the sign of zeros"}
+_BUT = {
+    "nan": "where the original is NaN",
+    "nan-input": "for inputs that hold a NaN",
+    "zero-sign": "for the sign of zeros",
+}
 EXACT = Claim()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.reason import code_of
+from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof, Prover, save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
@@ -25,13 +26,10 @@ from onnxq.rule.api import (
     STAGES,
     STATED,
     Assuming,
-    Close,
-    Except,
     Interface,
     Rule,
     Skip,
     Stage,
-    Within,
 )
 
 Prove = Literal["always", "when-possible", "never"]
@@ -299,7 +297,7 @@ class _Run:
         return touched
 
     def _try(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
-        claim, answer = _claim(answer)
+        claim, answer = claim_of(answer)
         try:
             results = _by_output(answer, view)
             wanted = {i: v for i, v in results.items() if editor.is_read(view.node.outputs[i])}
@@ -307,6 +305,7 @@ class _Run:
                 return None
             results = wanted
             validate(tuple(results.values()), view.opset)
+            claim = narrowed(claim, view, results)
         except (ValueError, TypeError, AttributeError) as error:
             self._refuse(rule, stage, view, f"the replacement is not valid: {error}")
             return None
@@ -415,20 +414,6 @@ class _Run:
         return Unsettled(
             f"stage {stage!r} does not end after {count} changes: {' and '.join(rules)} {doing}", rules
         )
-
-
-def _claim(answer: Any) -> tuple[Claim, Any]:
-    """What an answer claims of its results, and the results."""
-    claim = Claim()
-    while isinstance(answer, Close | Except | Within):
-        if isinstance(answer, Close):
-            claim = replace(claim, close=True)
-        elif isinstance(answer, Except):
-            claim = replace(claim, but=(*claim.but, answer.but), why=answer.why)
-        else:
-            claim = replace(claim, steps=answer.steps, why=answer.why)
-        answer = answer.results
-    return claim, answer
 
 
 def _by_output(answer: Any, view: Node) -> Replacement:

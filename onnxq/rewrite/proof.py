@@ -242,7 +242,9 @@ def _sampled(
     try:
         for sizes in sampling.bindings(inputs, assumed):
             full = run.bindings == 0 and not few
-            samples = sampling.feeds(inputs, sizes, full=full, close=claim.close, small=small)
+            samples = sampling.feeds(
+                inputs, sizes, full=full, close=claim.close, small=small, nan=claim.tries_nan
+            )
             if run.agree_all(list(itertools.islice(samples, _REFERENCE_INPUTS if few else None))):
                 run.bindings += 1
                 roomy = sizes

@@ -14,10 +14,12 @@ from onnxq.graph.types import Dim, float_info, limits
 from onnxq.rewrite.mining import Mined
 from onnxq.run.ort import Feeds
 
-# Binding tried for dynamic dimensions: a number for all of them, or None for different ones.
+# Sizes tried for dynamic dimensions: a number for all of them, or None for different ones.
 _SIZES = (3, 1, None, 8, 33, 67, 130, 60, 120, 2)  # multiples of 10 and 12: a Reshape divides
-# SnippetInputs of this many elements are run several times with different edge values.
+# Inputs of this many elements are run several times with different edge values.
 _SMALL = 1 << 12
+# Of more elements than this, special values are also tried as one of four: many in every row.
+_SPARSE = 16
 # A dynamic dimension is not given a size that makes an input larger than this, or than two samples.
 _MAX_ELEMENTS = 1 << 22
 # The same for a size that stands in the graph, one input and all runs together.
@@ -122,13 +124,16 @@ def _symbol(dim: Dim, index: int, axis: int) -> object:
     return dim if isinstance(dim, str) else (index, axis)
 
 
-def feeds(inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, small: bool) -> Iterator[Feeds]:
-    """SnippetInputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
+def feeds(
+    inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, small: bool, nan: bool = True
+) -> Iterator[Feeds]:
+    """Inputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
 
     Integers are also tried as 0 and 1: they may select from two things. Where the results are only to be
     close, floats are also far from zero, tiny and huge.
 
-    `small`: integers of 32 and 64 bits stay small, and are not negative.
+    `small`: integers of 32 and 64 bits stay small, and are not negative. `nan`: whether floats may be NaN;
+    they are infinite instead.
     """
     if not inputs:  # constants compute the same each time
         yield {}
@@ -139,6 +144,8 @@ def feeds(inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, sma
     if any(dtype.kind in "iu" for _, dtype, _ in inputs):
         kinds.append("bits")
     counts = [int(np.prod(shape, dtype=np.int64)) for shape in sizes]
+    if full and max(counts) > _SPARSE:
+        kinds.append("dense")
     for position, kind in enumerate(kinds):
         turns: Iterable[tuple[int, int]] = [(0, 1)]
         if kind in ("boundary", "special") and sum(counts) <= _SMALL:
@@ -147,7 +154,7 @@ def feeds(inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, sma
             most = max((len(_edges(d, kind)) for _, d, _ in inputs if is_float(d)), default=8)
             turns = itertools.product(range(0, most, max(1, min(counts, default=1))), (1, 0, 2))
         for turn, shift in turns:
-            yield {
+            made = {
                 name: sample(
                     dtype,
                     shape,
@@ -156,6 +163,11 @@ def feeds(inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, sma
                 )
                 for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
             }
+            yield made if nan else {name: _without_nan(array) for name, array in made.items()}
+
+
+def _without_nan(array: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(array), array.dtype.type(np.inf), array) if is_float(array.dtype) else array
 
 
 def ascending(inputs: SnippetInputs, sizes: Binding) -> Feeds:
@@ -289,9 +301,10 @@ def sample(dtype: np.dtype, shape: tuple[int, ...], kind: str, seed: int) -> np.
         least = 16 * float(float_info(dtype).tiny)
         pool = pool * min(max(factor, least), highest) + min(offset, highest)
     values = (np.round(pool) if kind == "ties" else pool).astype(dtype)
-    if kind in ("boundary", "special"):
+    if kind in ("boundary", "special", "dense"):
         edges = _edges(dtype, kind)
-        positions = np.arange(min(count, max(2 * len(edges), count // 4096)))
+        few = count // 4 if kind == "dense" else count // 4096
+        positions = np.arange(min(count, max(2 * len(edges), few)))
         if count > 2 * len(edges):  # scattered, so that a sum does not see all of them
             positions = (positions * 7919 + seed * 17) % count
         values[positions] = np.resize(np.roll(edges, seed), len(positions))
@@ -306,6 +319,8 @@ def _edges(dtype: np.dtype, kind: str) -> np.ndarray:
     edges += [high, low, tiny, -tiny, tiny / 4, least, 1e30, 1e-30, -1e20, 1e-20]
     if kind == "special":
         edges = [np.nan, np.inf, -np.inf, 0.0, -0.0]
+    elif kind == "dense":
+        edges = [np.nan, np.nan, np.inf, np.nan, -np.inf]
     elif high < 1e30:
         edges = [edge for edge in edges if abs(edge) <= high]
     return np.array(edges).astype(dtype)

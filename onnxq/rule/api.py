@@ -24,6 +24,10 @@ STATED = Reason("stated", "stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 
+But = Literal["nan", "nan-input", "zero-sign"]
+"""Of what an `Except` says nothing."""
+
+
 class Skip(Exception):
     """The pattern is there, but a guard fails; the message says why (the user sees it)."""
 
@@ -54,17 +58,19 @@ class Except:
 
     Attributes:
         results: the replacement; it may be a `Close` one.
-        but: `nan`: where the original is NaN it may be anything; `zero-sign`: a zero may have another sign.
+        but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
+            it may be anything everywhere; `zero-sign`: a zero may have another sign.
         why: why that does no harm; the user reads it.
     """
 
     results: Any
-    but: Literal["nan", "zero-sign"]
+    but: But
     why: str
 
     def __post_init__(self) -> None:
-        if self.but not in ("nan", "zero-sign"):
-            raise ValueError(f"Except knows 'nan' and 'zero-sign', not {self.but!r}")
+        if self.but not in get_args(But):
+            known = ", ".join(map(repr, get_args(But)))
+            raise ValueError(f"Except knows {known}, not {self.but!r}")
         if not self.why:
             raise ValueError("Except needs a why, which the user reads")
 

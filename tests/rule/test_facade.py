@@ -59,9 +59,9 @@ def run(proto: onnx.ModelProto, **feeds: np.ndarray) -> list[Any]:
     return ort.load(proto, optimize=False).run(feeds)
 
 
-@pytest.mark.parametrize("name", ["topk_in_parts", "unroll_loop", "both_branches"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in OWN.glob("*.py")))
 def test_rules_of_a_users_folder(name: str) -> None:
-    assert check_rule(RULES[name], list(RULES.values())) >= 4
+    assert check_rule(RULES[name], list(RULES.values())) >= 2
 
 
 def test_a_topk_above_the_targets_limit_is_cut_in_the_pipeline() -> None:
