@@ -12,7 +12,7 @@ import onnx
 
 from onnxq.graph import wiring
 from onnxq.graph.infer import Type, node_types
-from onnxq.graph.types import Shape
+from onnxq.graph.types import Shape, dtype_of
 from onnxq.graph.view import Body, Node, Tensor, Value
 
 _NUMBERS = (np.ndarray, np.generic, int, float, bool)
@@ -215,8 +215,9 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
     for node in wiring.sorted_nodes(body.graph.nodes):
         view = Node(body.model, node)
         inputs = tuple(read(tensor) for tensor in node.inputs)
-        if view.op == "Identity" and not view.domain and isinstance(inputs[0], Value):
-            known[id(node.outputs[0])] = node.outputs[0], inputs[0]
+        same = None if view.domain else _handed_on(view, inputs)
+        if same is not None:
+            known[id(node.outputs[0])] = node.outputs[0], same
             continue
         bodies = {}
         for name, graph in (node.attrs or {}).items():
@@ -227,6 +228,22 @@ def inline(body: Body, *values: Operand) -> tuple[Value, ...]:
         known.update((id(t), (t, NewOutput(new, i))) for i, t in enumerate(node.outputs) if t.name)
     results = [read(tensor) for tensor in body.graph.outputs]
     return tuple(value for value in results if value is not None)
+
+
+def _handed_on(node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """The value that a node gives without computing anything: a copy's, a constant; None for another's."""
+    if node.op == "Constant":
+        array = node.outputs[0].constant
+        return None if array is None else NewConstant(array)
+    if node.op not in ("Identity", "Cast") or inputs[0] is None:
+        return None
+    wanted = dtype_of(node.attr("to")) if node.op == "Cast" else None
+    if wanted is None or wanted == inputs[0].dtype:
+        return inputs[0]
+    array = inputs[0].constant
+    if array is None or array.dtype.kind not in "iub" or wanted.kind not in "iub":
+        return None
+    return NewConstant(array.astype(wanted))
 
 
 def float32_only(value: Operand) -> Value:

@@ -90,6 +90,8 @@ class Tensor(Value):
     @property
     def constant(self) -> np.ndarray | None:
         values = wiring.constant_of(self.tensor)
+        if values is None and self.tensor.inputs:  # a Constant node stays one where it writes an output
+            values = wiring.value_of(self.tensor.inputs[0])
         if values is not None and values.flags.writeable:
             values = values.view()
             values.flags.writeable = False  # a rule that computes in place would change the model

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_graphsurgeon as gs
 
 from onnxq.errors import UserError
 from onnxq.graph.constants import SourceValues, array_of
+from onnxq.graph.source import constant_value
 from onnxq.graph.types import Shape
 
 
@@ -132,6 +134,12 @@ def make_constant(tensor: Any, values: np.ndarray | SourceValues) -> None:
 def constant_of(tensor: Any) -> np.ndarray | None:
     """A constant tensor's values, None for a variable."""
     return array_of(tensor) if isinstance(tensor, gs.Constant) else None
+
+
+def value_of(node: Any) -> np.ndarray | None:
+    """What a Constant node gives, None for another node."""
+    tensor = constant_value(node.proto) if node.op == "Constant" and not node.domain else None
+    return None if tensor is None else onnx.numpy_helper.to_array(tensor)
 
 
 def _drop(members: Any, node: Any) -> None:

@@ -35,12 +35,12 @@ _LIST = 8
 _MAX_SIZES, _MAX_VALUES, _MAX_THRESHOLDS = 64, 256, 6
 # What reads a table looks up to its end.
 _LOOK_UP = ("Gather", "GatherElements", "GatherND", "Slice", "ScatterElements", "ScatterND")
-# They compare a size with a number: from which input on.
+# They compare a size with a number: from which input on. (Where a TopK's K is more than the size, it fails.)
 _COMPARE = {
-    "Slice": 1, "TopK": 1, "Range": 0, "Expand": 1, "Trilu": 1, "Min": 0, "Max": 0, "Clip": 1, "Mod": 1,
+    "Slice": 1, "Range": 0, "Expand": 1, "Trilu": 1, "Min": 0, "Max": 0, "Clip": 1, "Mod": 1,
     "Less": 0, "LessOrEqual": 0, "Greater": 0, "GreaterOrEqual": 0, "Equal": 0,
 }  # fmt: skip
-_DIRECTLY = ("Slice", "TopK", "Expand", "Trilu")
+_DIRECTLY = ("Slice", "Expand", "Trilu")
 _WHOLE = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 # Where a size is a number among others, or decides how many elements there are.
 _SIZE_IS_DATA = ("Shape", "Size", "Resize", "Upsample", "Range", "NonZero")

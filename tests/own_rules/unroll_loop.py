@@ -51,7 +51,11 @@ EXAMPLES = [
     Fires(_net(3, _STEP), gone="Loop"),
     Fires(_net(3, _STEP, going=""), gone="Loop"),
     Fires(_net(4, _NESTED), gone="Loop"),
+    Fires(_net(2, _STEP.replace("Identity (on)", "Constant <value = bool {1}> ()")), gone="Loop"),
     Skips(_net(17, _STEP), because="17 iterations"),
+    Skips(
+        _net(2, _STEP.replace("Identity (on)", "Constant <value = bool {0}> ()")), because="may end before"
+    ),
     Skips(_net(3, _STEP, going="c"), because="may not begin"),
     Skips(_net(3, _STEP.replace("Identity (on)", "Less (i, one)")), because="may end before"),
     Skips(_net(3, _STEP).replace("int64 n = {3}, ", "").replace("bool c", "int64 n"), because="not known"),

@@ -107,6 +107,19 @@ def test_an_order_of_nan_is_found_wrong_whatever_the_size(size: int, count: int)
     assert [change.proof.verdict for change in claimed.changes] == ["close"]
 
 
+def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
+    """A batch of 4000 rows of 9000 is no sample."""
+    text = TOPK.replace("float[3, ", "float[N, ").replace("SIZE", "9000").replace("COUNT", "4000")
+
+    def again(node: Node) -> Any:
+        x, k = node.inputs
+        value, index = op.TopK(op.Identity(x), k, axis=-1, outputs=2)
+        return {0: value, 1: index}
+
+    (change,) = applied(text, "TopK", again).changes
+    assert change.proof.verdict == "exact", change.proof.why
+
+
 def test_what_may_be_left_out_is_listed() -> None:
     with pytest.raises(ValueError, match="knows 'nan', 'nan-input', 'zero-sign', not 'inf'"):
         Except(0, "inf", "no")  # type: ignore[arg-type]

@@ -17,7 +17,19 @@ from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.pipeline.examples import check_rule
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rule import Body, Skip, Value, float32_only, inline, made_by, op, remake, required, rule
+from onnxq.rule import (
+    Body,
+    Skip,
+    Value,
+    constant,
+    float32_only,
+    inline,
+    made_by,
+    op,
+    remake,
+    required,
+    rule,
+)
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 
@@ -118,6 +130,26 @@ def test_what_a_body_reads_and_gives() -> None:
         inline(body, 0, True)
     with pytest.raises(ValueError, match="has no body 'then_branch'"):
         node_of(text_model(LOOP), "Loop").body("then_branch")
+
+
+@pytest.mark.parametrize(
+    ("condition", "given"),
+    [
+        ("still = Constant <value = bool {1}> ()", True),
+        ("still = Constant <value = bool {0}> ()", False),
+        ("still = Cast <to = 9> (on)", True),
+        ("one = Constant <value = int64 {1}> ()  same = Identity (one)  still = Cast <to = 9> (same)", True),
+        ("still = Not (on)", None),
+    ],
+)
+def test_a_condition_that_is_not_computed_is_constant(condition: str, given: bool | None) -> None:
+    body = node_of(text_model(LOOP.replace("still = Identity (on)", condition)), "Loop").body("body")
+    again, _ = inline(body, 0, True, np.ones((1, 4), np.float32))
+    assert (None if again.constant is None else (again.constant.dtype, bool(again.constant))) == (
+        None if given is None else (bool, given)
+    )
+    stands = constant(body.outputs[0])
+    assert (None if stands is None else bool(stands)) == (given if "still = Constant" in condition else None)
 
 
 def test_an_operator_of_another_domain() -> None:
