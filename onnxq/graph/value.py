@@ -10,6 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 import onnx
 
+from onnxq.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.infer import Type, node_types
 from onnxq.graph.types import Shape, dtype_of
@@ -147,9 +148,9 @@ class _Builder:
         if name.startswith("_"):
             raise AttributeError(name)
         if not self._domain and not onnx.defs.has(name):
-            raise AttributeError(
-                f'ONNX has no operator {name!r}; one of another domain is op["domain"].{name}'
-            )
+            near = nearest(name, operator_names())
+            other = f'one of another domain is op["domain"].{name}'
+            raise AttributeError(f"ONNX has no operator {name!r}; {f'{near} ' if near else ''}{other}")
         return functools.partial(self._build, name)
 
     def _build(self, op: str, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
@@ -284,6 +285,12 @@ def _usual(number: float) -> np.dtype:
     if isinstance(number, bool):
         return np.dtype(bool)
     return np.dtype(np.float32 if isinstance(number, float) else np.int64)
+
+
+@functools.cache
+def operator_names() -> frozenset[str]:
+    """The operators that ONNX has or had."""
+    return frozenset(s.name for s in onnx.defs.get_all_schemas_with_history() if not s.domain)
 
 
 @functools.cache

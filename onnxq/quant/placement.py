@@ -15,6 +15,7 @@ from onnxq.quant.resolve import Resolver
 from onnxq.quant.settle import settle
 from onnxq.reason import Reason
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Together
+from onnxq.rule.told import told
 
 _USERS_VETO = "--keep-float"
 
@@ -106,6 +107,6 @@ def _facts(rule: Rule, node: Node) -> list[Fact]:
         return []
     except Exception as error:
         raise UserError(
-            f"placement rule {rule.id!r} fails at node {node.name!r}: {type(error).__name__}: {error}",
+            f"placement rule {rule.id!r} fails at node {node.name!r}: {told(error, rule.path)}",
             hint=f"it is in {rule.path or 'no file'}; leave it out with --skip {rule.id}",
         ) from error

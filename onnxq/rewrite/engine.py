@@ -16,7 +16,7 @@ from onnxq.graph.interface import InterfaceChange, change_interface, conversion,
 from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
-from onnxq.reason import code_of
+from onnxq.reason import Reason, code_of
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof, Prover, save_reproducer
@@ -31,8 +31,12 @@ from onnxq.rule.api import (
     Skip,
     Stage,
 )
+from onnxq.rule.told import told
 
 Prove = Literal["always", "when-possible", "never"]
+
+AT_FAULT = "rule-at-fault"
+"""Why a change is rejected whose rule fails, or gives what is no replacement: nothing was proved."""
 
 # A stage may make this many changes for each node that it starts with, and this many more.
 _BUDGET_FACTOR, _BUDGET_BASE = 10, 1000
@@ -269,7 +273,7 @@ class _Run:
                 self.misses[key] = str(reason)
                 continue
             except Exception as error:
-                self._refuse(rule, stage, view, f"the rule raised {type(error).__name__}: {error}")
+                self._refuse(rule, stage, view, f"the rule raised {told(error, rule.path)}")
                 continue
             self.misses.pop(key, None)
             if answer is None:
@@ -372,7 +376,7 @@ class _Run:
                 both = answer.restore(answer.convert(root.operands(1)[0] or root.outputs[0]))
                 proof, _ = self.prover.prove(small, root, {0: both}, Claim())
         except Exception as error:
-            self._refuse(rule, stage, view, f"the conversion is not valid: {type(error).__name__}: {error}")
+            self._refuse(rule, stage, view, f"the conversion is not valid: {told(error, rule.path)}")
             return None
         name = tensor.name
         if not proof.holds:
@@ -404,7 +408,8 @@ class _Run:
 
     def _refuse(self, rule: Rule, stage: Stage, view: Node, why: str) -> None:
         self.refused.add((rule.id, view.name))
-        self.report.rejected.append(Change(rule.id, stage, view.name, (), (), Proof("failed", why=why)))
+        proof = Proof("failed", why=Reason(AT_FAULT, why, rule.id))
+        self.report.rejected.append(Change(rule.id, stage, view.name, (), (), proof))
 
     def _unsettled(self, stage: Stage) -> Unsettled:
         recent = Counter(change.rule for change in self.report.changes[-200:])
@@ -420,6 +425,10 @@ def _by_output(answer: Any, view: Node) -> Replacement:
     results = answer if isinstance(answer, Mapping) else {0: answer}
     for index, value in results.items():
         known = isinstance(value, Value | np.ndarray | np.generic)
-        if index not in range(len(view.node.outputs)) or not known:
-            raise TypeError(f"a rule returns values by output; this is {type(value).__name__} for {index!r}")
+        if index not in range(len(view.node.outputs)):
+            count = len(view.node.outputs)
+            raise TypeError(f"keys are output numbers, 0 to {count - 1}; {index!r} is none of {view.op}")
+        if not known:
+            what = f"{type(value).__name__} for output {index}"
+            raise TypeError(f"a rule returns a value, or values by output; this is {what}")
     return {i: np.asarray(v) if isinstance(v, np.generic) else v for i, v in results.items()}

@@ -16,6 +16,7 @@ from types import ModuleType
 from onnxq.errors import UserError, unknown_name
 from onnxq.rule.api import Rule
 from onnxq.rule.check import check_rule
+from onnxq.rule.told import told
 
 
 def builtin_dir() -> Path:
@@ -125,8 +126,8 @@ def _load_file(path: Path) -> Rule:
         spec.loader.exec_module(module)
     except Exception as error:
         raise UserError(
-            f"rule file {str(path)!r} does not load: {type(error).__name__}: {error}",
-            hint="run `python` on the file to see where",
+            f"rule file {str(path)!r} does not load: {told(error, str(path))}",
+            hint="all that a rule needs is in onnxq.rule; run `python` on the file to see more",
         ) from error
     found = [value for value in vars(module).values() if isinstance(value, Rule)]
     if len(found) != 1:

@@ -42,6 +42,9 @@ def own(path: Path) -> list[Rule]:
         ('place("*")', "every operator", "own domain"),
         ('place("com.microsoft.Gelu")', "domain 'com.microsoft'", "own domain"),
         ('rule(stage="clean")', "looks at no operator", "name them"),
+        ('rule("Topk", stage="compat")', "ONNX has no such operator", "did you mean 'TopK'"),
+        ('place("Ad")', "ONNX has no such operator", "'Add'"),
+        ('rule("TopK", stage="compact")', "stage 'compact'", "'compat'? The stages are clean, compat, fuse"),
     ],
 )
 def test_a_rule_that_would_never_be_asked_does_not_load(
@@ -53,6 +56,24 @@ def test_a_rule_that_would_never_be_asked_does_not_load(
     assert "rule 'mine'" in str(info.value)
     assert "mine.py" in str(info.value)
     assert hint in info.value.hint
+
+
+def test_an_operator_that_is_not_onnxs_own_is_in_an_example(tmp_path: Path) -> None:
+    text = """
+        from onnxq.rule import Fires, rule
+
+        @rule(ROOT, stage="clean")
+        def mine(node):
+            return None
+
+        EXAMPLES = [Fires("g (float[2] x) => (float[2] y) { y = DOMAINBatchedNMS_TRT (x) }")]
+        """
+    for number, (root, domain) in enumerate([("BatchedNMS_TRT", ""), ("trt.BatchedNMS_TRT", "trt.")]):
+        right = text.replace("ROOT", repr(root)).replace("DOMAIN", domain)
+        assert own(folder(tmp_path / f"right{number}", mine=right))[0].roots == (root,)
+        wrong = text.replace("ROOT", repr(root.replace("NMS", "Nms"))).replace("DOMAIN", domain)
+        with pytest.raises(UserError, match="no such operator"):
+            own(folder(tmp_path / f"wrong{number}", mine=wrong))
 
 
 @pytest.mark.parametrize("lacks", ["topk", "TopK", "Scatter", "quantized-gather", "runtime-pads"])
