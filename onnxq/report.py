@@ -60,7 +60,7 @@ def rewrite_part(report: RewriteReport) -> dict[str, Any]:
         "assumptions": [dataclasses.asdict(entry) for entry in report.assumptions],
         "changes": [change.to_json() for change in report.changes],
         "rejected": [change.to_json() for change in report.rejected],
-        "near_misses": [dataclasses.asdict(entry) for entry in report.near_misses],
+        "near_misses": [entry.to_json() for entry in report.near_misses],
         "whole_model": [dataclasses.asdict(entry) for entry in report.whole],
         "proved": {verdict: proofs.count(verdict) for verdict in ("exact", "close", "unproven")},
     }

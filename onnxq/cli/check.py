@@ -122,15 +122,23 @@ def _constructs(model: Model, report: dict[str, Any], compat: dict[str, Rule]) -
     found = []
     for change in report["changes"]:
         if change["rule"] in compat:
-            reason = f"{report['target']} lacks {compat[change['rule']].lacks}"
+            reason = _lack(report["target"], compat[change["rule"]], change)
             advice = f"onnxq sanitize repairs it ({change['rule']})"
             found.append(_finding("repairable", change["node"], ops, reason, advice))
     for miss in report["near_misses"]:
         if miss["rule"] in compat:
-            reason = f"{report['target']} lacks {compat[miss['rule']].lacks}"
+            reason = _lack(report["target"], compat[miss["rule"]], miss)
             advice = f"{miss['rule']} would repair it, but {miss['reason']}"
             found.append(_finding("near-miss", miss["node"], ops, reason, advice))
     return found
+
+
+def _lack(target: str, rule: Rule, found: dict[str, Any]) -> str:
+    """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
+    if rule.lacks is not None:
+        return f"{target} lacks {rule.lacks}"
+    limits = ", ".join(f"{name} = {number:,}" for name, number in found.get("limits", {}).items())
+    return f"it is not within {target}'s limit {limits}" if limits else f"{target} does not take it as it is"
 
 
 def _finding(kind: str, node: str, ops: dict[str, str], reason: str, advice: str) -> dict[str, str]:

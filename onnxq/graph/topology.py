@@ -75,6 +75,7 @@ class Topology:
         self.typical_shapes: dict[str, Shape] = {}
         self.interface_changes: list[Any] = []
         self.limits: Mapping[str, int] = load_target(DEFAULT).limits
+        self.asked_limits: dict[str, int] = {}  # those that somebody looked at
         self.known: dict[int, tuple[Any, np.ndarray | None]] = {}
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}

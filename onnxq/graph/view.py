@@ -247,7 +247,10 @@ class Node:
         if name not in self.model.limits and name not in stated_limits():
             known = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
             raise ValueError(f"no target states a limit {name!r}; {known}")
-        return self.model.limits.get(name)
+        limit = self.model.limits.get(name)
+        if limit is not None:
+            self.model.asked_limits[name] = limit
+        return limit
 
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""

@@ -37,7 +37,10 @@ def check_placement(rule: Rule, example: Example, rules: Sequence[Rule]) -> None
     lines = plan_lines(plan)
     wanted = [" ".join(line.split()) for line in re.split("[;\n]", example.plan) if line.strip()]
     if lines == plan_lines(make_plan(model, others)):
-        raise ExampleError("it changes nothing in the plan")
+        raise ExampleError(
+            "it changes nothing in the plan (of a veto where nobody asks, say Skips(model, because=...), "
+            "or name a rule that asks in `after`)"
+        )
     if set(lines) != set(wanted):
         raise ExampleError(f"its plan is {_text(lines)}, and the example says {_text(wanted)}")
     changed = difference(model, plan)

@@ -56,6 +56,8 @@ _BUT = {
     "zero-sign": "for the sign of zeros",
 }
 EXACT = Claim()
+# An array of more values is not shown as a whole.
+_FEW = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ class Counterexample:
     @property
     def text(self) -> str:
         """The input, the element and both values, for a reader."""
-        given = ", ".join(f"{name} = {_brief(array)}" for name, array in self.inputs.items())
+        given = ", ".join(
+            f"{name} = {_brief(array, self.place or ())}" for name, array in self.inputs.items()
+        )
         where = f"output {self.output}{list(self.place) if self.place else ''}"
         one, other = self.before, self.after
         if self.place is not None:
@@ -105,13 +109,38 @@ class Counterexample:
         return f"{where} is {found} instead of {wanted} for {given or 'no input'}"
 
 
-def _brief(array: np.ndarray) -> str:
+def _brief(array: np.ndarray, place: tuple[int, ...] = ()) -> str:
+    """An array for a reader: all of a small one; of a large one values near a place, and what is special.
+
+    Args:
+        array: the array.
+        place: the element that is wrong, of an array that may have another shape.
+    """
     if array.dtype.kind == "O":
         return str(array.tolist())[:60]
-    values = ", ".join(f"{value:.9g}" if is_float(array.dtype) else str(value) for value in array.ravel()[:8])
     if not array.shape:
-        return values
-    return f"{array.dtype}{list(array.shape)} {{{values}{', ...' if array.size > 8 else ''}}}"
+        return _number(array[()])
+    kind = f"{array.dtype}{list(array.shape)}"
+    if array.size <= _FEW:
+        return f"{kind} {{{', '.join(map(_number, array.ravel()))}}}"
+    row = place[:-1] if len(place) == array.ndim and all(map(int.__lt__, place[:-1], array.shape)) else None
+    part = array.reshape(-1) if row is None else array[row]
+    start = max(0, min(place[-1] - _FEW // 4, len(part) - _FEW // 2)) if row is not None else 0
+    values = ", ".join(map(_number, part[start : start + _FEW // 2]))
+    first = [0] * array.ndim if row is None else [*row, start]
+    notes = [f"from {first}"] if any(first) else []
+    for name, found in (("NaN", np.isnan), ("infinite", np.isinf)) if is_float(array.dtype) else ():
+        count = int(np.sum(found(array)))
+        if count:
+            near = row is not None and bool(found(part).any())
+            at = [*(row or ()), int(np.argmax(found(part)))] if near else list(_first(found(array)))
+            notes.append(f"{count} {name}, as at {at}")
+    told = f" ({', '.join(notes)})" if notes else ""
+    return f"{kind} {{{values}, ...}}{told}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.9g}" if is_float(value.dtype) else str(value)
 
 
 def difference(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,6 +54,7 @@ class Change:
         added: names of the nodes that came.
         proof: what comparing before and after found.
         reproducer: where a failed change's before and after are saved.
+        limits: the target's numbers that the rule looked at.
     """
 
     rule: str
@@ -63,6 +64,7 @@ class Change:
     added: tuple[str, ...]
     proof: Proof
     reproducer: str | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The change for the report."""
@@ -74,6 +76,7 @@ class Change:
             "added": list(self.added),
             "proof": self.proof.to_json(),
             **({"reproducer": self.reproducer} if self.reproducer else {}),
+            **({"limits": dict(self.limits)} if self.limits else {}),
         }
 
 
@@ -91,11 +94,17 @@ class Unsettled(Fault):
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A rule's pattern that is in the model, and why the rule left it alone."""
+    """A rule's pattern that is in the model, why the rule left it alone, and at which limits it looked."""
 
     rule: str
     node: str
     reason: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The near miss for the report."""
+        limits = {"limits": dict(self.limits)} if self.limits else {}
+        return {"rule": self.rule, "node": self.node, "reason": self.reason, **limits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +196,9 @@ def rewrite(
                 raise
             compared = len(run.report.changes)
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
-    run.report.near_misses = [NearMiss(*key, why) for key, why in run.misses.items() if key[1] in left]
+    run.report.near_misses = [
+        NearMiss(*key, why, run.asked[key]) for key, why in run.misses.items() if key[1] in left
+    ]
     return run.report
 
 
@@ -211,6 +222,7 @@ class _Run:
         self.prover = prover
         self.report = RewriteReport(exact=exact)
         self.misses: dict[tuple[str, str], str] = {}
+        self.asked: dict[tuple[str, str], dict[str, int]] = {}
         self.refused = set(refused)
         self.limit = limit
         self.interface = interface
@@ -267,10 +279,12 @@ class _Run:
             key = (rule.id, view.name)
             if key in self.refused:
                 continue
+            self.model.asked_limits = {}
             try:
                 answer = rule(view)
             except Skip as reason:
                 self.misses[key] = str(reason)
+                self.asked[key] = self.model.asked_limits
                 continue
             except Exception as error:
                 self._refuse(rule, stage, view, f"the rule raised {told(error, rule.path)}")
@@ -278,8 +292,10 @@ class _Run:
             self.misses.pop(key, None)
             if answer is None:
                 continue
+            asked = self.model.asked_limits
             touched = self._apply(rule, stage, view, answer, editor)
             if touched is not None:
+                self.report.changes[-1] = replace(self.report.changes[-1], limits=asked)
                 return touched
         return ()
 

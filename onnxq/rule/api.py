@@ -137,7 +137,8 @@ class Quantize:
     Attributes:
         node: the reader.
         input: which input.
-        axis: the channel axis for one scale a channel, None for one scale for the tensor.
+        axis: the channel axis of a constant that has one scale a channel; None for one scale for the tensor,
+            which is what all that is computed has.
         because: why.
         beside: another node; the wish holds only where that one is quantized.
     """
@@ -355,7 +356,20 @@ def _facts(answer: Any) -> list[Fact]:
         rank = None if tensor is None else tensor.rank
         if axis is not None and rank is not None and not -rank <= axis < rank:
             raise ValueError(f"input {index} of {node.op} {node.name!r} has {rank} axes, not {axis}")
+        if axis is not None and tensor is not None and not _is_of_constants(tensor):
+            raise ValueError(
+                f"input {index} of {node.op} {node.name!r} is computed: it has one scale and no axis; "
+                "a scale a channel is for constants"
+            )
     return list(answer)
+
+
+def _is_of_constants(tensor: Tensor) -> bool:
+    """Whether a tensor is a constant, or a dequantized or rearranged one."""
+    first: Tensor | None = tensor
+    while first is not None and (maker := first.producer) is not None:
+        first = next(iter(maker.inputs), None)
+    return first is None or first.is_constant
 
 
 def operands(node: Node, count: int) -> tuple[Tensor | None, ...]:

@@ -48,3 +48,19 @@ def test_what_sanitize_cannot_repair_is_in_its_report(folder: Path, onnxq) -> No
     assert [entry["node"] for entry in report["unsupported"]] == ["", "free", "sum"]
     assert SPLIT in report["unsupported"][1]["advice"]
     assert report["rejected"] == []
+
+
+def test_what_is_beyond_a_limit_names_it(folder: Path, onnxq) -> None:
+    """A rule that asks for a limit has no `lacks`."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[2, 5000] x, float[2, 5000] z) => (v, i, w, j) <int64[1] k = {4000}> {
+            [whole] v, i = TopK (x, k)  [real] w, j = TopK (z, k) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "net.onnx")
+    own = Path(__file__).resolve().parents[1] / "own_rules"
+    document = onnxq("check", "net.onnx", "--rules", own, "--no-engine", "--json").json()
+    told = {f["node"]: f for f in document["findings"] if f["kind"] in ("repairable", "near-miss")}
+    for node in ("whole", "real"):
+        assert told[node]["reason"] == "it is not within tensorrt-11's limit topk-k = 3,840"
+    assert told["whole"]["advice"] == "onnxq sanitize repairs it (topk_in_parts)"
+    (change,) = [change for change in document["changes"] if change["rule"] == "topk_in_parts"]
+    assert change["limits"] == {"topk-k": 3840}

@@ -11,6 +11,7 @@ import pytest
 
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
+from onnxq.rewrite.difference import Counterexample
 from onnxq.rewrite.engine import RewriteReport, rewrite
 from onnxq.rule import Except, Within, op
 from onnxq.rule.api import Rule
@@ -103,6 +104,9 @@ def test_an_order_of_nan_is_found_wrong_whatever_the_size(size: int, count: int)
     text = TOPK.replace("SIZE", str(size)).replace("COUNT", str(count))
     report = applied(text, "TopK", sorted_in_two)
     assert [change.proof for change in report.changes] == []
+    example = report.rejected[0].proof.example
+    assert example is not None
+    assert "nan" in example.text.lower(), "what makes the difference is shown"
     claimed = applied(text, "TopK", lambda n: Except(sorted_in_two(n), "nan-input", "it has no order"))
     assert [change.proof.verdict for change in claimed.changes] == ["close"]
 
@@ -123,3 +127,26 @@ def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
 def test_what_may_be_left_out_is_listed() -> None:
     with pytest.raises(ValueError, match="knows 'nan', 'nan-input', 'zero-sign', not 'inf'"):
         Except(0, "inf", "no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("array", "place", "says"),
+    [
+        (np.arange(4, dtype=F), (2,), "float32[4] {0, 1, 2, 3}"),
+        (np.arange(24), (), "int64[24] {" + ", ".join(map(str, range(24))) + "}"),
+        (np.arange(30), (3, 2), "int64[30] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...}"),
+        (np.arange(90).reshape(3, 30), (1, 20), "int64[3, 30] {44, 45, 46, 47, 48, 49, 50, 51, 52, 53, "),
+        (np.arange(90).reshape(3, 30), (1, 20), "55, ...} (from [1, 14])"),
+        (np.arange(90).reshape(3, 30), (1, 99), "59, ...} (from [1, 18])"),
+        (np.arange(90).reshape(3, 30), (7, 0), "{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...}"),
+        (np.full((3, 30), np.nan, F), (1, 2), "(from [1, 0], 90 NaN, as at [1, 0])"),
+        (np.pad(np.array([[np.inf]], F), ((0, 1), (39, 0))), (1, 2), "1 infinite, as at [0, 39]"),
+        (np.zeros((0, 30)), (), "float64[0, 30] {}"),
+        (np.array(7, np.int8), (), "x = 7"),
+    ],
+)  # fmt: skip
+def test_an_array_is_shown_where_it_matters(array: np.ndarray, place: tuple[int, ...], says: str) -> None:
+    example = Counterexample(
+        {"x": array}, 0, place, np.zeros([100] * len(place)), np.ones([100] * len(place))
+    )
+    assert says in example.text

@@ -96,6 +96,7 @@ def test_what_a_target_may_lack(tmp_path: Path, lacks: str) -> None:
         ("[Quantize(node, -1)]", "has no input -1"),
         ("[Follow(node, '0', 'moves')]", "has no input '0'"),
         ("[Quantize(node, 0, axis=2)]", "has 2 axes, not 2"),
+        ("[Quantize(node, 0, axis=1)]", "input 0 of Add 'sum' is computed: it has one scale and no axis"),
         ("['int8']", "str is no fact; facts are"),
         ("Quantize(node, 0)", "a list of facts, not Quantize"),
         ("[node.inputs[7]]", "IndexError"),
