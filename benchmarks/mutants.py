@@ -3,7 +3,7 @@
 `python -m benchmarks.mutants [RULE ...]` makes the mutants of the built-in rules from their syntax trees (a
 swapped comparison, a constant off by one, a dropped guard, swapped branches, a negated condition, another
 operator or attribute), runs each against the rule's examples, and prints the counts and what survives.
-`--json FILE` adds one line for each rule as it is done.
+`--rules DIR` takes the rules of your own folder. `--json FILE` adds one line for each rule as it is done.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ast
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,14 +22,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.pipeline.examples import check_example
 from onnxq.rewrite.engine import rewrite
 from onnxq.rewrite.text import same_text, text_of
 from onnxq.rule.api import Assuming, Close, Example, Except, Fires, Node, Rule, Within
 from onnxq.rule.examples import opened
-from onnxq.rule.load import load_rules
+from onnxq.rule.load import builtin_dir, load_rules
 
 _SECONDS = 20  # a mutant that takes longer does not end
 
@@ -256,6 +257,8 @@ def judge(rule: Rule, rules: Sequence[Rule], chosen: Sequence[Mutant] | None = N
     kinds: dict[str, int] = {}
     sound = _traces(rule, rules)
     with tempfile.TemporaryDirectory() as folder:
+        for helper in Path(rule.path).parent.glob("_*.py"):
+            shutil.copy(helper, folder)
         survivors = []
         wrong = [mutant for mutant in every if (rule.id, mutant.what) not in EQUIVALENT]
         for mutant in wrong:
@@ -348,13 +351,19 @@ def _loaded(folder: Path) -> Rule:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the counts; 1 where something survives."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rules", nargs="*", help="names of rules, all by default")
+    parser.add_argument("names", nargs="*", metavar="RULE", help="names of rules, all by default")
+    parser.add_argument("--rules", type=Path, metavar="DIR", help="your folder, not the built-in rules")
     parser.add_argument("--json", type=Path, help="a file to add a line to for each rule")
     given = parser.parse_args(arguments)
-    rules = load_rules()
+    rules = load_rules() if given.rules is None else load_rules((given.rules,))
+    folder = builtin_dir() if given.rules is None else given.rules
+    chosen = [rule for rule in rules if Path(rule.path).resolve().parent == folder.resolve()]
+    for name in given.names:
+        if all(rule.id != name for rule in chosen):
+            parser.error(str(unknown_name("rule", name, [rule.id for rule in chosen])))
     total = alive = 0
-    for rule in rules:
-        if given.rules and rule.id not in given.rules:
+    for rule in chosen:
+        if given.names and rule.id not in given.names:
             continue
         found = judge(rule, rules)
         total, alive = total + found.total, alive + len(found.survivors)

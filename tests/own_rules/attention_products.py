@@ -26,13 +26,19 @@ def attention_products(node: Node) -> list[Quantize | Together] | None:
     return [*asked, Together([before, second], "their kernel is one")]
 
 
-def _net(between: str) -> str:
+def _net(scores: str) -> str:
     return f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[2, 6, 4] q, float[2, 4, 6] k, float[2, 6, 4] v) => (float[2, 6, 4] y) <float s = {{0.5}}> {{
-            [one] a = MatMul (q, k)  b = Mul (a, s)  p = {between} (b)  [two] y = MatMul (p, v) }}"""
+        g (float[2, 6, 4] q, float[2, 4, 6] k, float[2, 6, 4] v, float[2, 6, 6] m) => (float[2, 6, 4] y)
+        <float s = {{0.5}}> {{ {scores}  [two] y = MatMul (p, v) }}"""
 
+
+_MASKED = "[one] a = MatMul (q, k)  b = Div (a, s)  c = Add (b, m)  p = Softmax (c)"
+_PLAN = "q -> one:0; k -> one:1; p -> two:0; v -> two:1; together: one, two"
 
 EXAMPLES = [
-    Fires(_net("Softmax"), plan="q -> one:0; k -> one:1; p -> two:0; v -> two:1; together: one, two"),
-    Skips(_net("Tanh")),
+    Fires(_net(_MASKED), plan=_PLAN),
+    Fires(_net("[one] a = MatMul (q, k)  b = Mul (a, s)  p = Softmax (b)"), plan=_PLAN),
+    Skips(_net("a = MatMul (q, k)  b = Mul (a, s)  p = Tanh (b)")),
+    Skips(_net("a = MatMul (q, k)  p = Mul (a, s)")),
+    Skips(_net("a = Relu (m)  p = Softmax (a)")),
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_mutants import MUTANTS
 
-from benchmarks.mutants import EQUIVALENT, judge, mutants
+from benchmarks.mutants import EQUIVALENT, judge, main, mutants
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 
@@ -65,3 +65,36 @@ def test_a_broken_rule_is_noticed(rule: Rule) -> None:
     every = list(mutants(Path(rule.path).read_text("utf-8")))
     found = judge(rule, RULES, every[:: -(-len(every) // 5) or 1])
     assert [mutant.what for mutant in found.survivors] == []
+
+
+def test_the_rules_of_a_users_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "_helper.py").write_text("LIMIT = 2\n", "utf-8")
+    text = """
+from _helper import LIMIT
+from onnxq.rule import Fires, Skips, op, rule
+
+
+@rule("Neg", stage="clean")
+def mine(node):
+    x = node.inputs[0]
+    if x.rank is None or x.rank > LIMIT:
+        return None
+    return op.Mul(x, -1.0)
+
+
+EXAMPLES = [
+    Fires('<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg (x) }'),
+    Skips('<ir_version: 8, opset_import: ["" : 17]> g (float[2, 1, 1] x) => (y) { y = Neg (x) }'),
+]
+"""
+    (tmp_path / "mine.py").write_text(text, "utf-8")
+    assert main(["--rules", str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "comparison: x.rank > LIMIT -> x.rank >= LIMIT" in told, "no example has two axes"
+    assert "0 of" not in told, "the others are noticed"
+    text = text.replace("float[2] x) => (float[2] y)", "float[2, 2] x) => (y)")
+    (tmp_path / "mine.py").write_text(text, "utf-8")
+    main(["--rules", str(tmp_path), "mine"])
+    assert ">= LIMIT" not in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--rules", str(tmp_path), "inline_if"])
