@@ -24,11 +24,15 @@ from onnxq.quant.examples import plan_lines
 from onnxq.quant.grid import difference
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
-from onnxq.rule.api import Fires, Follow, Quantize, Rule, Skip, Skips
+from onnxq.rule.api import Fires, Float, Follow, Quantize, Rule, Skip, Skips
 from onnxq.rule.examples import ExampleError
 from onnxq.rule.load import load_rules
 
 RULES = load_rules()
+PRODUCT = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6, 4] q, float[4, 6] k) => (a) { a = MatMul (q, k) }"""
+    '<ir_version: 8, opset_import: ["" : 17]> g (float[6, 4] q, float[4, 6] k) => (a) { a = MatMul (q, k) }'
+)
 ALL = {**NETS, **{f"compiled {name}": net for name, net in COMPILED.items()}}
 
 
@@ -44,6 +48,23 @@ def test_a_users_rule_is_tested_with_its_plan(tmp_path: Path) -> None:
         ran = CliRunner().invoke(app, ["rules", "test", str(tmp_path)], env={"COLUMNS": "300"})
         assert ran.exit_code == bool(wrong), ran.output
         assert (says in " ".join(ran.output.split())) == bool(wrong), ran.output
+
+
+def test_the_placement_rule_of_contributing(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2].joinpath("CONTRIBUTING.md").read_text("utf-8")
+    (rule,) = [part.split("```")[0] for part in page.split("```python\n") if part.startswith("@place")]
+    text = rule.replace("Skips(...)", f"Skips({PRODUCT!r})")
+    assert text != rule
+    (tmp_path / "own.py").write_text(f"from onnxq.rule import *\n\n{text}", "utf-8")
+    (own,) = [one for one in load_rules((tmp_path,)) if one.id == "attention_products"]
+    assert check_rule(own, RULES) == 2
+
+
+def test_a_veto_where_nobody_asks_is_said_by_skips() -> None:
+    veto = Rule("veto", lambda node: [Float(node, "too wide")], ("MatMul",), "place")
+    with pytest.raises(ExampleError, match=r"say Skips\(model, because=...\)"):
+        check_example(veto, Fires(PRODUCT), RULES)
+    check_example(veto, Skips(PRODUCT, because="too wide"), RULES)
 
 
 @pytest.mark.parametrize("name", ALL)
