@@ -31,8 +31,6 @@ from onnxq.rule.load import load_rules
 RULES = load_rules()
 PRODUCT = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[6, 4] q, float[4, 6] k) => (a) { a = MatMul (q, k) }"""
-    '<ir_version: 8, opset_import: ["" : 17]> g (float[6, 4] q, float[4, 6] k) => (a) { a = MatMul (q, k) }'
-)
 ALL = {**NETS, **{f"compiled {name}": net for name, net in COMPILED.items()}}
 
 
