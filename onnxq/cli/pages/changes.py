@@ -22,7 +22,7 @@ def changes_section(page: Page, report: Mapping[str, Any]) -> None:
         for why, count in tally(unproven).items():
             page.entry(f"unproven ({count}): {why}", style="yellow")
         close = [c["proof"]["why"] for c in changes if c["proof"]["verdict"] == "close" and c["proof"]["why"]]
-        for why, count in _count(close).items():
+        for why, count in tally(close).items():
             page.entry(f"close ({count}): {why}")
     else:
         page.section("Repaired", "nothing to change")
