@@ -197,7 +197,7 @@ def rewrite(
             compared = len(run.report.changes)
     left = {str(node.name) for graph in model.graphs() for node in graph.nodes}
     run.report.near_misses = [
-        NearMiss(*key, why, run.asked[key]) for key, why in run.misses.items() if key[1] in left
+        NearMiss(*key, why, run.asked.get(key, {})) for key, why in run.misses.items() if key[1] in left
     ]
     return run.report
 
@@ -292,10 +292,11 @@ class _Run:
             self.misses.pop(key, None)
             if answer is None:
                 continue
-            asked = self.model.asked_limits
+            asked, made = self.model.asked_limits, len(self.report.changes)
             touched = self._apply(rule, stage, view, answer, editor)
+            for change in self.report.changes[made:]:
+                self.report.changes[-1] = replace(change, limits=asked)
             if touched is not None:
-                self.report.changes[-1] = replace(self.report.changes[-1], limits=asked)
                 return touched
         return ()
 
