@@ -514,9 +514,9 @@ def test_what_nobody_runs_stays_unproven() -> None:
 def test_the_reference_evaluator_begins_no_run_after_its_time() -> None:
     model = onnx.parser.parse_model(H + "g (float[N] x) => (float[N] y) { y = Relu (x) }")
     feeds = {"x": np.array([-1, 2], F)}
-    assert reference.Session(model, 60.0).run(feeds)[0].tolist() == [0, 2]
+    assert reference.Evaluator(model, 60.0).run(feeds)[0].tolist() == [0, 2]
     with pytest.raises(ort.RunError, match="the time"):
-        reference.Session(model, 0.0).run(feeds)
+        reference.Evaluator(model, 0.0).run(feeds)
 
 
 # -- what a failed proof tells ---------------------------------------------------------------------
