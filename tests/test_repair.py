@@ -15,7 +15,8 @@ from onnxq import sanitize
 from onnxq.errors import Fault
 from onnxq.graph.edit import Editor
 from onnxq.pipeline import repair
-from onnxq.rewrite.proof import Proof, Prover
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.prover import Prover
 from onnxq.run import ort
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> '

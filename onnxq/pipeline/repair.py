@@ -18,7 +18,9 @@ from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.rewrite.engine import Change, Prove, RewriteReport, Unsettled, rewrite
-from onnxq.rewrite.proof import Proof, Prover, new_folder
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.prover import Prover
+from onnxq.rewrite.reproducer import new_folder
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import STAGES, Rule, Stage
 

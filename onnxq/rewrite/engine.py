@@ -19,7 +19,9 @@ from onnxq.graph.view import Node, Value
 from onnxq.reason import Reason, code_of
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
-from onnxq.rewrite.proof import Proof, Prover, save_reproducer
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.prover import Prover
+from onnxq.rewrite.reproducer import save_reproducer
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,

@@ -7,36 +7,27 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import onnx
 
-from onnxq.graph.edit import Replacement
 from onnxq.graph.load import graphs
-from onnxq.graph.loops import has_loop
-from onnxq.graph.model import Model
-from onnxq.graph.snippet import NoSnippet, Snippet, SnippetInputs, snippets
-from onnxq.graph.view import Node
+from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.reason import Reason, code_of
 from onnxq.rewrite import batch, sampling
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
 from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
+from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.ort import Feeds
 
 Verdict = Literal["exact", "close", "unproven", "failed"]
 
 _ENOUGH_BINDINGS = 3
-# The runs of a snippet with a Loop are given up after so many seconds: its condition may never be false.
-# After so many seconds in vain, others are not run any more.
-_LOOP_SECONDS, _IN_VAIN = 5.0, 10.0
 # ONNX's reference evaluator is slow: it runs so many inputs of so many sizes of the dynamic dimensions,
 # and begins no further run after so many seconds.
 _REFERENCE_INPUTS, _REFERENCE_BINDINGS, _REFERENCE_SECONDS = 3, 2, 20.0
@@ -88,71 +79,6 @@ class Proof:
         return {**found, "code": code_of(self.why)}
 
 
-class Prover:
-    """Proves changes; equal snippets are proved once.
-
-    Args:
-        loops: whether snippets with a Loop are run. They have a time limit, and a slow machine may prove
-            less than a fast one: they are not where only what is proved is kept.
-    """
-
-    def __init__(self, *, loops: bool = True) -> None:
-        self._known: dict[str, Proof] = {}
-        self._patience = _IN_VAIN if loops else 0.0
-        self.runs = 0
-
-    def prove(
-        self, model: Model, root: Node, results: Replacement, claim: Claim
-    ) -> tuple[Proof, Snippet | None]:
-        """Compares a node's outputs with their replacement.
-
-        Args:
-            model: the model before the change.
-            root: the node whose outputs are replaced.
-            results: what is to compute them.
-            claim: as what they must be the same.
-
-        Returns:
-            The proof, and the snippet that it is about (None where none could be cut).
-        """
-        last: tuple[Proof, Snippet | None] = (Proof("unproven", why="nothing to compare"), None)
-        try:
-            for snippet in snippets(model, root, results):
-                if last[1] is not None and has_loop(snippet.before) and not has_loop(last[1].before):
-                    break  # what a Loop computes, if it ends, may be anything
-                if snippet.upstream and last[0].verdict != "failed":
-                    break  # nothing is wrong for which a reason could be found there
-                proof = self._compare(snippet, claim, model.assumed)
-                if proof.holds and proof.inputs >= proof.not_run:
-                    return proof, snippet
-                # what runs on few of its inputs may be wrong where it did not: a larger part tells
-                if not snippet.upstream and (proof.verdict == "failed" or not last[0].holds):
-                    last = (proof, snippet)
-        except NoSnippet as reason:
-            if last[1] is None:
-                return Proof("unproven", why=str(reason)), None
-        return last
-
-    def _compare(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
-        stated = [[sizes.get(d) if isinstance(d, str) else d for d in s] for _, _, s in snippet.inputs]
-        key = f"{snippet.key} {claim} {stated}"  # equal snippets may differ in what is assumed
-        if key not in self._known:
-            self.runs += 1
-            self._known[key] = self._compared(snippet, claim, sizes)
-        return self._known[key]
-
-    def _compared(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
-        if not (has_loop(snippet.before) or has_loop(snippet.after)):
-            return compare(snippet, claim, sizes)
-        if self._patience <= 0:
-            return Proof("unproven", why="it has a Loop, which may never end on made-up input")
-        start = time.monotonic()
-        proof = compare(snippet, claim, sizes, min(_LOOP_SECONDS, self._patience))
-        if proof.verdict == "unproven":
-            self._patience -= time.monotonic() - start
-        return proof
-
-
 def compare(
     snippet: Snippet, claim: Claim, assumed: Mapping[str, int], seconds: float | None = None
 ) -> Proof:
@@ -168,13 +94,13 @@ def compare(
             proved, and nothing disproved.
     """
     try:
-        wires = _Wires.computed(snippet) if seconds is None else None
+        wires = Wires.computed(snippet) if seconds is None else None
         before = wires or ort.load(snippet.before, optimize=False, threads=1)
     except ort.RunError as error:
         proof = _never_runs(error)
         return proof if seconds is not None else _by_definition(snippet, claim, assumed, proof)
     try:
-        after = _Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
+        after = Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
     except ort.RunError as error:
         return Proof("failed", why=_does_not_run(error))
     proof = _compared(snippet, before, after, claim, assumed, seconds)
@@ -196,7 +122,7 @@ def _by_definition(snippet: Snippet, claim: Claim, assumed: Mapping[str, int], u
     """The proof by ONNX's reference evaluator; the one given where that does not run it either."""
     try:
         before = reference.Evaluator(snippet.before, _REFERENCE_SECONDS)
-        after = _Wires.of(snippet) or reference.Evaluator(snippet.after)
+        after = Wires.of(snippet) or reference.Evaluator(snippet.after)
     except ort.RunError:
         return unproven
     proof = _compared(snippet, before, after, claim, assumed, few=True)
@@ -409,72 +335,7 @@ class _Comparison:
         return _Decided(Proof(verdict, self.count, self.bindings, why=why))
 
 
-def save_reproducer(snippet: Snippet, folder: Path, name: str, example: Counterexample | None = None) -> Path:
-    """Saves both sides of a snippet as `before.onnx` and `after.onnx` in a new folder.
-
-    With an example, also `counterexample.txt` for a reader and `counterexample.npz`: the inputs by name,
-    and the output of both sides.
-    """
-    target = new_folder(folder, name)
-    onnx.save(snippet.before, target / "before.onnx")
-    onnx.save(snippet.after, target / "after.onnx")
-    if example is not None:
-        arrays = {"before": example.before, "after": example.after}
-        found = {key: np.asarray(value) for key, value in (*example.inputs.items(), *arrays.items())}
-        np.savez(target / "counterexample.npz", **found)  # type: ignore[arg-type]
-        (target / "counterexample.txt").write_text(f"{example.text}\n", encoding="utf-8")
-    return target
-
-
-def new_folder(parent: Path, name: str) -> Path:
-    """A new folder for what reproduces a fault, of this name as far as the file system takes it."""
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:100]
-    target, count = parent / safe, 1
-    while True:
-        try:
-            target.mkdir(parents=True)
-        except FileExistsError:
-            count += 1
-            target = parent / f"{safe}-{count}"
-        else:
-            return target
-
-
-class _Wires:
-    """Outputs that are there already, as inputs or constants: nothing needs to run."""
-
-    def __init__(self, sources: Sequence[str], constants: Mapping[str, np.ndarray]) -> None:
-        self._sources = sources
-        self._constants = constants
-
-    @classmethod
-    def of(cls, snippet: Snippet) -> _Wires | None:
-        """A snippet's replacement as wires; None where it computes something."""
-        graph = snippet.after.graph
-        computes = any(node.op_type != "Identity" for node in graph.node)
-        if computes or len(graph.node) != len(graph.output):
-            return None
-        constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-        dtypes = [*(array.dtype for array in constants.values()), *(dtype for _, dtype, _ in snippet.inputs)]
-        if any(dtype.isbuiltin != 1 for dtype in dtypes):
-            return None  # of ml_dtypes: onnxruntime has its own arrays for them
-        return cls([node.input[0] for node in graph.node], constants)
-
-    @classmethod
-    def computed(cls, snippet: Snippet) -> _Wires | None:
-        """The original's outputs where it has no inputs; None where it has, or does not run."""
-        outputs = None if snippet.inputs else ort.evaluate(snippet.before)
-        if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
-            return None
-        names = [info.name for info in snippet.before.graph.output]
-        return cls(names, dict(zip(names, outputs, strict=True)))
-
-    def run(self, feeds: Mapping[str, np.ndarray], *, seconds: float | None = None) -> list[np.ndarray]:
-        """The outputs for these inputs."""
-        return [feeds[name] if name in feeds else self._constants[name] for name in self._sources]
-
-
-_Runs = ort.Session | reference.Evaluator | _Wires
+_Runs = ort.Session | reference.Evaluator | Wires
 
 
 def _oracles(snippet: Snippet) -> Iterator[tuple[Oracle, bool]]:

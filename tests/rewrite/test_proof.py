@@ -15,10 +15,11 @@ from onnxq.graph.edit import Editor
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.rewrite import proof as proving
-from onnxq.rewrite import sampling
+from onnxq.rewrite import prover, sampling
 from onnxq.rewrite.difference import EXACT, Claim
 from onnxq.rewrite.engine import RewriteReport, rewrite
-from onnxq.rewrite.proof import Proof, Prover
+from onnxq.rewrite.proof import Proof
+from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule import Close, op
 from onnxq.rule.api import Rule
@@ -483,7 +484,7 @@ def test_integers_that_count_or_are_trusted_stay_small(
 
 
 def test_a_loop_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "_LOOP_SECONDS", 0.2)
+    monkeypatch.setattr(prover, "_LOOP_SECONDS", 0.2)
     found = prove(LOOP % "", taken)
     assert (found.verdict, found.why) == ("unproven", "the original: it did not end in 0.2 s")
 
