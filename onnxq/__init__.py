@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "Calibration",
+    "Compilation",
+    "Division",
     "Fault",
+    "Feeding",
+    "Format",
     "ImageOptions",
+    "Inputs",
     "OnnxqError",
+    "Repairs",
+    "Runtime",
     "UserError",
     "__version__",
     "calibrate",
@@ -20,10 +28,20 @@ __all__ = [
 ]
 
 from onnxq.errors import Fault, OnnxqError, UserError
+from onnxq.settings import (
+    Calibration,
+    Compilation,
+    Division,
+    Feeding,
+    Format,
+    ImageOptions,
+    Inputs,
+    Repairs,
+    Runtime,
+)
 from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from onnxq.data.image_options import ImageOptions
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, quantize, sanitize
 
@@ -38,8 +56,4 @@ def __getattr__(name: str) -> Any:
         from onnxq import pieces
 
         return getattr(pieces, name)
-    if name == "ImageOptions":
-        from onnxq.data.image_options import ImageOptions
-
-        return ImageOptions
     raise AttributeError(f"module 'onnxq' has no attribute {name!r}")

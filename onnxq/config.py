@@ -1,4 +1,4 @@
-"""What the user writes into `onnxq.toml`: calibration, and what is different for some layers.
+"""What the user writes into `onnxq.toml`: options, and what is different for some layers.
 
     target = "tensorrt-11"
 
@@ -13,65 +13,37 @@
     format = "float"
     because = "boxes lose precision"
 
-The first `[[layer]]` that matches a node wins. A flag wins over the file, the file over the default.
+The first `[[layer]]` that matches a node wins. A flag wins over the file, the file over the default. Which
+options there are, and in which tables, is said by `settings.py`. What runs code is obeyed only in a file that
+the user names: one that lies in the folder may have come with the model.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from onnxq import option
 from onnxq.errors import UserError, nearest, unknown_name
-from onnxq.target import NAMES as TARGETS
+from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-T = TypeVar("T")
-
 FILE = Path("onnxq.toml")
-LAYER_METHODS = ("minmax", "average", "percentile", "entropy", "mse")
-METHODS = (*LAYER_METHODS, "auto")
-PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 
 _FLOAT32_MAX = 3.4e38
 _PARAMETERS = {"percentile": "percentile", "constant": "average"}
 """Parameters, and the method that each belongs to."""
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationTable:
-    """How the model is calibrated; None: the file does not say.
-
-    Attributes:
-        data: the calibration data; relative to the folder of the file.
-        samples: how many are used at most, from 1.
-        seed: chooses them, from 0.
-        method: one of `METHODS`.
-        percentile: of method `percentile`, above 0, at most 100.
-        constant: of method `average`, above 0, at most 1.
-        exact: whether histograms hold all values.
-        preset: how images are prepared, one of `PRESETS`.
-        skip_bad: whether samples that cannot be read are left out.
-    """
-
-    data: Path | None = None
-    samples: int | None = None
-    seed: int | None = None
-    method: str | None = None
-    percentile: float | None = None
-    constant: float | None = None
-    exact: bool | None = None
-    preset: str | None = None
-    skip_bad: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +86,17 @@ class Config:
 
     Attributes:
         path: the file.
-        target: what the model is for; None: the file does not say.
-        calibration: how it is calibrated.
+        options: what it says: values by the names of the fields, by group of `settings.GROUPS`.
         layers: what is different for some layers, in the order of the file.
     """
 
     path: Path
-    target: str | None = None
-    calibration: CalibrationTable = CalibrationTable()
+    options: Mapping[type, Mapping[str, Any]] = field(default_factory=dict)
     layers: tuple[LayerRule, ...] = ()
+
+    def of(self, group: type) -> Mapping[str, Any]:
+        """What it says of a group."""
+        return self.options.get(group, {})
 
 
 def find_config(explicit: Path | None) -> Config | None:
@@ -132,11 +106,15 @@ def find_config(explicit: Path | None) -> Config | None:
         UserError: see `load_config`.
     """
     path = explicit or (FILE if os.path.lexists(FILE) else None)
-    return None if path is None else load_config(path)
+    return None if path is None else load_config(path, named=explicit is not None)
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path, *, named: bool = True) -> Config:
     """Reads a configuration file.
+
+    Args:
+        path: the file.
+        named: whether the user named it; what runs code is refused in any other.
 
     Raises:
         UserError: it cannot be read, is not TOML, or has an unknown key or a value that makes no sense.
@@ -150,7 +128,7 @@ def load_config(path: Path) -> Config:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{where} is not TOML: {error}", hint="see https://toml.io") from error
     try:
-        return _config(path, data)
+        return _config(path, data, named)
     except _At as error:
         raise UserError(f"{where}, line {_line(text, error.keys)}: {error}", hint=error.hint) from error
 
@@ -179,11 +157,6 @@ def overrides(layers: Sequence[LayerRule], nodes: Iterable[tuple[str, str]]) -> 
         if rule not in found.values():
             raise _shadowed(rule, [found[name] for name, op in known if rule.matches(name, op)])
     return found
-
-
-def prefer(flag: T | None, file: T | None, default: T) -> T:
-    """The first that is given, not None: the flag's value, the file's, the default."""
-    return next((value for value in (flag, file) if value is not None), default)
 
 
 def _shadowed(rule: LayerRule, first: Sequence[LayerRule]) -> UserError:
@@ -224,60 +197,9 @@ class _At(UserError):
         self.keys = keys
 
 
-_Reader = Callable[[str, Any], Any]
-"""Checks the value of a key, and converts it. Raises a UserError without a place."""
-
-
-def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise _is_not(key, value, "a string", 'write it in quotes: "..."')
-    return value
-
-
-def _texts(key: str, value: Any) -> tuple[str, ...]:
-    several = value if isinstance(value, list) else [value]
-    if not several or not all(isinstance(one, str) and one for one in several):
-        raise _is_not(key, value, "a string or a list of strings", 'write "..." or ["...", "..."]')
-    return tuple(several)
-
-
-def _flag(key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _is_not(key, value, "true or false", "write it without quotes")
-    return value
-
-
-def _whole(least: int) -> _Reader:
-    def read(key: str, value: Any) -> int:
-        if type(value) is not int or value < least:
-            raise _is_not(key, value, f"a whole number from {least}", f"give a whole number from {least}")
-        return value
-
-    return read
-
-
-def _number(most: float) -> _Reader:
-    def read(key: str, value: Any) -> float:
-        if type(value) not in (int, float) or not 0 < value <= most:
-            kind = f"a number above 0, at most {most:g}"
-            raise _is_not(key, value, kind, f"give {kind}")
-        return float(value)
-
-    return read
-
-
-def _choice(kind: str, names: Sequence[str]) -> _Reader:
-    def read(key: str, value: Any) -> str:
-        if value not in names:
-            raise unknown_name(kind, _text(key, value), names)
-        return str(value)
-
-    return read
-
-
 def _table(key: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _is_not(key, value, "a table", f"begin it with a line [{key}]")
+        raise option.is_not(key, value, "a table", f"begin it with a line [{key}]")
     return value
 
 
@@ -287,40 +209,76 @@ def _tables(key: str, value: Any) -> Sequence[Mapping[str, Any]]:
     return value
 
 
-def _is_not(key: str, value: Any, kind: str, hint: str) -> UserError:
-    return UserError(f"{key} is {value!r}, not {kind}", hint=hint)
-
-
-_TOP: Mapping[str, _Reader] = {"target": _choice("target", TARGETS), "calibration": _table, "layer": _tables}
-_RANGES: Mapping[str, _Reader] = {"percentile": _number(100), "constant": _number(1)}
-_CALIBRATION: Mapping[str, _Reader] = {
-    "data": _text,
-    "samples": _whole(1),
-    "seed": _whole(0),
-    "method": _choice("method", METHODS),
-    "exact": _flag,
-    "preset": _choice("preset", PRESETS),
-    "skip_bad": _flag,
-    **_RANGES,
-}
-_LAYER: Mapping[str, _Reader] = {
-    "match": _texts,
-    "op": _texts,
-    "format": _choice("format", ("float",)),
-    "method": _choice("method for single layers", LAYER_METHODS),
-    "amax": _number(_FLOAT32_MAX),
-    "because": _text,
-    **_RANGES,
+_LAYER: Mapping[str, option.Reader] = {
+    "match": option.texts,
+    "op": option.texts,
+    "format": option.choice("format", ("float",)),
+    "method": option.choice("method for single layers", LAYER_METHODS),
+    "amax": option.number(_FLOAT32_MAX),
+    "because": option.text,
+    "percentile": PERCENTILE.of_file,
+    "constant": CONSTANT.of_file,
 }
 
 
-def _config(path: Path, data: Mapping[str, Any]) -> Config:
-    top = _read(data, _TOP, ())
-    values = _read(top.get("calibration", {}), _CALIBRATION, ("calibration",))
-    if "data" in values:
-        values["data"] = path.parent / values["data"]
-    layers = tuple(_layer(path, index, table) for index, table in enumerate(top.get("layer", ()), 1))
-    return Config(path, top.get("target"), CalibrationTable(**values), layers)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Whose a key is: a group, its field, and what the option says."""
+
+    group: type
+    name: str
+    said: option.Option
+
+
+@functools.cache
+def _places() -> dict[str, dict[str, _Place]]:
+    """The keys of each table; the table "" is the top of the file."""
+    found: dict[str, dict[str, _Place]] = {"": {}}
+    for group in GROUPS:
+        for name, said in option.read_options(group).items():
+            for table in said.tables:
+                found.setdefault(table, {})[said.key] = _Place(group, name, said)
+    return found
+
+
+def _config(path: Path, data: Mapping[str, Any], named: bool) -> Config:
+    found: dict[type, dict[str, Any]] = {}
+
+    def take(given: Mapping[str, Any], places: Mapping[str, _Place], at: tuple[str, ...]) -> None:
+        readers = {key: place.said.kind.of_file for key, place in places.items()}
+        for key, value in _read(given, readers, at).items():
+            place = places[key]
+            if place.said.runs_code and not named:
+                raise _At(
+                    (*at, key),
+                    f"{key} names code that is run: it is obeyed only in a file that --config names, and "
+                    "this one was found in the folder",
+                    f"--config {path}, if you trust it; or give {place.said.flag[-1]}",
+                )
+            if place.name in found.setdefault(place.group, {}):
+                raise _At((*at, key), f"{key} is given twice", f"{_elsewhere(key, at)}: keep one")
+            found[place.group][place.name] = _beside(path, value) if place.said.kind.is_path else value
+
+    places = _places()
+    tables = {name: _table for name in places if name}
+    readers = {key: place.said.kind.of_file for key, place in places[""].items()}
+    checked = _read(data, {**readers, **tables, "layer": _tables}, ())
+    take({key: data[key] for key in checked if key in readers}, places[""], ())
+    for name in tables:
+        take(checked.get(name, {}), places[name], (name,))
+    layers = tuple(_layer(path, index, table) for index, table in enumerate(checked.get("layer", ()), 1))
+    return Config(path, found, layers)
+
+
+def _elsewhere(key: str, at: Sequence[str]) -> str:
+    """The other tables that have a key, in words; "" where there are none."""
+    tables = [name for name, places in _places().items() if key in places and name not in at]
+    return " or ".join(f"[{name}]" if name else "the top of the file" for name in tables)
+
+
+def _beside(path: Path, value: Any) -> Any:
+    """A path, or several, relative to the folder of a file."""
+    return path.parent / value if isinstance(value, Path) else tuple(path.parent / one for one in value)
 
 
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
@@ -343,7 +301,7 @@ def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
 
 
 def _read(
-    table: Mapping[str, Any], readers: Mapping[str, _Reader], at: tuple[str | int, ...]
+    table: Mapping[str, Any], readers: Mapping[str, option.Reader], at: tuple[str | int, ...]
 ) -> dict[str, Any]:
     """The checked values of a table.
 
@@ -354,11 +312,18 @@ def _read(
     for key, value in table.items():
         try:
             if key not in readers:
-                raise unknown_name("key", key, readers)
+                raise _unknown(key, readers, at)
             values[key] = readers[key](key, value)
         except UserError as error:
             raise _At((*at, key), str(error), error.hint) from error
     return values
+
+
+def _unknown(key: str, known: Iterable[str], at: tuple[str | int, ...]) -> UserError:
+    """The error for a key that a table does not have; another one may have it."""
+    other = _elsewhere(key, ()) if at[:1] != ("layer",) else ""
+    error = unknown_name("key", key, known)
+    return UserError(str(error), hint=f"it belongs into {other}") if other else error
 
 
 def _line(text: str, keys: Sequence[str | int]) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from onnxq import interrupts
-from onnxq.data.image_options import ImageOptions, image_options
+from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.emit import files
@@ -29,6 +29,7 @@ from onnxq.report import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.settings import ImageOptions
 from onnxq.version import VERSION
 
 SCHEMA = 1

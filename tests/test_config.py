@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from onnxq import config
-from onnxq.config import CalibrationTable, Config, LayerRule, find_config, load_config, overrides, prefer
+from onnxq import settings
+from onnxq.config import Config, LayerRule, find_config, load_config, overrides
 from onnxq.data.presets import PRESETS
 from onnxq.errors import UserError
 from onnxq.quant.thresholds import NAMES
+from onnxq.settings import Calibration, DataPlace, Feeding, ImageOptions, Repairs
 
 FULL = """\
 target = "tensorrt-8.6"
@@ -74,18 +75,20 @@ class TestFile:
         found = load_config(path)
         assert found == Config(
             path=path,
-            target="tensorrt-8.6",
-            calibration=CalibrationTable(
-                data=tmp_path / "images",
-                samples=256,
-                seed=7,
-                method="percentile",
-                percentile=99.9,
-                constant=0.1,
-                exact=True,
-                preset="imagenet",
-                skip_bad=False,
-            ),
+            options={
+                Repairs: {"target": "tensorrt-8.6"},
+                DataPlace: {"path": tmp_path / "images"},
+                Calibration: {
+                    "samples": 256,
+                    "seed": 7,
+                    "method": "percentile",
+                    "percentile": 99.9,
+                    "constant": 0.1,
+                    "exact": True,
+                },
+                ImageOptions: {"preset": "imagenet"},
+                Feeding: {"skip_bad": False},
+            },
             layers=(
                 LayerRule(
                     match=("/head/*",),
@@ -114,23 +117,23 @@ class TestFile:
 
     def test_data_elsewhere(self, tmp_path: Path) -> None:
         path = write(tmp_path, '[calibration]\ndata = "/data/images"\n')
-        assert load_config(path).calibration.data == Path("/data/images")
+        assert load_config(path).of(DataPlace)["path"] == Path("/data/images")
 
     def test_find(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         assert find_config(None) is None
         write(tmp_path, '[calibration]\ndata = "images"\n')
         (tmp_path / "other.toml").write_text("target = 'tensorrt-10'\n")
-        assert find_config(None) == Config(
-            Path("onnxq.toml"), calibration=CalibrationTable(data=Path("images"))
+        assert find_config(None) == Config(Path("onnxq.toml"), {DataPlace: {"path": Path("images")}})
+        assert find_config(Path("other.toml")) == Config(
+            Path("other.toml"), {Repairs: {"target": "tensorrt-10"}}
         )
-        assert find_config(Path("other.toml")) == Config(Path("other.toml"), target="tensorrt-10")
         with pytest.raises(UserError, match=r"cannot read 'missing\.toml': No such file"):
             find_config(Path("missing.toml"))
 
     def test_names_are_those_of_the_parts_that_use_them(self) -> None:
-        assert set(config.PRESETS) == set(PRESETS)
-        assert set(config.LAYER_METHODS) == set(NAMES)
+        assert set(settings.PRESETS) == set(PRESETS)
+        assert set(settings.LAYER_METHODS) == set(NAMES)
 
 
 MISTAKES = {
@@ -266,10 +269,3 @@ class TestLayers:
     def test_a_model_without_nodes(self, rule: LayerRule) -> None:
         with pytest.raises(UserError, match="matches no node"):
             overrides((rule,), [])
-
-
-def test_a_flag_wins_over_the_file_and_that_over_the_default() -> None:
-    assert prefer(0, 5, 512) == 0
-    assert prefer(None, 0, 512) == 0
-    assert prefer(None, None, 512) == 512
-    assert prefer(None, False, True) is False

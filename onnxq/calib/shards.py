@@ -27,7 +27,6 @@ from onnxq import interrupts
 from onnxq.calib.collect import NoSamples, Request, Watch, collect
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
-from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import InputSpec, Sample, as_float32
 from onnxq.data.sources import Source, open_source
 from onnxq.errors import Fault, OnnxqError, UserError
@@ -36,6 +35,7 @@ from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
 from onnxq.heap import steady_heap
 from onnxq.run import ort
+from onnxq.settings import ImageOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ app = typer.Typer(
     help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it to INT8, explains it.",
     epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxq import interrupts
-from onnxq.cli import calib_flags
+from onnxq import interrupts, settings
 from onnxq.cli import options as flags
-from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, report_error
 from onnxq.errors import UserError
@@ -20,17 +18,23 @@ if TYPE_CHECKING:
     from onnxq.calib.shards import Checkpoints
 
 
-@flags.takes_ort_ops
-@takes_data
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Division,
+    settings.Repairs, settings.Inputs, settings.Runtime,
+    without=(
+        "method", "percentile", "constant", "search", "stats", "partial", "prove", "allow_interface_changes"
+    ),
+    config=True,
+)  # fmt: skip
 def calibrate(
     screen: Screen,
+    chosen: Chosen,
     paths: Annotated[
         list[Path],
         typer.Argument(
             metavar="MODEL", help="The ONNX model; with --merge: the files to merge.", show_default=False
         ),
     ],
-    calib: CalibrationData = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="X.stats.npz", help="The file to write.")
     ] = None,
@@ -38,25 +42,6 @@ def calibrate(
     merge: Annotated[
         bool, typer.Option("--merge", help="Merge the statistics of shards: --merge A B ... -o ALL.")
     ] = False,
-    shard: Annotated[
-        str, typer.Option(metavar="I/N", help="Take every N-th sample only, from the I-th on (from 1).")
-    ] = "1/1",
-    workers: Annotated[int, typer.Option(metavar="N", help="How many processes take part.")] = 1,
-    exact: calib_flags.Exact = False,
-    config: calib_flags.ConfigPath = None,
-    samples: calib_flags.Samples = None,
-    seed: calib_flags.Seed = None,
-    target: flags.TargetName = None,
-    shape: flags.Shapes = None,
-    assume: flags.Assume = None,
-    freeze: flags.Freeze = None,
-    rules: flags.RuleFolders = None,
-    enable: flags.Enable = None,
-    skip: flags.SkipRules = None,
-    images: dict[str, Any] | None = None,
-    skip_bad: bool = False,
-    input_names: dict[str, str] | None = None,
-    script: str | None = None,
 ) -> int:
     """Take statistics for calibration; every method is then chosen in seconds.
 
@@ -81,32 +66,23 @@ def calibrate(
             f"{len(paths)} models are given: {', '.join(map(str, paths))}",
             hint="give one, or --merge to merge files of statistics",
         )
-    settings = calib_flags.Settings(config)
-    arguments = flags.edit_arguments(
-        settings.target(target), shape, assume, freeze, rules, enable, skip, "when-possible"
-    )
-    del arguments["prove"]
-    number, count = _shard(shard)
-    check_division((number, count), workers)
+    division = chosen.group(settings.Division)
+    (number, count) = division.shard
+    check_division((number, count), division.workers)
     path = output or Path(f"{model.stem}{f'.{number}-of-{count}' if count > 1 else ''}{SUFFIX}")
-    data_path = settings.data(calib, script)
-    source = data_source(data_path, script, "calibrate")
     try:
         with screen.progress() as observe:
             result = onnxq.calibrate(
                 model,
-                source,
+                chosen.source(),
                 path,
                 force=force,
-                **arguments,
-                images=settings.images(images) if data_path is not None else images,
-                skip_bad=settings.get("skip_bad", skip_bad or None, False),
-                input_names=input_names,
-                exact=settings.get("exact", exact or None, False),
-                samples=settings.get("samples", samples, 512),
-                seed=settings.get("seed", seed, 0),
-                shard=(number, count),
-                workers=workers,
+                feeding=chosen.group(settings.Feeding),
+                images=chosen.images,
+                calibration=chosen.group(settings.Calibration),
+                division=division,
+                repairs=chosen.group(settings.Repairs),
+                inputs=chosen.group(settings.Inputs),
                 observe=observe,
             )
     except Interrupted:
@@ -123,10 +99,3 @@ def _kept(checkpoints: Checkpoints) -> str:
 
     done = checkpoints.samples()
     return f"what was done is kept ({counted(done, 'sample')}): repeat the command to go on" if done else ""
-
-
-def _shard(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
-    if found is None:
-        raise UserError(f"--shard {text!r} is not understood", hint="the form is --shard I/N, as in 1/4")
-    return int(found[1]), int(found[2])

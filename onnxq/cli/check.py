@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onnxq.cli import calib_flags
+from onnxq import settings
 from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.target import SAME_PARSER, Target, load_target
 
@@ -19,26 +20,18 @@ if TYPE_CHECKING:
     from onnxq.run.trt import Engine
 
 
-@flags.takes_ort_ops
+@takes(
+    settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
+    without=("allow_interface_changes",), config=True,
+)  # fmt: skip
 def check(
     screen: Screen,
+    chosen: Chosen,
     model: flags.ModelPath,
     report: Annotated[
         Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all that is found, as JSON.")
     ] = None,
     force: flags.Force = False,
-    target: flags.TargetName = None,
-    config: calib_flags.ConfigPath = None,
-    shape: flags.Shapes = None,
-    assume: flags.Assume = None,
-    freeze: flags.Freeze = None,
-    rules: flags.RuleFolders = None,
-    enable: flags.Enable = None,
-    skip: flags.SkipRules = None,
-    prove: flags.ProveLevel = "when-possible",
-    sm: flags.ComputeCapability = 89,
-    profile: flags.Profiles = None,
-    no_engine: Annotated[bool, typer.Option("--no-engine", help="Parse, but do not compile.")] = False,
 ) -> int:
     """Say what the target does not take; change nothing.
 
@@ -55,19 +48,19 @@ def check(
     from onnxq.rule.load import load_rules
     from onnxq.run import trt
 
-    settings = calib_flags.Settings(config)
-    target = settings.target(target)
-    arguments = flags.edit_arguments(target, shape, assume, freeze, rules, enable, skip, prove)
-    stated = Statements(arguments["shapes"], arguments["assume"], flags.parse_profiles(profile))
+    repairs, inputs = chosen.group(settings.Repairs), chosen.group(settings.Inputs)
+    compilation = chosen.group(settings.Compilation)
+    target, sm = repairs.target, compilation.sm
+    stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
     if report is not None:
         files.check_output(report, model, force=force, record=report)
     compiler = trt.installed() if target in SAME_PARSER else None
     engines = None
     with screen.progress() as observe:
-        result = sanitize_any(model, **arguments, observe=observe)
+        result = sanitize_any(model, repairs, inputs, observe)
         original = Model.open(model)
         refused = unsupported(original, load_target(target))
-        if compiler is not None and not no_engine:
+        if compiler is not None and compilation.compile:
             engines = compile_both(
                 model, original, result, sm, stated, lambda step: observe(step, None, None)
             )
@@ -78,7 +71,7 @@ def check(
                 trt.Engine("failed" if errors else "not-run", "", compiler, sm, errors=tuple(errors)),
             ) * 2
     found = result.report
-    compat = {rule.id: rule for rule in load_rules(arguments["rules"]) if rule.stage == "compat"}
+    compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
     beyond = _beyond(original, load_target(target))
     findings = [
         *_refused(refused, found, _constructs(original, found, compat)),
@@ -93,7 +86,7 @@ def check(
         "findings": _once_a_node(findings),
         **{name: found[name] for name in ("changes", "rejected", "near_misses", "assumptions")},
     }
-    settings.tell(document)
+    chosen.tell(document)
     if report is not None:
         files.save_models(report.parent, {}, None, {report.name: document})
     screen.show(check_page(document, report))

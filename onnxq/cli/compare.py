@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from onnxq.cli import options as flags
-from onnxq.cli.data_flags import Data, data_source, takes_data
+from onnxq import settings
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
 
-@flags.takes_ort_ops
-@takes_data
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
+)
 def compare(
     screen: Screen,
+    chosen: Chosen,
     reference: Annotated[Path, typer.Argument(metavar="A", help="The reference.", show_default=False)],
     candidate: Annotated[Path, typer.Argument(metavar="B", help="The model to compare.", show_default=False)],
-    data: Data = None,
     samples: Annotated[
         int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
     ] = None,
-    images: dict[str, Any] | None = None,
-    skip_bad: bool = False,
-    input_names: dict[str, str] | None = None,
-    script: str | None = None,
 ) -> None:
     """Compare the outputs of two models on data."""
     from onnxq.cli.pages.accuracy import accuracy_page
-    from onnxq.data.image_options import image_options
     from onnxq.data.samples import InputSpec, named, watched
     from onnxq.data.sources import open_source
     from onnxq.graph.model import Model
@@ -50,17 +46,18 @@ def compare(
     for name, _, _ in models[1].inputs:
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
+    place, feeding = chosen.place, chosen.group(settings.Feeding)
     source = open_source(
-        data_source(data, script, "compare"),
-        named(specs, input_names),
-        options=image_options(images),
-        skip_bad=skip_bad,
+        chosen.source(),
+        named(specs, feeding.input_names),
+        options=chosen.images,
+        skip_bad=feeding.skip_bad,
     )
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     with screen.progress() as observe:
         observe("compare", None, None)
-        chosen = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
-        feeds = (sample.feeds for sample in chosen)
+        read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
+        feeds = (sample.feeds for sample in read)
         types = {name: dtype for name, dtype, _ in models[1].inputs}
         result = compare_models(ort.load(reference), ort.load(candidate), feeds, types)
     found = [entry.to_json() for entry in result]
@@ -71,7 +68,7 @@ def compare(
             "schema": 1,
             "reference": str(reference),
             "candidate": str(candidate),
-            "data": {"path": script or str(data), **fed},
+            "data": {"path": place.script or str(place.path), **fed},
             "accuracy": found,
         }
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxq.cli import calib_flags
+from onnxq import settings
 from onnxq.cli import options as flags
-from onnxq.cli.data_flags import CalibrationData, data_source, takes_data
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError, unknown_name
 
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
     from onnxq.graph.model import Model
 
 
-@takes_data
+@takes(
+    settings.DataPlace, settings.Look, settings.Feeding, settings.ImageOptions, settings.Inputs, config=True
+)
 def data(
     screen: Screen,
+    chosen: Chosen,
     model: flags.ModelPath,
-    calib: CalibrationData = None,
-    samples: Annotated[int, typer.Option(metavar="N", help="How many samples are read.")] = 64,
     sheet: Annotated[
         Path | None,
         typer.Option(
@@ -33,14 +33,6 @@ def data(
         ),
     ] = None,
     force: flags.Force = False,
-    config: calib_flags.ConfigPath = None,
-    shape: flags.Shapes = None,
-    assume: flags.Assume = None,
-    freeze: flags.Freeze = None,
-    images: dict[str, Any] | None = None,
-    skip_bad: bool = False,
-    input_names: dict[str, str] | None = None,
-    script: str | None = None,
 ) -> None:
     """Show data as the model will see them.
 
@@ -49,7 +41,6 @@ def data(
     """
     from onnxq.cli.pages.data import data_page
     from onnxq.data.contact_sheet import ContactSheet
-    from onnxq.data.image_options import image_options
     from onnxq.data.model_scaling import model_scaling
     from onnxq.data.samples import named, watched
     from onnxq.data.sources import open_source
@@ -57,17 +48,14 @@ def data(
     from onnxq.data.warnings import data_warnings
     from onnxq.emit.files import save_file
 
+    samples = chosen.group(settings.Look).samples
     if samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
-    settings = calib_flags.Settings(config)
-    calib = settings.data(calib, script)
-    images = settings.images(images) if calib is not None else images
-    opened, specs = _open(model, flags.bind_arguments(shape, assume, freeze))
-    specs = named(specs, input_names)
+    place, feeding = chosen.place, chosen.group(settings.Feeding)
+    opened, specs = _open(model, chosen.group(settings.Inputs))
+    specs = named(specs, feeding.input_names)
     # bad samples are what one wants to know of here: all of them, not the first
-    source = open_source(
-        data_source(calib, script, "data"), specs, options=image_options(images), skip_bad=True
-    )
+    source = open_source(chosen.source(), specs, options=chosen.images, skip_bad=True)
     survey = Survey(specs, source.images)
     pictures = ContactSheet(survey.inputs)
     output = _sheet_path(sheet, model, force) if pictures or sheet else None
@@ -85,12 +73,12 @@ def data(
     known = survey.samples if survey.samples < samples else source.count
     doubtful = data_warnings(
         survey, model_scaling(opened),
-        count=known, batch=source.batch, bad=0 if skip_bad else told["skipped"]["count"],
+        count=known, batch=source.batch, bad=0 if feeding.skip_bad else told["skipped"]["count"],
     )  # fmt: skip
     document = {
         "schema": 1,
         "model": str(model),
-        "data": {"path": None if calib is None else str(calib), "script": script, **told},
+        "data": {"path": None if place.path is None else str(place.path), "script": place.script, **told},
         "count": source.count,
         "samples": survey.samples,
         "inputs": [entry.to_json() for entry in survey.inputs],
@@ -99,12 +87,12 @@ def data(
         if output is None
         else {"file": str(output), "images": pictures.tiles, "captions": pictures.captions},
     }
-    settings.tell(document)
+    chosen.tell(document)
     screen.show(data_page(document))
     screen.document(document)
 
 
-def _open(path: Path, stated: Mapping[str, Any]) -> tuple[Model, list[InputSpec]]:
+def _open(path: Path, stated: settings.Inputs) -> tuple[Model, list[InputSpec]]:
     """A model with what the user states about its inputs, and these."""
     import numpy as np
 
@@ -112,15 +100,15 @@ def _open(path: Path, stated: Mapping[str, Any]) -> tuple[Model, list[InputSpec]
     from onnxq.graph.model import Model
 
     model = Model.open(path)
-    for name, value in stated["freeze"].items():
+    for name, value in (stated.freeze or {}).items():
         model.freeze_input(name, np.asarray(value))
-    for name, shape in stated["shapes"].items():
-        model.set_input_shape(name, shape)
+    for name, wanted in (stated.shapes or {}).items():
+        model.set_input_shape(name, wanted)
     symbols = model.dim_symbols()
-    for name in stated["assume"]:
+    for name in stated.assume or {}:
         if name not in symbols:
             raise unknown_name("dynamic dimension", name, sorted(symbols))
-    model.bind_dims(stated["assume"])
+    model.bind_dims(stated.assume or {})
     specs = []
     for name, dtype, shape in model.inputs:
         if dtype is None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from onnxq import settings
 from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
-def engine(
-    screen: Screen,
-    model: flags.ModelPath,
-    sm: flags.ComputeCapability = 89,
-    profile: flags.Profiles = None,
-) -> int:
+@takes(settings.Compilation, without=("compile",))
+def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
     """Compile a model and show each layer's precision.
 
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
@@ -23,13 +21,14 @@ def engine(
     from onnxq.graph.model import Model
     from onnxq.run import trt
 
-    profiles, note = flags.parse_profiles(profile), ""
+    wanted = chosen.group(settings.Compilation)
+    profiles, note = dict(wanted.profiles or {}), ""
     Model.open(model)  # its errors are clearer than the compiler's
     if not profiles:
         profiles, note = recorded_profiles(model)
     with screen.progress() as observe:
         observe("compile", None, None)
-        built = trt.compile_engine(model, sm=sm, profiles=profiles)
+        built = trt.compile_engine(model, sm=wanted.sm, profiles=profiles)
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")
         raise UserError(message, hint=hint)

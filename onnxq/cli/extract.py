@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from onnxq import settings
 from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 
 
-@flags.takes_ort_ops
+@takes(settings.Runtime)
 def extract(
     screen: Screen,
+    chosen: Chosen,
     model: flags.ModelPath,
     start: Annotated[
         list[str] | None,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onnxq import settings
 from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.errors import unknown_name
 
@@ -17,14 +19,15 @@ if TYPE_CHECKING:
     from onnxq.graph.view import Node, Tensor
 
 
+@takes(settings.Inputs, without=("assume", "freeze"))
 def inspect(
     screen: Screen,
+    chosen: Chosen,
     model: flags.ModelPath,
     tensor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show this tensor, with its scale and why.")
     ] = None,
     ops: Annotated[bool, typer.Option("--ops", help="List all operators and all layers.")] = False,
-    shape: flags.Shapes = None,
 ) -> None:
     """Show what a model holds, or all about one tensor."""
     from onnxq.cli.pages.model import model_page, tensor_page
@@ -32,7 +35,7 @@ def inspect(
     from onnxq.graph.model import Model
 
     opened = Model.open(model, stripped=tensor is None)
-    for name, dims in flags.parse_shapes(shape).items():
+    for name, dims in (chosen.group(settings.Inputs).shapes or {}).items():
         opened.set_input_shape(name, dims)
     opened.infer_shapes()
     if tensor is None:

@@ -7,35 +7,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import verb
 from onnxq.errors import OnnxqError, unknown_name
+from onnxq.option import read_options
+from onnxq.settings import Repairs
 
 if TYPE_CHECKING:
     from onnxq.rule.api import Rule
 
 
-def list_rules(screen: Screen, rules: flags.RuleFolders = None) -> None:
+_takes_rules = takes(Repairs, without=[name for name in read_options(Repairs) if name != "rules"])
+
+
+@_takes_rules
+def list_rules(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     from onnxq.cli.pages.rules import rules_page
     from onnxq.rule.load import load_rules
 
-    found = [_describe(rule) for rule in load_rules(tuple(rules or ()))]
+    found = [_describe(rule) for rule in load_rules(chosen.group(Repairs).rules)]
     screen.show(rules_page(found))
     screen.document({"schema": 1, "rules": found})
 
 
+@_takes_rules
 def explain(
     screen: Screen,
+    chosen: Chosen,
     name: Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", show_default=False)],
-    rules: flags.RuleFolders = None,
 ) -> None:
     """Show a rule's documentation."""
     from onnxq.cli.pages.rules import rule_page
     from onnxq.rule.load import load_rules
 
-    known = {name: rule for rule in load_rules(tuple(rules or ())) for name in (rule.id, *rule.aliases)}
+    rules = load_rules(chosen.group(Repairs).rules)
+    known = {name: rule for rule in rules for name in (rule.id, *rule.aliases)}
     if name not in known:
         raise unknown_name("rule", name, known)
     found = _describe(known[name]) | {"doc": known[name].doc}

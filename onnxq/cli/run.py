@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from onnxq.cli import options as flags
-from onnxq.cli.data_flags import Data, data_source, takes_data
+from onnxq import settings
+from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
-@flags.takes_ort_ops
-@takes_data
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
+)
 def run(
     screen: Screen,
+    chosen: Chosen,
     manifest: Annotated[
         Path, typer.Argument(metavar="X.split.json", help="What onnxq split wrote.", show_default=False)
     ],
-    data: Data = None,
     original: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="The original; by default the one that the manifest names."),
@@ -41,10 +42,6 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Write each sample's tensors, calibration data for the pieces."),
     ] = None,
-    images: dict[str, Any] | None = None,
-    skip_bad: bool = False,
-    input_names: dict[str, str] | None = None,
-    script: str | None = None,
 ) -> int:
     """Run pieces in a chain and compare with the original.
 
@@ -56,11 +53,11 @@ def run(
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
-    replaced = _numbered(use or [])
+    replaced, feeding = _numbered(use or []), chosen.group(settings.Feeding)
     with screen.progress() as observe:
         document = onnxq.run_pieces(
-            manifest, data_source(data, script, "run"), original=original, use=replaced, samples=samples,
-            tolerance=tolerance, images=images, skip_bad=skip_bad, input_names=input_names, save=save,
+            manifest, chosen.source(), original=original, use=replaced, samples=samples, tolerance=tolerance,
+            images=chosen.images, skip_bad=feeding.skip_bad, input_names=feeding.input_names, save=save,
             observe=observe,
         )  # fmt: skip
     screen.show(chain_page(document))

@@ -13,11 +13,15 @@ import typer
 
 from onnxq import interrupts, remarks
 from onnxq.cli import fault
+from onnxq.cli.chosen import flag_of
 from onnxq.cli.screen import Screen, write_json
 from onnxq.errors import OnnxqError, UserError
+from onnxq.option import read_options
+from onnxq.settings import Common
 
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no end screen.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error.")]
+Quiet, Verbose = (
+    flag_of(Common, name, said, said.flag, None)[0] for name, said in read_options(Common).items()
+)
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, prose on stderr.")]
 
 

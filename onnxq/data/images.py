@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from onnxq.data.image_options import CHANNELS, LARGEST, Color, ImageOptions, Size
+from onnxq.data.image_options import resolved
 from onnxq.data.presets import PRESETS
 from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.types import Dim, shape_text
+from onnxq.settings import CHANNELS, LARGEST, Color, ImageOptions, Size
 
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
 """File name suffixes of the images that are read, lower case."""
@@ -179,7 +180,7 @@ def prepare(spec: InputSpec, options: ImageOptions) -> Preparation:
             f"input {spec.name!r} takes {shape_text(spec.shape)}",
             hint="leave color out" + (", or give bgr" if channels == 3 else ""),
         )
-    chosen = options.resolved(color, width, height)
+    chosen = resolved(options, color, width, height)
     made = Preparation(
         input=spec.name, dtype=spec.dtype, layout=layout, color=color, width=width, height=height,
         scale=chosen.scale or (1.0 if _is_integer(spec.dtype) else 1.0 / 255.0),

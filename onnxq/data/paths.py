@@ -13,13 +13,13 @@ from onnxq.data import arrays, images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.csv_file import Line, read_csv, shaped
 from onnxq.data.files import Found, find_by_input, find_files, find_sets, kind_of
-from onnxq.data.image_options import ImageOptions
 from onnxq.data.lists import Entry
 from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, item_record
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import read_set, read_tensor
 from onnxq.errors import UserError
 from onnxq.run import polygraphy_io
+from onnxq.settings import ImageOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import numpy as np
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN
-from onnxq.data.image_options import ImageOptions
 from onnxq.data.paths import open_path, refuse
 from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
 from onnxq.errors import UserError
+from onnxq.settings import ImageOptions
 
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
 """A path, or samples: arrays by the names of inputs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -29,56 +29,40 @@ from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.ranges import Range, of_layer
 from onnxq.quant.scales import INT8_MAX
-from onnxq.quant.thresholds import NAMES, Method, needs_histogram
+from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.reason import Reason, code_of
 from onnxq.run import ort
+from onnxq.settings import Calibration, Feeding
 
-METHODS = ("auto", *NAMES)
 STATED = Reason("cache", "calibration cache", "user")
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """How a model is calibrated.
+class Calibrating(Calibration):
+    """How a model is calibrated, with what is said elsewhere than among the options of calibration.
 
     Attributes:
-        method: one of `METHODS`.
-        percentile: of method `percentile`.
-        constant: of method `average`.
-        search: whether the percentile is chosen, as `auto` chooses the method.
-        exact: whether histograms hold every value.
-        samples: how many samples calibrate at most.
-        seed: chooses them where there are more.
         layers: what is different for some layers.
-        stats: a file of statistics, or a TensorRT calibration cache.
         skip_bad: whether bad samples are left out.
 
     Raises:
         UserError: a value makes no sense.
     """
 
-    method: str = "auto"
-    percentile: float = 99.99
-    constant: float = 0.01
-    search: bool = False
-    exact: bool = False
-    samples: int = 512
-    seed: int = 0
     layers: tuple[LayerRule, ...] = ()
-    stats: str | os.PathLike[str] | None = None
     skip_bad: bool = False
 
-    def __post_init__(self) -> None:
-        _ = self.parameters
-        if self.search and self.method not in ("percentile", "auto"):
-            raise UserError(
-                f"a percentile is searched for, but the method is {self.method}",
-                hint="leave the method out, or give method percentile",
-            )
-        if self.samples < 1:
-            raise UserError(f"{self.samples} calibration samples are too few", hint="give at least 1")
-        if self.seed < 0:
-            raise UserError(f"the seed is {self.seed}", hint="give 0 or more")
+    @staticmethod
+    def of(options: Calibration, layers: Sequence[LayerRule], feeding: Feeding) -> Calibrating:
+        """That of the user's options.
+
+        Raises:
+            UserError: a value makes no sense.
+        """
+        values = {entry.name: getattr(options, entry.name) for entry in fields(options)}
+        course = Calibrating(**values, layers=tuple(layers), skip_bad=feeding.skip_bad)
+        _ = course.parameters  # which are checked
+        return course
 
     @property
     def default(self) -> Method:
@@ -304,7 +288,7 @@ class Given:
 
 
 def divide(
-    source: Source, options: Calibration, given: Given | None, *, choose: bool
+    source: Source, options: Calibrating, given: Given | None, *, choose: bool
 ) -> tuple[Split, Iterator[Sample]]:
     """Divides the samples.
 

@@ -12,7 +12,7 @@ import onnx
 from onnxq.errors import Fault
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.pipeline.calibration import Calibration, Prepared
+from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
@@ -47,7 +47,7 @@ class Quantized:
 
 def quantized(
     job: Job,
-    options: Calibration,
+    options: Calibrating,
     sampling: Sampling,
     prepared: Prepared,
     ranges: Ranges,
@@ -96,7 +96,7 @@ def _widened(inserted: Inserted) -> Iterator[str]:
 
 def _choice(
     job: Job,
-    options: Calibration,
+    options: Calibrating,
     sampling: Sampling,
     prepared: Prepared,
     inserted: Inserted,

@@ -6,7 +6,7 @@ import contextlib
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.reason import Reason
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
+from onnxq.settings import Compilation
 
 KEPT_TO_COMPILE = Reason(
     "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"
@@ -31,21 +32,6 @@ KEPT_TO_COMPILE = Reason(
 
 # How long to look for the layer to blame: each trial compiles.
 _SEARCH_SECONDS = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """How the result is compiled.
-
-    Attributes:
-        wanted: whether it is, where NVIDIA's compiler is installed.
-        sm: the compute capability, 89 for 8.9.
-        profiles: smallest, usual and largest shape of dynamic inputs, as far as the user gives them.
-    """
-
-    wanted: bool = True
-    sm: int = 89
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ def compiled(
         return not_run(
             f"{job.target.title} is not here: it quantizes by the cache, when it builds the engine"
         )
-    if not wanted.wanted:
+    if not wanted.compile:
         return not_run("not asked for")
     with job.step("compile"):
         if trt.installed() is None:

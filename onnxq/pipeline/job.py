@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import ArrayLike
 
 from onnxq import remarks
 from onnxq import report as reporting
 from onnxq.data.glance import Glance
-from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
@@ -33,13 +30,14 @@ from onnxq.pipeline.repair import Repair
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.progress import Observer
-from onnxq.rewrite.engine import Assumption, Change, Prove, RewriteReport
+from onnxq.rewrite.engine import Assumption, Change, RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
 from onnxq.run.versions import unreadable
+from onnxq.settings import Feeding, ImageOptions, Inputs, Repairs
 from onnxq.target import Target, load_target
 
 
@@ -49,6 +47,7 @@ class Job:
     Attributes:
         model: the model as it stands.
         target: what it is made ready for.
+        repairs: how the user wants it repaired.
         rules: those that are on.
         in_float32: whether onnxruntime runs the model as float32.
     """
@@ -56,23 +55,20 @@ class Job:
     def __init__(
         self,
         model: ModelSource,
-        target: str,
-        rules: Sequence[str | os.PathLike[str]],
-        enable: Sequence[str],
-        skip: Sequence[str],
-        prove: Prove,
+        repairs: Repairs,
         observe: Observer | None,
-        interface: bool = False,
     ) -> None:
-        if prove not in ("always", "when-possible", "never"):
-            raise unknown_name("proof level", prove, ("always", "when-possible", "never"))
+        """Loads the model.
+
+        Raises:
+            UserError: it or an option cannot be used.
+        """
         self.started = time.perf_counter()
         self.phases: dict[str, float] = {}
         self.observe = observe or (lambda step, done, total: None)
-        self.prove = prove
-        self.interface = interface
-        self.target: Target = load_target(target)
-        self.rules: list[Rule] = select(load_rules(rules), enable, skip)
+        self.repairs = repairs
+        self.target: Target = load_target(repairs.target)
+        self.rules: list[Rule] = select(load_rules(repairs.rules), repairs.enable, repairs.skip)
         self.source = model
         with self.step("load"):
             self.model = Model.open(model)
@@ -86,7 +82,7 @@ class Job:
             self.model.limits = self.target.limits
         self.before = reporting.interface(self.model)
         self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
-        self.whole = WholeModel(self.model) if prove != "never" else None
+        self.whole = WholeModel(self.model) if repairs.prove != "never" else None
         self.rewrites = RewriteReport()
         self.stated: list[Assumption] = []
         self.in_float32 = False  # whether onnxruntime runs the model as float32
@@ -104,16 +100,11 @@ class Job:
             spent = time.perf_counter() - start
             self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
 
-    def bind(
-        self,
-        shapes: Mapping[str, Sequence[int | str]] | None,
-        assume: Mapping[str, int] | None,
-        freeze: Mapping[str, ArrayLike] | None,
-    ) -> None:
+    def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
-        self.statements = (shapes, assume, freeze)
+        self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
         self.stated, fixed = self._apply(self.model)
-        if self.whole is not None and self.stated + list(shapes or ()):
+        if self.whole is not None and self.stated + list(inputs.shapes or ()):
             self.whole = WholeModel(self.model, fixed, stated=True)
 
     def _apply(self, model: Model) -> tuple[list[Assumption], dict[str, np.ndarray]]:
@@ -167,11 +158,11 @@ class Job:
             repair = Repair(
                 self.rules,
                 self.target.lacks_feature,
-                self.prove,
+                self.repairs.prove,
                 self.whole,
                 self._fresh,
                 lambda stage: self.observe(f"sanitize: {stage}", None, None),
-                self.interface,
+                self.repairs.allow_interface_changes,
             )
             self.model, self.rewrites = repair.run(self.model)
 
@@ -208,13 +199,12 @@ class Job:
         self,
         data: DataSource,
         images: ImageOptions | None,
-        skip_bad: bool,
-        names: Mapping[str, str] | None = None,
+        feeding: Feeding,
     ) -> Source:
         """Opens calibration data for the model's inputs, and looks at what is read of them."""
-        self._data_names = names
+        self._data_names = feeding.input_names
         specs = self.input_specs()
-        source = open_source(data, specs, options=images, skip_bad=skip_bad)
+        source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
         self._glance = Glance(self.model, specs, source)
         return source
 
@@ -269,7 +259,7 @@ class Job:
                 ) from error
             self.rewrites.whole.append(found)
             proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
-        if self.prove == "always" and not proof.holds:
+        if self.repairs.prove == "always" and not proof.holds:
             raise UserError(
                 f"raising the model's opset from {was} to {OPSET}, which Q/DQ pairs need, is not proved: "
                 f"{proof.why}",

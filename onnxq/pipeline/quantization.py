@@ -15,14 +15,14 @@ from onnxq.data.sources import Source
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import (
     STATED,
-    Calibration,
+    Calibrating,
     Given,
     Prepared,
     activations,
     prepare,
 )
 from onnxq.pipeline.choosing import Quantized, quantized
-from onnxq.pipeline.compilation import Compilation, compiled
+from onnxq.pipeline.compilation import compiled
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
@@ -33,6 +33,7 @@ from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
 from onnxq.run.profiles import Profile, resolve_profiles
+from onnxq.settings import Compilation
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -44,7 +45,7 @@ class Quantization:
     """The steps from a sanitized model to the result."""
 
     def __init__(
-        self, job: Job, options: Calibration, source: Source | None, given: Given | None, cache: bool
+        self, job: Job, options: Calibrating, source: Source | None, given: Given | None, cache: bool
     ) -> None:
         """What the user gives: data, statistics or both; `cache`: whether a calibration cache is wanted."""
         if source is None and given is None:
@@ -59,9 +60,9 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job, options = self._job, self._options
-        _resolved(job, compilation.profiles, {})  # refuses bad ones before the data is read
+        _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         sampling = Sampling(job, options, self._source, self._given)
-        profiles = _resolved(job, compilation.profiles, sampling.shapes)
+        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         prepared = prepare(job, sampling.shapes, keep_float, options.layers)

@@ -10,7 +10,7 @@ import numpy as np
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import (
-    Calibration,
+    Calibrating,
     Given,
     Prepared,
     activations,
@@ -30,7 +30,7 @@ class Ranging:
     """Statistics and ranges, for one prepared model."""
 
     def __init__(
-        self, job: Job, options: Calibration, sampling: Sampling, given: Given | None, prepared: Prepared
+        self, job: Job, options: Calibrating, sampling: Sampling, given: Given | None, prepared: Prepared
     ) -> None:
         """What there is to take them from: samples, statistics or a cache that is given, or both."""
         self._job, self._options, self._sampling, self._given = job, options, sampling, given

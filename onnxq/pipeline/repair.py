@@ -17,12 +17,13 @@ from onnxq.emit.files import save_model
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.rewrite.engine import Change, Prove, RewriteReport, Unsettled, rewrite
+from onnxq.rewrite.engine import Change, RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import new_folder
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import STAGES, Rule, Stage
+from onnxq.settings import Prove
 
 _MOST = 8
 """So many changes are searched for and left out, one by one, before a stage is left out as a whole."""

@@ -14,7 +14,7 @@ from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
-from onnxq.pipeline.calibration import Calibration, Given, divide
+from onnxq.pipeline.calibration import Calibrating, Given, divide
 from onnxq.pipeline.job import Job
 from onnxq.reason import Reason
 from onnxq.run import ort
@@ -31,7 +31,7 @@ class Sampling:
         apart: whether the samples that chose are others than those that calibrated.
     """
 
-    def __init__(self, job: Job, options: Calibration, source: Source | None, given: Given | None) -> None:
+    def __init__(self, job: Job, options: Calibrating, source: Source | None, given: Given | None) -> None:
         """Reads the first sample.
 
         Raises:

@@ -21,26 +21,25 @@ from onnxq.calib.shards import (
 )
 from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, merge_files, read, write
 from onnxq.calib.trt_cache import is_cache
-from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import Sample
 from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files
 from onnxq.errors import UserError
-from onnxq.pipeline.calibration import Calibration, activations, prepare, unloadable
+from onnxq.pipeline.calibration import Calibrating, activations, prepare, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
+from onnxq.settings import Division, ImageOptions
 
 
 def take_statistics(
     job: Job,
-    options: Calibration,
+    options: Calibrating,
     source: Source,
     data: DataSource,
     images: ImageOptions | None,
     output: str | os.PathLike[str],
-    shard: tuple[int, int],
-    workers: int,
+    division: Division,
 ) -> StatsFile:
     """Takes statistics of a sanitized model and writes them; see `onnxq.calibrate`.
 
@@ -48,6 +47,7 @@ def take_statistics(
         UserError: the data or an argument cannot be used.
     """
     path = Path(output)
+    shard, workers = division.shard, division.workers
     check_division(shard, workers)
     if source.count is None:
         _check_undivided(shard, workers)
@@ -92,7 +92,7 @@ def _check_undivided(shard: tuple[int, int], workers: int) -> None:
             )
 
 
-def _of_stream(job: Job, options: Calibration, source: Source) -> StatsFile:
+def _of_stream(job: Job, options: Calibrating, source: Source) -> StatsFile:
     """Statistics of data that can be read only once, in one go."""
     samples = split(source, options.samples, options.seed, choose=True).calibration()
     first = next(samples)
@@ -117,7 +117,7 @@ def _of_stream(job: Job, options: Calibration, source: Source) -> StatsFile:
 
 
 def _work(
-    job: Job, options: Calibration, source: Source, first: Sample, every: Sequence[int] | None, workers: int
+    job: Job, options: Calibrating, source: Source, first: Sample, every: Sequence[int] | None, workers: int
 ) -> Work:
     """The pass.
 

@@ -9,7 +9,7 @@ import onnx
 
 from onnxq.errors import Fault
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.pipeline.calibration import Calibration, unloadable
+from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.run import ort
@@ -17,7 +17,7 @@ from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_mode
 
 
 def references(
-    job: Job, options: Calibration, sampling: Sampling, reference: onnx.ModelProto
+    job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto
 ) -> tuple[Reference | None, Reference | None]:
     """The float model to choose scales with, and to verify with.
 

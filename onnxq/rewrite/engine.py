@@ -34,8 +34,7 @@ from onnxq.rule.api import (
     Stage,
 )
 from onnxq.rule.told import told
-
-Prove = Literal["always", "when-possible", "never"]
+from onnxq.settings import Prove
 
 AT_FAULT = "rule-at-fault"
 """Why a change is rejected whose rule fails, or gives what is no replacement: nothing was proved."""

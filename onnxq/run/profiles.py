@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onnxq.errors import UserError, unknown_name
+from onnxq.settings import Profile
 
-Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""The smallest, the usual and the largest shape of an input."""
+__all__ = ["Profile", "as_profile", "resolve_profiles"]
 
 
 def resolve_profiles(

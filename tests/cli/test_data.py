@@ -15,9 +15,10 @@ import pytest
 from command import SAMPLES, environment
 from PIL import Image
 
-from onnxq.cli.data_flags import parse_images
 from onnxq.data.split import CHOOSING, HELD_OUT
 from onnxq.errors import UserError
+from onnxq.option import read_options
+from onnxq.settings import ImageOptions
 
 DIGITS = SAMPLES / "digits/digits.onnx"
 QUANTIZE = ("quantize", "net.onnx", "--calib", "images", "--no-engine", "--json")
@@ -152,13 +153,12 @@ def test_flags_that_make_no_sense(photos: Path, onnxq, flags, says: tuple[str, .
     ],
 )  # fmt: skip
 def test_how_flags_are_read(flag: str, text, value) -> None:
-    given = dict.fromkeys(("mean", "std", "scale", "color", "resize", "crop")) | {"letterbox": False}
-    assert parse_images(given) is None
+    read = read_options(ImageOptions)[flag].kind.of_flag
     if value is not None:
-        assert parse_images(given | {flag: text}) == {flag: value}
+        assert read(f"--{flag}", text) == value
         return
     with pytest.raises(UserError, match=f"--{flag} '{text}' is not understood") as caught:
-        parse_images(given | {flag: text})
+        read(f"--{flag}", text)
     assert f"--{flag} " in caught.value.hint
 
 

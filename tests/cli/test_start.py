@@ -52,7 +52,7 @@ def test_no_arguments_show_the_verbs(onnxq) -> None:
         "rules",
     )
     for verb in verbs:
-        assert f"\n  {verb} " in ran.out
+        assert f"│ {verb} " in ran.out
 
 
 def test_json_is_all_of_stdout(folder: Path, onnxq) -> None:

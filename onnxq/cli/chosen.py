@@ -1,0 +1,298 @@
+"""What the user chose: the flags of a verb, made of the groups of options, and what `onnxq.toml` says."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from onnxq.cli.screen import Screen
+from onnxq.config import Config, LayerRule, find_config
+from onnxq.errors import UserError
+from onnxq.option import Option, read_options
+from onnxq.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
+
+G = TypeVar("G")
+T = TypeVar("T")
+
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", metavar="X.toml", help="Settings; ./onnxq.toml by default.")
+]
+
+
+class Chosen:
+    """What the flags give, else the configuration file, else a default.
+
+    Attributes:
+        config: the file, or None.
+        verb: the name of the verb, for messages.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[type, Mapping[str, Any]],
+        config: Config | None,
+        verb: str,
+        without: Collection[str] = (),
+    ) -> None:
+        """What was chosen; `without`: options that the verb does not have, whatever the file says of them."""
+        self._flags, self.config, self.verb, self._without = flags, config, verb, frozenset(without)
+
+    def flags(self, group: type) -> Mapping[str, Any]:
+        """The values of the flags of a group that are given."""
+        return self._flags.get(group, {})
+
+    def file(self, group: type) -> Mapping[str, Any]:
+        """What the file says of a group."""
+        said = self.config.of(group) if self.config is not None else {}
+        return {name: value for name, value in said.items() if name not in self._without}
+
+    def group(self, group: type[G], **more: Any) -> G:
+        """A group.
+
+        Args:
+            group: which one.
+            more: what wins over flags and file.
+        """
+        return group(**{**self.file(group), **self.flags(group), **more})
+
+    @property
+    def layers(self) -> Sequence[LayerRule]:
+        """What is different for some layers."""
+        return self.config.layers if self.config is not None else ()
+
+    def tell(self, report: dict[str, Any]) -> None:
+        """Adds the path of the file to a report."""
+        if self.config is not None:
+            report["config"] = str(self.config.path)
+
+    # -- data ----------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> DataPlace:
+        """Where the data are: a flag wins over what the file says, be it the path or the script."""
+        given = self.flags(DataPlace) or self.file(DataPlace)
+        script = given.get("script")
+        return DataPlace(given.get("path"), None if script is None else str(script))
+
+    def source(self) -> Path | Iterable[Any]:
+        """What `onnxq.data.sources.open_source` takes.
+
+        Raises:
+            UserError: no data are given or twice, or the script cannot be loaded.
+        """
+        place = self.place
+        if (place.path is None) == (place.script is None):
+            none = place.script is None
+            given = "no data is given: there is neither" if none else "data is given twice, by"
+            between = "nor" if none else "and by"
+            flag = "--data" if self.verb in ("compare", "run") else "--calib"
+            raise UserError(
+                f"{given} {flag} {between} --data-loader-script", hint=f"see onnxq {self.verb} --help"
+            )
+        if place.script is None:
+            assert place.path is not None
+            return place.path
+        from onnxq.data.script import load_script
+
+        return load_script(place.script)
+
+    @property
+    def images(self) -> ImageOptions | None:
+        """The options on images; None where none is given. Those of the file are about paths."""
+        file = self.file(ImageOptions) if self.place.path is not None else {}
+        given = {**file, **self.flags(ImageOptions)}
+        return ImageOptions(**given) if given else None
+
+    # -- calibration ---------------------------------------------------------------------------
+
+    def calibration(self) -> Calibration:
+        """How to calibrate; where no method is given, a parameter says which.
+
+        Raises:
+            UserError: flags of which one would be ignored.
+        """
+        flags, file = self.flags(Calibration), self.file(Calibration)
+        _refuse_parameters(flags)
+        if file.get("search") and "percentile" in file:
+            assert self.config is not None
+            why = f"in {str(self.config.path)!r} the search chooses the percentile"
+            raise _exclude("search", "percentile", why)
+        of_flags = flags.keys() & {"method", "percentile", "constant", "search"}
+        return self.group(
+            Calibration,
+            method=_method(flags) or _method(file) or "auto",
+            search=flags.get("search", False) or (not of_flags and file.get("search", False)),
+        )
+
+    def refuse_with_stats(self, stats: Path, *, without_data: bool) -> None:
+        """Refuses flags that would be ignored, since statistics are given.
+
+        Args:
+            stats: the file; beside a calibration cache, data are calibrated with as without it.
+            without_data: whether there are no data.
+
+        Raises:
+            UserError: there are some.
+        """
+        of_samples = self.flags(Calibration).keys() & {"samples", "seed", "exact"}
+        on_samples = _flags(Calibration, of_samples)
+        on_data = _flags(ImageOptions, self.flags(ImageOptions)) + _flags(Feeding, self.flags(Feeding))
+        given = [*on_samples, *on_data]
+        if without_data and given:
+            raise _exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
+        if on_samples:
+            from onnxq.calib.trt_cache import is_cache
+
+            if not is_cache(stats):
+                why = f"which samples calibrated, and how, is said by {str(stats)!r}"
+                raise _exclude("--stats", on_samples[0], why)
+
+
+def takes(
+    *groups: type,
+    without: Collection[str] = (),
+    renamed: Mapping[str, str] | None = None,
+    config: bool = False,
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Gives a verb the flags of groups of options; it has a parameter `chosen` for them.
+
+    Args:
+        groups: the groups, each a panel of `--help`.
+        without: options that it does not have.
+        renamed: other names of flags, by option.
+        config: whether it reads `onnxq.toml`, and has the flag --config.
+    """
+    options = {
+        (group, name): said
+        for group in groups
+        for name, said in read_options(group).items()
+        if name not in without
+    }
+    known = {(renamed or {}).get(name, said.flag[-1]) for (_, name), said in options.items()}
+    titles = {group.TITLE: _title(group.TITLE, groups, known) for group in groups}  # type: ignore[attr-defined]
+
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        @functools.wraps(function)
+        def verb(screen: Screen, **named: Any) -> T:
+            path = named.pop("config") if config else None
+            flags: dict[type, dict[str, Any]] = {}
+            for (group, name), said in options.items():
+                value = named.pop(name)
+                if not (value is None or value is False or value == []):
+                    flag = (renamed or {}).get(name, said.flag[-1])
+                    flags.setdefault(group, {})[name] = said.kind.of_flag(flag, value)
+            chosen = Chosen(flags, find_config(path) if config else None, function.__name__, without)
+            screen.quiet |= chosen.file(Common).get("quiet", False)
+            screen.verbose |= chosen.file(Common).get("verbose", False)
+            with _custom_ops(chosen.group(Runtime).ort_ops if Runtime in groups else ()):
+                return function(screen, chosen=chosen, **named)
+
+        signature = inspect.signature(function, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.name != "chosen"]
+        if config:
+            own.append(inspect.Parameter("config", own[-1].kind, default=None, annotation=ConfigPath))
+        for (group, name), said in options.items():
+            flag = (*said.flag[:-1], (renamed or {}).get(name, said.flag[-1]))
+            own.append(_parameter(group, name, said, flag, titles[group.TITLE]))  # type: ignore[attr-defined]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        first, *rest = own
+        parameters = [first, *(p.replace(kind=kind) for p in rest)]
+        verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return verb
+
+    return decorate
+
+
+def _parameter(group: type, name: str, said: Option, flag: Sequence[str], title: str) -> inspect.Parameter:
+    """The parameter of a verb that is the flag of an option."""
+    annotation, empty = flag_of(group, name, said, flag, title)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
+
+
+def flag_of(group: type, name: str, said: Option, flag: Sequence[str], title: str | None) -> tuple[Any, Any]:
+    """The annotation of a flag, and its value where it is not given."""
+    is_switch = said.kind.typed is bool
+    described = typer.Option(
+        *flag, metavar=None if is_switch else said.metavar, help=said.help + _default(group, name, said),
+        rich_help_panel=title, show_default=False,
+    )  # fmt: skip
+    return Annotated[said.kind.typed if is_switch else said.kind.typed | None, described], (
+        False if is_switch else None
+    )
+
+
+def _default(group: type, name: str, said: Option) -> str:
+    """What an option is by default, for its help."""
+    default = group.__dataclass_fields__[name].default  # type: ignore[attr-defined]
+    if said.kind.typed is bool or default is None or default == ():
+        return ""
+    text = "/".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return f" {text} by default."
+
+
+def _title(title: str, groups: Sequence[type], known: Collection[str]) -> str:
+    """The title of a panel, with the first example whose flags the verb has."""
+    examples = [
+        example
+        for group in groups
+        if title == group.TITLE  # type: ignore[attr-defined]
+        for example in group.EXAMPLES  # type: ignore[attr-defined]
+    ]
+    for example in examples:
+        if all(word in known for word in example.split() if word.startswith("--")):
+            return f"{title}, as in {example}"
+    return title
+
+
+def _custom_ops(libraries: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
+    """Registers libraries of custom operators, if there are any: onnxruntime takes its time to import."""
+    if not libraries:
+        return contextlib.nullcontext()
+    from onnxq.run import ort
+
+    return ort.custom_ops(libraries)
+
+
+def _flags(group: type, names: Iterable[str]) -> list[str]:
+    """The flags of some options, in the order of the group."""
+    wanted = set(names)
+    return [said.flag[-1] for name, said in read_options(group).items() if name in wanted]
+
+
+def _refuse_parameters(flags: Mapping[str, Any]) -> None:
+    """Refuses flags on the method of which one would be ignored.
+
+    Raises:
+        UserError: there are some.
+    """
+    method, search = flags.get("method"), "search" in flags
+    if search and "percentile" in flags:
+        raise _exclude("--search", "--percentile", "the search chooses the percentile")
+    own = {"percentile": ("percentile", "search"), "average": ("constant",)}
+    given = [(name, f"--{flag}") for name, parts in own.items() for flag in parts if flag in flags]
+    for name, flag in given:
+        both = flag == "--search" and method == "auto"
+        if method is not None and method != name and not both:
+            raise _exclude(f"--method {method}", flag, f"{flag} is of method {name}")
+    if len({name for name, _ in given}) > 1:
+        (one, first), (other, second) = given
+        raise _exclude(first, second, f"they are of the methods {one} and {other}")
+
+
+def _exclude(one: str, other: str, why: str) -> UserError:
+    return UserError(f"{one} and {other} exclude each other: {why}", hint="leave one of them out")
+
+
+def _method(given: Mapping[str, Any]) -> str | None:
+    """The method that is given, else the one that has the parameters which are."""
+    if given.get("method") is not None:
+        return str(given["method"])
+    if "percentile" in given or given.get("search"):
+        return "percentile"
+    return "average" if "constant" in given else None

@@ -1,0 +1,333 @@
+"""What an option is, and how its values are read: those of a flag, and those in `onnxq.toml`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.errors import UserError, unknown_name
+
+Reader = Callable[[str, Any], Any]
+"""Checks a value and converts it, given what it is called. Raises a UserError that names no place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values an option has.
+
+    Attributes:
+        typed: the type of what the flag gives: str, int, float, bool or Path, or a list of one of them.
+        of_file: reads what TOML gives.
+        of_flag: reads what the flag gives.
+        is_path: whether it is a path, or several: in a file it is relative to that file.
+    """
+
+    typed: Any
+    of_file: Reader
+    of_flag: Reader = lambda flag, value: value
+    is_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is said of an option beside its name and its default.
+
+    Attributes:
+        help: one line.
+        kind: its values.
+        flag: the flag, with the short one in front, if there is one.
+        metavar: what stands for its value.
+        key: its name in `onnxq.toml`.
+        tables: where it may stand there; "" is the top of the file.
+        runs_code: whether it names something that is run.
+    """
+
+    help: str
+    kind: Kind
+    flag: tuple[str, ...] = ()
+    metavar: str | None = None
+    key: str = ""
+    tables: tuple[str, ...] = ()
+    runs_code: bool = False
+
+
+def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:
+    """A field of a group that is an option; `said`: what its `Option` says beside the help and the kind."""
+    return dataclasses.field(default=default, metadata={"option": Option(help, kind, **said)})
+
+
+# -- readers of values in a file -------------------------------------------------------------------
+
+
+def is_not(key: str, value: Any, kind: str, hint: str) -> UserError:
+    """The error for a value of another kind."""
+    return UserError(f"{key} is {value!r}, not {kind}", hint=hint)
+
+
+def text(key: str, value: Any) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise is_not(key, value, "a string", 'write it in quotes: "..."')
+    return value
+
+
+def texts(key: str, value: Any) -> tuple[str, ...]:
+    """A string or several."""
+    several = value if isinstance(value, list) else [value]
+    if not several or not all(isinstance(one, str) and one for one in several):
+        raise is_not(key, value, "a string or a list of strings", 'write "..." or ["...", "..."]')
+    return tuple(several)
+
+
+def truth(key: str, value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise is_not(key, value, "true or false", "write it without quotes")
+    return value
+
+
+def whole(least: int) -> Reader:
+    """Whole numbers from `least`."""
+
+    def read(key: str, value: Any) -> int:
+        if type(value) is not int or value < least:
+            raise is_not(key, value, f"a whole number from {least}", f"give a whole number from {least}")
+        return value
+
+    return read
+
+
+def number(most: float) -> Reader:
+    """Numbers above 0, at most `most`."""
+
+    def read(key: str, value: Any) -> float:
+        if type(value) not in (int, float) or not 0 < value <= most:
+            kind = f"a number above 0, at most {most:g}"
+            raise is_not(key, value, kind, f"give {kind}")
+        return float(value)
+
+    return read
+
+
+def choice(kind: str, names: Sequence[str]) -> Reader:
+    """One of some names."""
+
+    def read(key: str, value: Any) -> str:
+        if value not in names:
+            raise unknown_name(kind, text(key, value), names)
+        return str(value)
+
+    return read
+
+
+# -- kinds -----------------------------------------------------------------------------------------
+
+FLAG = Kind(bool, truth)
+TEXT = Kind(str, text)
+TEXTS = Kind(list[str], texts, lambda flag, value: tuple(value))
+PATH = Kind(Path, lambda key, value: Path(text(key, value)), is_path=True)
+PATHS = Kind(
+    list[Path], lambda key, value: tuple(map(Path, texts(key, value))), lambda flag, value: tuple(value),
+    is_path=True,
+)  # fmt: skip
+NOT = Kind(bool, lambda key, value: not truth(key, value), lambda flag, value: not value)
+"""A flag that turns off what is on without it."""
+
+
+def one_of(kind: str, names: Sequence[str]) -> Kind:
+    """One of some names; a flag's is checked by who uses it."""
+    return Kind(str, choice(kind, names))
+
+
+def at_least(least: int) -> Kind:
+    """Whole numbers; a flag's is checked by who uses it."""
+    return Kind(int, whole(least))
+
+
+def at_most(most: float) -> Kind:
+    """Numbers above 0; a flag's is checked by who uses it."""
+    return Kind(float, number(most))
+
+
+def parsed(form: str, read: Callable[[str], Any], between: str = ",") -> Kind:
+    """Values with a form of their own; in a file a string of that form, a number, or a list.
+
+    Args:
+        form: the form, in words.
+        read: reads it; raises a ValueError or ZeroDivisionError of what is ill-formed.
+        between: what stands between the parts of a list.
+    """
+
+    def of_flag(flag: str, value: Any) -> Any:
+        try:
+            return read(value)
+        except (ValueError, ZeroDivisionError) as error:
+            raise UserError(
+                f"{flag} {value!r} is not understood: {error}", hint=f"the form is {flag} {form}"
+            ) from error
+
+    def of_file(key: str, value: Any) -> Any:
+        return of_flag(key, _as_text(key, value, between))
+
+    return Kind(str, of_file, of_flag)
+
+
+def by_name(form: str, read: Callable[[str], Any], between: str = ",") -> Kind:
+    """Values by name: `NAME=VALUE` flags, in a file a table. As `parsed`."""
+
+    def of_flag(flag: str, value: Sequence[str]) -> dict[str, Any]:
+        return named(flag, value, form, read)
+
+    def of_file(key: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise is_not(key, value, "a table", f'write {key} = {{"NAME" = ...}}')
+        return named(
+            key, [f"{name}={_as_text(key, one, between)}" for name, one in value.items()], form, read
+        )
+
+    return Kind(list[str], of_file, of_flag)
+
+
+def _as_text(key: str, value: Any, between: str) -> str:
+    """A value of a file as a flag says it."""
+    if isinstance(value, list) and not any(isinstance(one, list) for one in value):
+        return between.join(_as_text(key, one, between) for one in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise is_not(key, value, "a string, a number or a list of them", "write it as the flag takes it")
+    return str(value)
+
+
+def named(flag: str, entries: Sequence[str], form: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    """`NAME=VALUE` entries. A name may hold "=" and ":", a value cannot: the last "=" parts them.
+
+    Raises:
+        UserError: one is ill-formed, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for entry in entries:
+        name, equals, value = entry.rpartition("=")
+        hint = f"the form is {flag} {form}"
+        if not equals or not name:
+            raise UserError(f"{flag} {entry!r} is not understood", hint=hint)
+        if name in found:
+            raise UserError(f"{flag} is given twice for {name!r}", hint="give it once")
+        try:
+            found[name] = read(value)
+        except ValueError as error:
+            raise UserError(f"{flag} {entry!r} is not understood: {error}", hint=hint) from error
+    return found
+
+
+# -- texts with a form of their own; each raises a ValueError of what is ill-formed ------------------
+
+
+def size(given: str) -> int:
+    """A size."""
+    if not re.fullmatch(r"[0-9]+", given):
+        raise ValueError(f"{given!r} is no size")
+    return int(given)
+
+
+def some(given: str) -> str:
+    """A name."""
+    if not given:
+        raise ValueError("there is no name")
+    return given
+
+
+def shape(given: str) -> tuple[int | str, ...]:
+    """Sizes and symbols with an "x" between them; with commas, where a symbol holds an "x"."""
+    return tuple(_dim(part) for part in re.split("," if "," in given else "x", given))
+
+
+def _dim(given: str) -> int | str:
+    if re.fullmatch(r"[^\W\d].*", given.strip()):
+        return given.strip()
+    return size(given)
+
+
+def sizes(given: str) -> tuple[int, ...]:
+    """Sizes with an "x" between them, as in 3x224x224."""
+    return tuple(size(part) for part in given.split("x"))
+
+
+def profile(given: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The smallest, the usual and the largest shape, with ":" between them."""
+    parts = given.split(":")
+    if len(parts) != 3:
+        raise ValueError(f"{len(parts)} shapes where there must be three")
+    smallest, usual, largest = map(sizes, parts)
+    return smallest, usual, largest
+
+
+def values(given: str) -> bool | int | float | list[bool | int | float]:
+    """A number or true/false, or several with commas."""
+    found = [_value(part.strip()) for part in given.split(",")]
+    if len({isinstance(value, bool) for value in found}) > 1:
+        raise ValueError("numbers and true/false are mixed")
+    return found[0] if len(found) == 1 else found
+
+
+def _value(given: str) -> bool | int | float:
+    if given.lower() in ("true", "false"):
+        return given.lower() == "true"
+    for read in (int, float):
+        try:
+            return read(given)
+        except ValueError:
+            pass
+    raise ValueError(f"{given!r} is no number")
+
+
+def width_height(given: str) -> tuple[int, int]:
+    """A width and a height."""
+    found = sizes(given)
+    if len(found) != 2:
+        raise ValueError(f"{given!r} is no width and height")
+    return found[0], found[1]
+
+
+def side_or_size(given: str) -> int | tuple[int, int]:
+    """A shorter side, or a width and a height."""
+    return width_height(given) if "x" in given else size(given)
+
+
+def fractions(given: str) -> tuple[float, ...]:
+    """Numbers or fractions with commas."""
+    return tuple(fraction(part) for part in given.split(","))
+
+
+def fraction(given: str) -> float:
+    """A number or the quotient of two, as in 1/255."""
+    above, slash, below = given.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(above)
+    except ValueError:
+        raise ValueError(f"{given!r} is no number") from None
+
+
+def part(given: str) -> tuple[int, int]:
+    """One of several parts, as in 1/4."""
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", given)
+    if found is None:
+        raise ValueError(f"{given!r} is no part of several")
+    return int(found[1]), int(found[2])
+
+
+def read_options(group: type) -> Mapping[str, Option]:
+    """The options of a group, by the names of their fields."""
+    found = {}
+    for field in dataclasses.fields(group):
+        if "option" in field.metadata:
+            said: Option = field.metadata["option"]
+            flag = said.flag or ("--" + field.name.replace("_", "-"),)
+            key = said.key or flag[-1].lstrip("-").replace("-", "_")
+            tables = said.tables or (group.TABLE,)  # type: ignore[attr-defined]
+            found[field.name] = dataclasses.replace(said, flag=flag, key=key, tables=tables)
+    return found

@@ -1,0 +1,553 @@
+"""Every option, once: its name, default, help, flag, key in `onnxq.toml` and kind, in groups.
+
+The command line's flags and their panels (`cli/chosen.py`), the tables of `onnxq.toml` (`config.py`) and the
+keywords of `onnxq.quantize`, `calibrate` and `sanitize` are made of the groups.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from onnxq import option as kinds
+from onnxq.errors import UserError, nearest, unknown_name
+from onnxq.option import FLAG, NOT, PATH, PATHS, TEXTS, option
+from onnxq.target import DEFAULT
+from onnxq.target import NAMES as TARGETS
+
+G = TypeVar("G")
+
+LAYER_METHODS = ("minmax", "average", "percentile", "entropy", "mse")
+METHODS = (*LAYER_METHODS, "auto")
+PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
+LEVELS = ("always", "when-possible", "never")
+
+PathLike = str | os.PathLike[str]
+Prove = Literal["always", "when-possible", "never"]
+Color = Literal["rgb", "bgr", "gray"]
+Size = tuple[int, int]
+"""Width and height, pixels."""
+
+PERCENTILE, CONSTANT = kinds.at_most(100), kinds.at_most(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every verb takes.
+
+    A group has a title, which is that of its panel in `--help`; examples for it, of which the first
+    is shown whose flags a verb has; and the table of its options in `onnxq.toml`.
+    """
+
+    TITLE: ClassVar[str] = "Screen"
+    EXAMPLES: ClassVar[Sequence[str]] = ("-q --json",)
+    TABLE: ClassVar[str] = ""
+
+    quiet: bool = option(False, "No progress, no end screen.", FLAG, flag=("-q", "--quiet"))
+    verbose: bool = option(False, "Show the traceback of an error.", FLAG, flag=("-v", "--verbose"))
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """How a model is repaired, and what for.
+
+    Attributes:
+        target: the TensorRT version, see `onnxq.target.NAMES`.
+        rules: folders of the user's own rules; their Python is run.
+        enable: rules to turn on whatever the target lacks.
+        skip: rules to leave out.
+        prove: `always` keeps only changes that are proved, `when-possible` lists the others, `never` proves
+            nothing.
+        allow_interface_changes: whether rules may give inputs and outputs another type or shape.
+
+    Raises:
+        UserError: there is no such proof level.
+    """
+
+    TITLE: ClassVar[str] = "Repair"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--target tensorrt-8.6 --skip fuse_gelu", "--rules my_rules/")
+    TABLE: ClassVar[str] = "repair"
+
+    target: str = option(
+        DEFAULT, "What the model is for; the README lists them.", kinds.one_of("target", TARGETS),
+        metavar="NAME", tables=("",),
+    )  # fmt: skip
+    rules: Sequence[PathLike] = option(
+        (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True
+    )
+    enable: Sequence[str] = option((), "Turn a rule on for this target.", TEXTS, metavar="RULE")
+    skip: Sequence[str] = option((), "Leave a rule out.", TEXTS, metavar="RULE")
+    prove: Prove = option(
+        "when-possible", "always, when-possible (keep and list the unproved), or never.",
+        kinds.one_of("proof level", LEVELS), metavar="LEVEL",
+    )  # fmt: skip
+    allow_interface_changes: bool = option(
+        False, "Let rules give inputs and outputs another type or shape.", FLAG
+    )
+
+    def __post_init__(self) -> None:
+        if self.prove not in LEVELS:
+            raise unknown_name("proof level", self.prove, LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What onnxruntime runs models with.
+
+    Attributes:
+        ort_ops: libraries of custom operators.
+    """
+
+    TITLE: ClassVar[str] = "onnxruntime"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--ort-ops libops.so",)
+    TABLE: ClassVar[str] = "runtime"
+
+    ort_ops: Sequence[PathLike] = option(
+        (), "A library of custom operators for onnxruntime.", PATHS, metavar="LIB", runs_code=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What the user states about the model's inputs.
+
+    Attributes:
+        shapes: shapes of inputs, to give dynamic dimensions a size or a symbol.
+        assume: sizes of dimension symbols; recorded in the report.
+        freeze: values of inputs that become constants.
+    """
+
+    TITLE: ClassVar[str] = "Inputs"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--shape x=1x3x224x224 --assume N=1", "--shape x=1x3x224x224")
+    TABLE: ClassVar[str] = "inputs"
+
+    shapes: Mapping[str, Sequence[int | str]] | None = option(
+        None, "Shape of an input; sizes or symbols.",
+        kinds.by_name("INPUT=1x3x224x224, each a size or a symbol", kinds.shape),
+        flag=("--shape",), metavar="INPUT=1x3x224x224",
+    )  # fmt: skip
+    assume: Mapping[str, int] | None = option(
+        None, "State the size of a dynamic dimension.", kinds.by_name("DIM=SIZE, as in N=1", kinds.size),
+        metavar="DIM=1",
+    )  # fmt: skip
+    freeze: Mapping[str, Any] | None = option(
+        None, "Make an input a constant: numbers or true/false.",
+        kinds.by_name("INPUT=VALUE[,VALUE...], numbers or true/false", kinds.values), metavar="INPUT=VALUE",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlace:
+    """Where data are: one of both.
+
+    Attributes:
+        path: a folder or a file.
+        script: Polygraphy's convention; it is run.
+    """
+
+    TITLE: ClassVar[str] = "Data"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--calib images/ --skip-bad", "--data images/ --skip-bad")
+    TABLE: ClassVar[str] = "calibration"
+
+    path: Path | None = option(
+        None, "A folder or file of images or arrays, or a list.", PATH, flag=("--calib",), metavar="PATH",
+        key="data",
+    )  # fmt: skip
+    script: str | None = option(
+        None, "Instead of a path: a script whose load_data (or FUNC) yields {input: array}; it is run.",
+        dataclasses.replace(PATH, typed=str), flag=("--data-loader-script",), metavar="X.py[:FUNC]",
+        runs_code=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Feeding:
+    """How samples become inputs, whatever they are.
+
+    Attributes:
+        skip_bad: leave out samples that are bad; they are counted in the report.
+        input_names: `{input: name}`, what the data call inputs of the model that have another name there.
+    """
+
+    TITLE: ClassVar[str] = DataPlace.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ()
+    TABLE: ClassVar[str] = DataPlace.TABLE
+
+    skip_bad: bool = option(False, "Leave out samples that are bad, count and report them.", FLAG)
+    input_names: Mapping[str, str] | None = option(
+        None, "What the data call an input that has another name there.",
+        kinds.by_name("INPUT=NAME, the model's input and its name in the data", kinds.some),
+        flag=("--input-name",), metavar="INPUT=NAME",
+    )  # fmt: skip
+
+
+LARGEST = 32768
+"""Pixels that a side may have: more are a mistake, and would take all memory."""
+
+_GREATEST, _LEAST = 3.4028234663852886e38, 1.1754943508222875e-38  # of the normal float32
+
+CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageOptions:
+    """How image files become input values.
+
+    An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
+    each of its values, 0 to 255, becomes `(value * scale - mean) / std`.
+
+    Attributes:
+        preset: a name of `PRESETS`, see `onnxq.data.presets`.
+        mean: for all channels, or one for each in the input's order; subtracted after scaling.
+        std: as `mean`; each channel is divided by it.
+        scale: None: 1/255 for a float input, 1 for an integer.
+        color: order of the channels; None: RGB for three, gray for one.
+        resize: width and height; or an int: the length of the shorter side, the other follows.
+        crop: width and height of the center that is kept, after resizing.
+        letterbox: keep the aspect ratio inside `resize` (None: the input's size), in the middle of
+            gray 114.
+
+    Without size options, an image is stretched to the input's size, and keeps its own where the
+    input's is dynamic.
+
+    Raises:
+        UserError: a value makes no sense, or two exclude each other.
+    """
+
+    TITLE: ClassVar[str] = "Images"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--preset imagenet",)
+    TABLE: ClassVar[str] = "images"
+
+    scale: float | None = option(
+        None, "Factor of 0..255; 1/255 for a float input.",
+        kinds.parsed("F, a number or a fraction, as in 1/255", kinds.fraction), metavar="F",
+    )  # fmt: skip
+    mean: tuple[float, ...] | None = option(
+        None, "Subtracted from each channel, after --scale.",
+        kinds.parsed("M or M,M,M: numbers or fractions, as in 0.485,0.456,0.406", kinds.fractions),
+        metavar="M[,M,M]",
+    )  # fmt: skip
+    std: tuple[float, ...] | None = option(
+        None, "Each channel is divided by it.",
+        kinds.parsed("S or S,S,S: numbers or fractions, as in 0.229,0.224,0.225", kinds.fractions),
+        metavar="S[,S,S]",
+    )  # fmt: skip
+    color: Color | None = option(
+        None, "Order of the channels: rgb, bgr or gray.", kinds.one_of("color order", tuple(CHANNELS)),
+        metavar="ORDER",
+    )  # fmt: skip
+    resize: int | Size | None = option(
+        None, "To this size, or this shorter side.",
+        kinds.parsed("WIDTHxHEIGHT, as in 640x480, or the shorter side, as in 256", kinds.side_or_size, "x"),
+        metavar="WxH|SIDE",
+    )  # fmt: skip
+    crop: Size | None = option(
+        None, "The center, after --resize.",
+        kinds.parsed("WIDTHxHEIGHT, as in 224x224", kinds.width_height, "x"), metavar="WxH",
+    )  # fmt: skip
+    letterbox: bool | None = option(None, "Keep the aspect ratio, pad with gray 114 (YOLO).", FLAG)
+    preset: str | None = option(
+        None, "imagenet, yolo, tensorflow or raw.", kinds.one_of("preset", PRESETS), metavar="NAME",
+        tables=("images", "calibration"),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.preset is not None and self.preset not in PRESETS:
+            raise unknown_name("preset", str(self.preset), PRESETS)
+        if self.color is not None and self.color not in CHANNELS:
+            raise unknown_name("color order", str(self.color), CHANNELS)
+        if self.scale is not None:
+            _check_numbers("scale", (self.scale,), self.scale)
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if values is not None:
+                _check_numbers(name, values or None, values)
+        if not (self.resize is None or is_side(self.resize) or _is_size(self.resize)):
+            raise UserError(f"resize is {self.resize!r}", hint="give (width, height) or the shorter side")
+        if not (self.crop is None or _is_size(self.crop)):
+            raise UserError(f"crop is {self.crop!r}", hint="give (width, height) in pixels")
+        for name, sides in (("resize", self.resize), ("crop", self.crop)):
+            largest = max(sides) if isinstance(sides, tuple) else sides or 0
+            if largest > LARGEST:
+                raise UserError(
+                    f"{name} to {largest} pixels: a side has {LARGEST} at most",
+                    hint="give the size that the model takes",
+                )
+        if self.letterbox and (self.crop is not None or is_side(self.resize)):
+            raise UserError(
+                "letterbox keeps all of an image inside a width and a height: it goes with neither "
+                "crop nor the resize of a shorter side",
+                hint="leave one of them out",
+            )
+
+    def given(self) -> list[str]:
+        """The names of those that are not None."""
+        return [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
+
+
+def _check_numbers(name: str, values: Any, given: Any) -> None:
+    numbers = isinstance(values, tuple) and all(isinstance(v, int | float) for v in values)
+    if not numbers or not all(abs(v) <= _GREATEST for v in values):
+        raise UserError(
+            f"{name} is {given!r}, not finite numbers in float32",
+            hint="give what the model was trained with, one number for all channels or one each",
+        )
+    if name != "mean" and any(abs(v) < _LEAST for v in values):
+        raise UserError(f"{name} is 0 in float32: {given!r}", hint="give what the model was trained with")
+    if name == "std" and min(values) < 0:
+        raise UserError(f"std is negative: {given!r}", hint="give what the model was trained with")
+
+
+def is_side(value: Any) -> bool:
+    """Whether a resize is that of a shorter side."""
+    return type(value) is int and value > 0
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(is_side, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a model is calibrated.
+
+    Attributes:
+        method: how ranges are chosen, see `onnxq.quant.thresholds`; `auto` takes the method whose outputs are
+            nearest to the float model's on samples that calibration did not see, then other thresholds for
+            the tensors that quantization hurts most.
+        percentile: of method `percentile`, above 0 and at most 100.
+        constant: of the moving average, above 0 and at most 1.
+        search: choose the percentile by the outputs, as `auto` chooses the method.
+        exact: make histograms of all values instead of some millions of each tensor.
+        samples: how many samples calibrate at most.
+        seed: chooses them where there are more.
+        stats: what `onnxq.calibrate` wrote, or a TensorRT calibration cache.
+        partial: take statistics that lack samples, those of some shards; else they are refused.
+
+    Raises:
+        UserError: a value makes no sense.
+    """
+
+    TITLE: ClassVar[str] = "Calibration"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--method percentile --percentile 99.9", "--samples 256 --seed 1")
+    TABLE: ClassVar[str] = "calibration"
+
+    method: str = option(
+        "auto", "How ranges are chosen: auto, minmax, average, percentile, entropy or mse.",
+        kinds.one_of("method", METHODS), metavar="NAME",
+    )  # fmt: skip
+    percentile: float = option(99.99, "Of method percentile.", PERCENTILE, metavar="P")
+    constant: float = option(0.01, "Of the moving average.", CONSTANT, metavar="C")
+    search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG)
+    exact: bool = option(False, "Histograms of all values instead of some millions of each tensor.", FLAG)
+    samples: int = option(512, "How many samples calibrate at most.", kinds.at_least(1), metavar="N")
+    seed: int = option(0, "Chooses the samples where there are more.", kinds.at_least(0), metavar="N")
+    stats: PathLike | None = option(
+        None, "What `onnxq calibrate` wrote, or a TensorRT calibration cache.", PATH, metavar="FILE"
+    )
+    partial: bool = option(False, "Take --stats that lack samples: those of some shards only.", FLAG)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise unknown_name("method", self.method, ("auto", *LAYER_METHODS))
+        if self.search and self.method not in ("percentile", "auto"):
+            raise UserError(
+                f"a percentile is searched for, but the method is {self.method}",
+                hint="leave the method out, or give method percentile",
+            )
+        if self.samples < 1:
+            raise UserError(f"{self.samples} calibration samples are too few", hint="give at least 1")
+        if self.seed < 0:
+            raise UserError(f"the seed is {self.seed}", hint="give 0 or more")
+        if self.partial and self.stats is None:
+            raise UserError(
+                "partial statistics are to be taken, but none are given", hint="give --stats FILE"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How statistics are taken in parts.
+
+    Attributes:
+        shard: `(i, n)`: take every n-th sample only, from the i-th on (from 1); the statistics of all shards
+            are merged with `onnxq.merge_stats`.
+        workers: how many processes; more than one needs data that is a path.
+    """
+
+    TITLE: ClassVar[str] = "In parts"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--workers 4 --shard 1/8",)
+    TABLE: ClassVar[str] = "calibration"
+
+    shard: tuple[int, int] = option(
+        (1, 1), "Take every N-th sample only, from the I-th on (from 1).",
+        kinds.parsed("I/N, as in 1/4", kinds.part), metavar="I/N",
+    )  # fmt: skip
+    workers: int = option(1, "How many processes take part.", kinds.at_least(1), metavar="N")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What is quantized, and what is written.
+
+    Attributes:
+        keep_float: names of nodes to keep in float, as globs.
+        body: the type of what stays in float; `fp32` so far.
+        cache: also write a calibration cache, for TensorRT's implicit quantization.
+
+    Raises:
+        UserError: there is no such type.
+    """
+
+    TITLE: ClassVar[str] = "Layers"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*'",)
+    TABLE: ClassVar[str] = "format"
+
+    keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
+    body: str = option(
+        "fp32", "Type of what stays in float.", kinds.one_of("body", ("fp32",)), metavar="TYPE"
+    )
+    cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
+
+    def __post_init__(self) -> None:
+        if self.body in ("fp16", "bf16"):
+            raise UserError(f"body {self.body!r} is not there yet", hint="this version has 'fp32'")
+        if self.body != "fp32":
+            raise unknown_name("body", self.body, ("fp32",))
+
+
+Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""The smallest, the usual and the largest shape of an input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """How the result is compiled.
+
+    Attributes:
+        sm: the compute capability to compile for, 89 for 8.9.
+        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
+        compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
+            and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
+    """
+
+    TITLE: ClassVar[str] = "Engine"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 90 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
+    TABLE: ClassVar[str] = "engine"
+
+    sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
+    profiles: Mapping[str, Profile] | None = option(
+        None, "Shapes of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8.",
+        kinds.by_name("INPUT=MIN:OPT:MAX, as in x=1x3x8x8:4x3x8x8:8x3x8x8", kinds.profile, ":"),
+        flag=("--profile",), metavar="INPUT=MIN:OPT:MAX",
+    )  # fmt: skip
+    compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run is asked for.
+
+    Attributes:
+        strict: whether the exit code is 1 where the original compiles and the result does not.
+    """
+
+    TITLE: ClassVar[str] = Compilation.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ()
+    TABLE: ClassVar[str] = "engine"
+
+    strict: bool = option(False, "Exit 1 where the original compiles and the result does not.", FLAG)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How much `onnxq data` looks at.
+
+    Attributes:
+        samples: how many samples are read.
+    """
+
+    TITLE: ClassVar[str] = DataPlace.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ()
+    TABLE: ClassVar[str] = "data"
+
+    samples: int = option(64, "How many samples are read.", kinds.at_least(1), metavar="N")
+
+
+GROUPS: tuple[type, ...] = (
+    Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
+    Compilation, Outcome, Look,
+)  # fmt: skip
+
+
+def group_of(kind: type[G], given: G | Mapping[str, Any] | None) -> G:
+    """A group: itself, or one of a mapping of its fields to values.
+
+    Raises:
+        UserError: a field is not one of the group, or its value makes no sense.
+    """
+    if given is None:
+        return kind()
+    if isinstance(given, kind):
+        return given
+    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(given, Mapping):
+        raise UserError(
+            f"{kind.__name__} options are {given!r}", hint=f"give onnxq.{kind.__name__}(...), or a mapping"
+        )
+    for name in given:
+        if name not in known:
+            raise unknown_name(f"{kind.TITLE.lower()} option", name, known)  # type: ignore[attr-defined]
+    return kind(**given)
+
+
+class Keywords:
+    """The keywords of a call that are options of a group: each is put into its group.
+
+    So `quantize(model, data, method="mse")` is `quantize(model, data, calibration=Calibration("mse"))`.
+    """
+
+    def __init__(self, verb: str, given: Mapping[str, Any]) -> None:
+        """The keywords that a call of `verb` has beside those of its own."""
+        self._verb, self._rest = verb, dict(given)
+        self._known: list[str] = []
+
+    def group(self, kind: type[G], given: G | Mapping[str, Any] | None, without: Sequence[str] = ()) -> G:
+        """A group, with the options among the keywords in the place of its own.
+
+        Args:
+            kind: the group.
+            given: what the call gives for it; None: the defaults.
+            without: options that the verb does not have.
+
+        Raises:
+            UserError: a value makes no sense, or is of an option that the verb does not have.
+        """
+        found = group_of(kind, given)
+        names = [name for name in kinds.read_options(kind) if name not in without]
+        for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+            if field.name in without and getattr(found, field.name) != field.default:
+                raise UserError(
+                    f"{self._verb} has no option {field.name!r}", hint=f"leave it out of {kind.__name__}"
+                )
+        self._known += names
+        own = {name: self._rest.pop(name) for name in names if name in self._rest}
+        return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
+
+    def end(self, own: Sequence[str]) -> None:
+        """Refuses what no group took.
+
+        Args:
+            own: the other keywords of the call, for the message.
+
+        Raises:
+            TypeError: there is such a keyword.
+        """
+        for name in self._rest:
+            hint = nearest(name, [*self._known, *own])
+            raise TypeError(
+                f"{self._verb}() got an unexpected keyword argument {name!r}{f'; {hint}' if hint else ''}"
+            )

@@ -1,0 +1,162 @@
+"""Options are said once: flags, `onnxq.toml` and the keywords of Python are those of the groups."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+import onnxq
+from onnxq.cli.app import app
+from onnxq.config import load_config
+from onnxq.errors import UserError
+from onnxq.option import read_options
+from onnxq.settings import GROUPS, Calibration, DataPlace, Inputs, Keywords, Repairs
+
+READ = ("quantize", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
+NOT_IN_A_FILE = {
+    "output", "force", "as_json", "config", "help",
+    "merge",  # another task of `calibrate`
+    "report", "sheet",  # what `check` and `data` write
+}  # fmt: skip
+
+VALUES = {  # a value in TOML for each key, and what is read of it
+    "quiet": ("true", True), "verbose": ("true", True), "target": ('"tensorrt-10"', "tensorrt-10"),
+    "rules": ('"mine"', (Path("/f/mine"),)), "enable": ('["a", "b"]', ("a", "b")), "skip": ('"a"', ("a",)),
+    "prove": ('"never"', "never"), "allow_interface_changes": ("true", True),
+    "ort_ops": ('["lib.so"]', (Path("/f/lib.so"),)),
+    "shape": ('{x = "Nx3x8x8", y = [1, 2]}', {"x": ("N", 3, 8, 8), "y": (1, 2)}),
+    "assume": ("{N = 2}", {"N": 2}), "freeze": ("{k = [1, 2.5], b = true}", {"k": [1, 2.5], "b": True}),
+    "data": ('"images"', Path("/f/images")), "data_loader_script": ('"l.py:f"', Path("/f/l.py:f")),
+    "skip_bad": ("true", True), "input_name": ('{x = "image"}', {"x": "image"}),
+    "scale": ('"1/255"', 1 / 255), "mean": ("[0.5, 1, 2]", (0.5, 1.0, 2.0)), "std": ("2", (2.0,)),
+    "color": ('"bgr"', "bgr"), "resize": ("[640, 480]", (640, 480)), "crop": ('"24x16"', (24, 16)),
+    "letterbox": ("true", True), "preset": ('"yolo"', "yolo"), "method": ('"mse"', "mse"),
+    "percentile": ("99", 99.0), "constant": ("0.5", 0.5), "search": ("true", True), "exact": ("true", True),
+    "samples": ("3", 3), "seed": ("3", 3), "stats": ('"a.npz"', Path("/f/a.npz")), "partial": ("true", True),
+    "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
+    "body": ('"fp32"', "fp32"), "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
+    "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
+}  # fmt: skip
+
+OPTIONS = [(group, name, said) for group in GROUPS for name, said in read_options(group).items()]
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "onnxq.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("verb", READ)
+def test_every_flag_may_stand_in_the_file(verb: str) -> None:
+    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    flags = {parameter.name for parameter in command.params if parameter.opts[0].startswith("-")}
+    assert flags - NOT_IN_A_FILE <= {name for _, name, _ in OPTIONS}
+    assert {"config", "as_json"} <= flags
+
+
+@pytest.mark.parametrize(("group", "name", "said"), OPTIONS, ids=[f"{g.__name__}.{n}" for g, n, _ in OPTIONS])
+def test_the_file_is_read_as_the_flag_is(tmp_path: Path, group: type, name: str, said) -> None:
+    text, value = VALUES[said.key]
+    for table in said.tables:
+        path = written(tmp_path, (f"[{table}]\n" if table else "") + f"{said.key} = {text}\n")
+        read = load_config(path).of(group)[name]
+        expected = str(value).replace("/f/", f"{tmp_path}/")
+        assert str(read).replace("PosixPath", "Path") == expected.replace("PosixPath", "Path")
+    for wrong in ("[[1]]", "1979-05-27"):
+        with pytest.raises(UserError, match=f"line 2: .*{said.key}"):
+            load_config(
+                written(tmp_path, f"[{said.tables[-1] or 'x'}]\n{said.key} = {wrong}\n".replace("[x]", ""))
+            )
+
+
+@pytest.mark.parametrize("key", ["rules", "ort_ops", "data_loader_script"])
+def test_what_runs_code_is_obeyed_in_a_named_file_only(tmp_path: Path, key: str) -> None:
+    (table,) = {said.tables[0] for _, _, said in OPTIONS if said.key == key}
+    path = written(tmp_path, f'[{table}]\n{key} = "mine.py"\n')
+    assert load_config(path, named=True).options
+    with pytest.raises(
+        UserError, match=rf"line 2: {key} names code that is run.*found in the folder"
+    ) as caught:
+        load_config(path, named=False)
+    assert "--config" in caught.value.hint
+    flag = "--" + key.replace("_", "-")
+    assert flag in caught.value.hint
+    assert {said.key for _, _, said in OPTIONS if said.runs_code} == {
+        "rules",
+        "ort_ops",
+        "data_loader_script",
+    }
+
+
+def test_a_key_of_another_table(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="line 2: there is no key 'mean'") as caught:
+        load_config(written(tmp_path, "[calibration]\nmean = 0.5\n"))
+    assert caught.value.hint == "it belongs into [images]"
+    with pytest.raises(UserError, match="line 4: preset is given twice") as caught:
+        load_config(written(tmp_path, '[images]\npreset = "yolo"\n[calibration]\npreset = "raw"\n'))
+    assert "keep one" in caught.value.hint
+
+
+@pytest.mark.parametrize("verb", ["quantize", "calibrate", "sanitize"])
+def test_groups_and_keywords_are_the_same(verb: str) -> None:
+    """Each option of the groups that a function has is a keyword, and no function names one itself."""
+    parameters = inspect.signature(getattr(onnxq, verb)).parameters
+    names = {name for _, name, _ in OPTIONS}
+    assert not names & set(parameters)
+    assert "options" in parameters
+
+
+def test_keywords_win_over_their_group() -> None:
+    keywords = Keywords("quantize", {"percentile": 99.0, "shapes": {"x": (1,)}})
+    found = keywords.group(Calibration, {"method": "percentile", "samples": 3})
+    assert found == Calibration("percentile", 99.0, samples=3)
+    assert keywords.group(Inputs, Inputs(assume={"N": 1})) == Inputs({"x": (1,)}, {"N": 1})
+    keywords.end(())
+
+
+def test_wrong_keywords_and_groups() -> None:
+    with pytest.raises(TypeError, match=r"quantize\(\) got an unexpected keyword .*'methd'.*'method'"):
+        onnxq.quantize("x.onnx", methd="mse")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'method'"):
+        onnxq.calibrate("x.onnx", "data", "o.npz", method="mse")
+    with pytest.raises(UserError, match="there is no calibration option 'methd'") as caught:
+        onnxq.quantize("x.onnx", calibration={"methd": "mse"})
+    assert "'method'" in caught.value.hint
+    with pytest.raises(UserError, match="quantize has no option 'allow_interface_changes'"):
+        onnxq.quantize("x.onnx", repairs=Repairs(allow_interface_changes=True))
+    with pytest.raises(UserError, match="Calibration options are 'mse'"):
+        onnxq.quantize("x.onnx", calibration="mse")
+    with pytest.raises(UserError, match="no proof level 'alway'"):
+        onnxq.sanitize("x.onnx", prove="alway")
+
+
+def test_every_field_of_a_group_is_an_option_with_a_place_of_its_own() -> None:
+    places = [(table, said.key) for _, _, said in OPTIONS for table in said.tables]
+    assert len(places) == len(set(places))
+    for group in GROUPS:
+        assert {field.name for field in dataclasses.fields(group)} == set(read_options(group)), group
+
+
+def test_the_help_shows_panels_with_an_example_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+    main = typer.main.get_command(app)
+    for verb, command in main.commands.items():  # type: ignore[attr-defined]
+        panels = {getattr(parameter, "rich_help_panel", None) for parameter in command.params} - {None}
+        for panel in panels:
+            title, found, example = panel.partition(", as in ")
+            assert title, (verb, panel)
+            assert found, (verb, panel)
+            arguments = [*shlex.split(example), *(["A"] * sum(p.required for p in command.params))]
+            command.make_context(verb, arguments)  # raises where a flag is not one of the verb's
+        text = command.get_help(command.make_context(verb, [], resilient_parsing=True))
+        shown = text + capsys.readouterr().out
+        for panel in panels:
+            assert panel in shown, (verb, panel)
+    assert not re.search(r"\bDataPlace\b", shown)
+    assert DataPlace.TITLE == "Data"
