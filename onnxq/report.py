@@ -370,7 +370,7 @@ def _sampling(stats: Stats) -> dict[str, Any]:
     worst = max((entry.sampling_error for entry in sampled), default=0.0)
     return {
         "sampled_tensors": len(sampled),
-        "least_values": min((e.histogram.total for e in sampled if e.histogram is not None), default=0),
+        "least_values": min((e.counted for e in sampled if e.histogram is not None), default=0),
         "tail_error": worst * math.sqrt(_TAIL) / _TAIL,
         "meaning": "tail_error is the standard error, in proportion, of the share of values above the 99.99 "
         "percentile, if values were independent; minima and maxima are of all values",

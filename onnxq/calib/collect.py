@@ -16,7 +16,19 @@ import numpy as np
 import onnx
 
 from onnxq import interrupts
-from onnxq.calib.probes import ALL_ROWS, Channels, Probe, ProbeGraph, Reading, Rows, makers
+from onnxq.calib.probes import (
+    ALL_ROWS,
+    SLICE_OPSET,
+    Channels,
+    OwnRows,
+    Probe,
+    ProbeGraph,
+    Reading,
+    Rows,
+    has_many,
+    makers,
+    rows_of,
+)
 from onnxq.calib.shapes import shapes_of
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.calib.tally import Tally
@@ -25,10 +37,7 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of
 from onnxq.run import ort
-from onnxq.run.blame import at_fault
-
-SAMPLED = 4_000_000
-"""Values of a tensor that are counted at least over all samples, unless it has fewer."""
+from onnxq.run.blame import at_fault, runs_on_made_up
 
 Counting = Literal["none", "sampled", "exact"]
 """What histograms are made of: nothing, `SAMPLED` values of rotating rows, every value."""
@@ -49,8 +58,8 @@ class Request:
         channels: the channel axis of the tensors whose channels are told apart.
         samples: how many samples there are going to be, in all shards; None: not known.
         shapes: shapes of tensors for the first sample, as far as they are known.
-        first: the first sample of all shards, whose sizes decide which rows are counted; None: that of
-            this pass.
+        first: the first sample of all shards; None: that of this pass. While samples are of its sizes, what
+            depends on sizes is known before the model runs.
     """
 
     tensors: Sequence[str]
@@ -121,14 +130,16 @@ def collect(
     if head is None:
         raise NoSamples("there are zero samples to calibrate with", hint="check the data")
     sizes = _sizes(model, request, names, request.first or head, data_dir, watch.skip is not None)
-    groups = _groups([_probe(name, request, sizes) for name in names], sizes)
+    opset = opset_of(model)
+    groups = _groups([_probe(name, request, sizes, opset) for name in names], sizes)
+    usual = _Usual(request, request.first or head, sizes, opset)
     # the first pass looks at every tensor, so that a bad sample is left out of all groups
     groups[0] += [replace(probe, rows=None) for group in groups[1:] for probe in group]
     bad: list[UserError] = []
     watch = _counting(watch, bad)
 
     def pass_over(group: Sequence[Probe], watch: Watch) -> _Pass:
-        return _Pass(model, group, data_dir, threads, watch)
+        return _Pass(model, group, usual, data_dir, threads, watch)
 
     work = pass_over(groups[0], watch) if len(groups) == 1 else _ByBlocks(pass_over, groups, watch)
     found = work.run(itertools.chain([head], rest))
@@ -172,38 +183,66 @@ def _sizes(
         return {}  # so that all rows are counted, in all shards
 
 
-def _probe(name: str, request: Request, sizes: Mapping[str, tuple[int, ...]]) -> Probe:
+def _probe(name: str, request: Request, sizes: Mapping[str, tuple[int, ...]], opset: int) -> Probe:
     rows = None
-    if request.counting == "exact":
+    if request.counting == "exact" or (request.counting == "sampled" and opset < SLICE_OPSET):
         rows = ALL_ROWS
     elif request.counting == "sampled":
-        rows = _sampled_rows(sizes[name], request.samples) if name in sizes else ALL_ROWS
+        rows = rows_of(sizes[name], request.samples or _UNKNOWN_COUNT) if name in sizes else ALL_ROWS
     channels = None
     if name in request.channels:
         rank = len(sizes[name])
         axis = request.channels[name] % max(rank, 1)
         channels = Channels(axis, rank)
-    return Probe(name, rows, channels, _is_large(sizes.get(name, request.shapes.get(name, ()))))
-
-
-def _is_large(shape: Sequence[int | str | None]) -> bool:
-    """Whether a tensor of at least two axes is known to have more than a million values."""
-    return len(shape) > 1 and math.prod(dim for dim in shape if isinstance(dim, int)) > 1 << 20
+    return Probe(name, rows, channels, has_many(sizes.get(name, request.shapes.get(name, ()))))
 
 
 _UNKNOWN_COUNT = 64  # samples that an iterator is expected to have at least
 
 
-def _sampled_rows(shape: tuple[int, ...], samples: int | None) -> Rows:
-    """Rows of which enough values are counted over all samples; whole lines of the last axis if possible."""
-    total = math.prod(shape) * (samples or _UNKNOWN_COUNT)
-    step = 1 << max(0, (total // SAMPLED).bit_length() - 1)
-    if step == 1 or not shape:
-        return ALL_ROWS
-    axis = max(0, len(shape) - 2)
-    if shape[axis] < step:
-        axis = int(np.argmax(shape))
-    return Rows(axis, step)
+class _Usual:
+    """The sizes of the first sample, and whether others were met.
+
+    As long as all samples are of its sizes, the rows that are counted are known before the model runs, and
+    the graph is the faster for it. From the first sample of other sizes on, each pass chooses them in the
+    graph: the same rows for a sample, whichever way it is taken.
+
+    Attributes:
+        shapes: of the inputs.
+        varied: whether a sample had other sizes, of an input or of a tensor.
+    """
+
+    def __init__(
+        self, request: Request, first: Sample, sizes: Mapping[str, tuple[int, ...]], opset: int
+    ) -> None:
+        """Those of `first`; `opset`: of the model, which may lack what chooses rows in the graph."""
+        self.shapes = {name: array.shape for name, array in first.feeds.items()}
+        self.varied = False
+        self._sizes, self._by_size = sizes, opset >= SLICE_OPSET
+        self._by_rows = self._by_size and request.counting == "sampled"
+        self._samples = request.samples or _UNKNOWN_COUNT
+
+    def has(self, sample: Sample) -> bool:
+        """Whether a sample is of these sizes, or nothing depends on them."""
+        return not self._sizes or {name: a.shape for name, a in sample.feeds.items()} == self.shapes
+
+    def explains(self, probes: Sequence[Probe], reading: Reading) -> bool:
+        """Whether what was computed of a sample is of these sizes: some depend on values."""
+        return all(
+            math.prod(self._sizes[probe.tensor]) == size
+            for probe, size in zip(probes, reading.size.tolist(), strict=True)
+            if probe.tensor in self._sizes
+        )
+
+    def own(self, probe: Probe) -> Probe:
+        """The probe that goes by each sample's own sizes."""
+        shape = self._sizes.get(probe.tensor, ())
+        if not shape:
+            return probe
+        rows = OwnRows(len(shape), self._samples) if self._by_rows and probe.rows is not None else probe.rows
+        return replace(
+            probe, rows=rows, by_lines=None if len(shape) > 1 and self._by_size else probe.by_lines
+        )
 
 
 def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> list[list[Probe]]:
@@ -212,7 +251,7 @@ def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> li
     room = _LEAVING
     for probe in probes:
         size = 0
-        if probe.rows is not None and probe.tensor in sizes:
+        if isinstance(probe.rows, Rows) and probe.tensor in sizes:
             size = 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
         if size > room and groups[-1]:
             groups.append([])
@@ -329,14 +368,19 @@ class _Pass:
         self,
         model: onnx.ModelProto,
         probes: Sequence[Probe],
+        usual: _Usual,
         data_dir: Path | None,
         threads: int,
         watch: Watch,
     ) -> None:
         self._model, self._data_dir, self._threads, self._watch = model, data_dir, threads, watch
-        self._probes = list(probes)
+        self._probes, self._usual = list(probes), usual
         self._tally = Tally(probes)
-        self._load()
+        self._by_own_sizes = False
+        if usual.varied:
+            self._go_by_own_sizes()
+        else:
+            self._load()
 
     def run(self, samples: Iterable[Sample]) -> Stats:
         """The statistics of the samples."""
@@ -364,6 +408,12 @@ class _Pass:
             self._tally.add(sample.index, reading)
         self._watch.progress(self._tally.samples)
 
+    def _go_by_own_sizes(self) -> None:
+        """From now on rows are chosen by the sizes of each sample."""
+        self._by_own_sizes = self._usual.varied = True
+        self._probes = [self._usual.own(probe) for probe in self._probes]
+        self._load()
+
     def _load(self) -> None:
         opset = opset_of(self._model)
         self._graph = ProbeGraph(self._model, self._probes, opset)
@@ -381,7 +431,12 @@ class _Pass:
         Raises:
             UserError: the model does not run on it, or a tensor is not finite.
         """
+        if not (self._by_own_sizes or self._usual.has(sample)):
+            self._go_by_own_sizes()
         reading = self._run(sample)
+        if not (self._by_own_sizes or self._usual.explains(self._probes, reading)):
+            self._go_by_own_sizes()
+            reading = self._run(sample)
         doubtful = np.flatnonzero(reading.finite < 0)
         if len(doubtful):  # the sums overflowed, or a value is not finite: look at each value from now on
             for i in doubtful:
@@ -402,9 +457,31 @@ class _Pass:
             return self._graph.read(self._session.run(feeds, self._graph.outputs or None))
         except ort.RunError as error:
             raise UserError(
-                f"the model does not run on {sample.where}: {error}",
-                hint=or_freeze(at_fault(self._session, feeds), self._model),
+                f"the model does not run on {sample.where}: {error}", hint=self._advice(sample)
             ) from error
+
+    def _advice(self, sample: Sample) -> str:
+        """What may help where the model does not run on a sample."""
+        if not self._usual.has(sample) and runs_on_made_up(self._session, self._made_up(sample)):
+            sizes = [
+                ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sorted(shapes.items()))
+                for shapes in (self._usual.shapes, {name: a.shape for name, a in sample.feeds.items()})
+            ]
+            return (
+                f"it runs with the first sample's sizes ({sizes[0]}), not with these ({sizes[1]}): give "
+                "samples of sizes that it takes (images: --resize, --crop)"
+            )
+        feeds = {**sample.feeds, **self._graph.feeds(sample.index)}
+        return or_freeze(at_fault(self._session, feeds), self._model)
+
+    def _made_up(self, sample: Sample) -> dict[str, np.ndarray]:
+        """Zeros of the first sample's sizes."""
+        found = {
+            name: np.zeros(shape, sample.feeds[name].dtype)
+            for name, shape in self._usual.shapes.items()
+            if name in sample.feeds
+        }
+        return {**found, **self._graph.feeds(sample.index)}
 
 
 def _not_finite(tensor: str, maker: onnx.NodeProto | None, sample: Sample, what: str) -> UserError:

@@ -49,6 +49,10 @@ class Histogram:
         centers: np.ndarray = (edges[:-1] + edges[1:]) / 2
         return centers
 
+    def times(self, factor: int) -> Histogram:
+        """The histogram in which each value counts `factor` times."""
+        return Histogram(self.zeros * factor, self.first, self.counts * factor) if factor != 1 else self
+
     def merge(self, other: Histogram) -> Histogram:
         """The histogram of the values of both."""
         if not len(self.counts) or not len(other.counts):
@@ -106,6 +110,12 @@ class HistogramCounter:
             return
         for start in range(0, len(bits), self._block):
             self._count(bits[start : start + self._block])
+
+    def settle(self) -> None:
+        """Counts what waits, and gives its memory back."""
+        self._count(self._waiting[: self._filled])
+        self._filled = 0
+        self._waiting = np.empty(0, np.uint32)
 
     def histogram(self) -> Histogram:
         """What was counted so far."""

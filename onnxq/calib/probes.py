@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ import onnx
 from onnx import TensorProto, helper
 
 _SCALARS = ("low", "high", "sum", "squares", "size")
-_SLICE_OPSET = 10  # from which Slice takes where it starts as an input
+_SUMS = (("ReduceSum", "sum"), ("ReduceSumSquare", "squares"))
+SLICE_OPSET = 10  # from which Slice takes where it starts as an input
 _ZERO = np.float32(0)  # added to -0, it makes it 0: which of them is the least depends on the order
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the fractions of its multiples are spread evenly
 
@@ -38,6 +40,46 @@ class Rows:
 
 ALL_ROWS = Rows(0, 1)
 
+SAMPLED = 4_000_000
+"""Values of a tensor that are counted at least over all samples, unless it has fewer."""
+
+_LEVELS = 40  # steps are powers of two up to this one
+_LINES = 1 << 20  # values from which the last axis is summed first
+
+
+def step_of(size: int, samples: int) -> int:
+    """The step with which a tensor of so many values is counted in each of so many samples."""
+    return 1 << max(0, min(_LEVELS, (size * samples // SAMPLED).bit_length() - 1))
+
+
+def rows_of(shape: Sequence[int], samples: int) -> Rows:
+    """Rows of which enough values are counted over all samples; whole lines of the last axis if possible."""
+    step = step_of(math.prod(shape), samples)
+    if step == 1 or not shape:
+        return ALL_ROWS
+    axis = max(0, len(shape) - 2)
+    if shape[axis] < step:
+        axis = int(np.argmax(shape))
+    return Rows(axis, step)
+
+
+def has_many(shape: Sequence[int | str | None]) -> bool:
+    """Whether a tensor of at least two axes is known to have more values than are summed in one go."""
+    return len(shape) > 1 and math.prod(dim for dim in shape if isinstance(dim, int)) > _LINES
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """The rows of a tensor whose size varies: in each sample those that `rows_of` gives for its shape there.
+
+    Attributes:
+        rank: of the tensor, at least 1.
+        samples: how many samples there are.
+    """
+
+    rank: int
+    samples: int
+
 
 @dataclass(frozen=True, slots=True)
 class Channels:
@@ -56,15 +98,15 @@ class Probe:
         rows: the rows that leave the graph to be counted; None: none.
         channels: how channels are told apart; None: they are not.
         by_lines: whether its last axis is summed first: onnxruntime's sum of many millions of float32
-            drifts by percents.
+            drifts by percents; None: where its shape in a sample `has_many` values.
         overflows: whether its values are finite although their sum may not be, so that they are
             looked at one by one.
     """
 
     tensor: str
-    rows: Rows | None = None
+    rows: Rows | OwnRows | None = None
     channels: Channels | None = None
-    by_lines: bool = False
+    by_lines: bool | None = False
     overflows: bool = False
 
 
@@ -79,6 +121,7 @@ class Reading:
         size: how many values there are, int64 [probes].
         finite: 1 where all are finite, 0 where not, -1 where only `Probe.overflows` could tell.
         rows: the rows to count, float32, or None.
+        steps: every so many-th row is counted.
         channels: least value, greatest value and sum of each channel, float32 [3, channels], or None.
     """
 
@@ -88,6 +131,7 @@ class Reading:
     size: np.ndarray
     finite: np.ndarray
     rows: list[np.ndarray | None]
+    steps: list[int]
     channels: list[np.ndarray | None]
 
 
@@ -132,13 +176,22 @@ class ProbeGraph:
             self._add_scalar_outputs(i)
         for i in numbers:
             self._add_outputs(i, self._probes[i])
-        self._steps = sorted({p.rows.step for p in self._probes if p.rows is not None and p.rows.step > 1})
+        rows = [probe.rows for probe in self._probes]
+        self._steps = sorted({one.step for one in rows if isinstance(one, Rows) and one.step > 1})
+        self._own = any(isinstance(one, OwnRows) for one in rows)
         for step in self._steps:
             self.graph.input.append(_value(self._start_name(step), TensorProto.INT64, [1]))
+        if self._own:
+            self.graph.input.append(_value(self._starts, TensorProto.INT64, [_LEVELS + 1]))
+            self._constant("powers", [1 << level for level in range(_LEVELS + 1)])
 
     def feeds(self, index: int) -> dict[str, np.ndarray]:
         """What the probes read for the sample of this index."""
-        return {self._start_name(step): np.array([Rows.start(step, index)], np.int64) for step in self._steps}
+        found = {name: np.array([Rows.start(step, index)], np.int64) for name, step in self._fixed_starts()}
+        if self._own:
+            every = [Rows.start(1 << level, index) for level in range(_LEVELS + 1)]
+            found[self._starts] = np.array(every, np.int64)
+        return found
 
     def read(self, values: Sequence[Any]) -> Reading:
         """What the probes found, from the values of the outputs."""
@@ -155,7 +208,22 @@ class ProbeGraph:
             found = [np.ravel(next(rest)) for _ in range(3)] if probe.channels is not None else None
             channels.append(np.stack(found) + _ZERO if found is not None else None)
         ends, sums = table[:, :2].astype(np.float32) + _ZERO, table[:, 2:4].astype(np.float32)
-        return Reading(ends[:, 0], ends[:, 1], sums, table[:, 4].astype(np.int64), finite, rows, channels)
+        size = table[:, 4].astype(np.int64)
+        steps = [self._step(probe, int(count)) for probe, count in zip(self._probes, size, strict=True)]
+        return Reading(ends[:, 0], ends[:, 1], sums, size, finite, rows, steps, channels)
+
+    @staticmethod
+    def _step(probe: Probe, size: int) -> int:
+        if isinstance(probe.rows, OwnRows):
+            return step_of(size, probe.rows.samples)
+        return probe.rows.step if probe.rows is not None else 1
+
+    def _fixed_starts(self) -> Iterator[tuple[str, int]]:
+        return ((self._start_name(step), step) for step in self._steps)
+
+    @property
+    def _starts(self) -> str:
+        return f"{self._prefix}starts"
 
     def _start_name(self, step: int) -> str:
         return f"{self._prefix}start{step}"
@@ -166,12 +234,14 @@ class ProbeGraph:
             x = self._node("Cast", [x], f"x{i}", to=TensorProto.FLOAT)
         self._reduce("ReduceMin", x, f"low{i}")
         self._reduce("ReduceMax", x, f"high{i}")
-        for op, what in (("ReduceSum", "sum"), ("ReduceSumSquare", "squares")):
+        self._node("Size", [x], f"size{i}")
+        if probe.by_lines is None:
+            self._sum_by_own_lines(i, x)
+        for op, what in _SUMS if probe.by_lines is not None else ():
             if probe.by_lines:
                 self._reduce("ReduceSum", self._reduce(op, x, f"line_{what}{i}", [-1]), f"{what}{i}")
             else:
                 self._reduce(op, x, f"{what}{i}")
-        self._node("Size", [x], f"size{i}")
         if probe.overflows:  # 0 where all is finite, else NaN; ReduceMax skips a NaN that is not first
             difference = self._node("Sub", [x, x], f"d{i}")
             self._reduce("ReduceSum", difference, f"finite{i}")
@@ -180,8 +250,49 @@ class ProbeGraph:
         if probe.channels is not None:
             self._add_channels(i, x, probe.channels)
 
-    def _add_rows(self, i: int, x: str, rows: Rows) -> None:
-        if rows.step == 1 or self._opset < _SLICE_OPSET:
+    def _sum_by_own_lines(self, i: int, x: str) -> None:
+        """The sums, by lines where the tensor is large: only the branch that is taken is computed."""
+        branches = {}
+        main = self.graph
+        for name, by_lines in (("then_branch", True), ("else_branch", False)):
+            self.graph = onnx.GraphProto(name=f"{self._prefix}{name}{i}")
+            for op, what in _SUMS:
+                way = f"{what}_{name}{i}"
+                if by_lines:
+                    self._reduce("ReduceSum", self._reduce(op, x, f"line_{way}", [-1]), way)
+                else:
+                    self._reduce(op, x, way)
+                self.graph.output.append(_value(f"{self._prefix}{way}", TensorProto.FLOAT, []))
+            branches[name] = self.graph
+        self.graph = main
+        lines = self._constant(f"lines{i}", _LINES)
+        large = self._node("Less", [lines, f"{self._prefix}size{i}"], f"large{i}")
+        outputs = [f"{self._prefix}{what}{i}" for _, what in _SUMS]
+        self.graph.node.append(helper.make_node("If", [large], outputs, **branches))
+
+    def _add_own_rows(self, i: int, x: str, rows: OwnRows) -> None:
+        """As `rows_of` says, inside of the graph."""
+        bounds = [-(-(SAMPLED << level) // rows.samples) - 1 for level in range(1, _LEVELS + 1)]
+        below = self._constant(f"bounds{i}", bounds)
+        reached = self._node("Less", [below, f"{self._prefix}size{i}"], f"beyond{i}")
+        counted = self._node("Cast", [reached], f"reached{i}", to=TensorProto.INT64)
+        level = self._reduce("ReduceSum", counted, f"level{i}", [0], keepdims=1)
+        step = self._node("Gather", [f"{self._prefix}powers", level], f"step{i}")
+        start = self._node("Gather", [self._starts, level], f"start_of{i}")
+        shape = self._node("Shape", [x], f"shape{i}")
+        usual = self._constant(f"usual{i}", [max(0, rows.rank - 2)])
+        short = self._node("Less", [self._node("Gather", [shape, usual], f"extent{i}"), step], f"short{i}")
+        sizes = self._node("Cast", [shape], f"sizes{i}", to=TensorProto.INT32)
+        longest = self._node("ArgMax", [sizes], f"longest{i}", axis=0, keepdims=1)
+        axis = self._node("Where", [short, longest, usual], f"axis{i}")
+        ends = self._constant(f"ends{i}", [np.iinfo(np.int64).max])
+        self._node("Slice", [x, start, ends, axis, step], f"rows{i}")
+
+    def _add_rows(self, i: int, x: str, rows: Rows | OwnRows) -> None:
+        if isinstance(rows, OwnRows):
+            self._add_own_rows(i, x, rows)
+            return
+        if rows.step == 1:
             self._node("Identity", [x], f"rows{i}")
             return
         ends, axes, steps = (
@@ -198,13 +309,13 @@ class ProbeGraph:
             else:  # to a reduction, no axes are all
                 self._node("Identity", [x], f"channel_{what}{i}")
 
-    def _reduce(self, op: str, x: str, output: str, axes: Sequence[int] = ()) -> str:
+    def _reduce(self, op: str, x: str, output: str, axes: Sequence[int] = (), keepdims: int = 0) -> str:
         """A reduction along axes, of all values without any."""
         if not axes:
             return self._node(op, [x], output, keepdims=0)
         if self._opset < (13 if op == "ReduceSum" else 18):  # from which axes are an input
-            return self._node(op, [x], output, keepdims=0, axes=list(axes))
-        return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=0)
+            return self._node(op, [x], output, keepdims=keepdims, axes=list(axes))
+        return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=keepdims)
 
     def _add_scalar_outputs(self, i: int) -> None:
         for what in _SCALARS:
@@ -228,9 +339,11 @@ class ProbeGraph:
         self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
         return name
 
-    def _constant(self, name: str, values: Sequence[int]) -> str:
-        full = f"{self._prefix}{name}"
-        self.graph.initializer.append(helper.make_tensor(full, TensorProto.INT64, [len(values)], values))
+    def _constant(self, name: str, values: Sequence[int] | int) -> str:
+        full, array = f"{self._prefix}{name}", np.array(values, np.int64)
+        self.graph.initializer.append(
+            helper.make_tensor(full, TensorProto.INT64, array.shape, array.reshape(-1).tolist())
+        )
         return full
 
 

@@ -86,9 +86,12 @@ class TensorStats:
         total: their sum, in units of 2^-149; each sample's is rounded to float32. None where one
             overflowed.
         squares: the sum of their squares, likewise.
-        step: the histogram is of every so many-th row of a sample; 1: of all.
-        histogram: of their magnitudes; None where only ranges were asked for.
+        step: the histogram is of every so many-th row of a sample; 1: of all. Where samples differ in size,
+            the least step of one of them.
+        histogram: of their magnitudes; None where only ranges were asked for. A value of a sample that was
+            counted with a step k times the least one counts k times.
         channels: what is known of each channel, where it was asked for.
+        spread: the sum of the squares of how often each counted value counts; None where each does once.
     """
 
     lows: np.ndarray
@@ -99,6 +102,7 @@ class TensorStats:
     step: int = 1
     histogram: Histogram | None = None
     channels: ChannelStats | None = None
+    spread: int | None = None
 
     @property
     def min(self) -> float:
@@ -142,10 +146,19 @@ class TensorStats:
         error sqrt((1 - p) / n x (1 - n / N)) where values are independent (Cochran, "Sampling
         Techniques", 1977, section 3.2); rows of one activation are less than that.
         """
-        counted = self.histogram.total if self.histogram is not None else 0
+        counted = self.counted
         if not counted or counted >= self.size:
             return 0.0
         return math.sqrt((1.0 - counted / self.size) / counted)
+
+    @property
+    def counted(self) -> int:
+        """How many values were counted; where some count more often than others, as many as tell as much.
+
+        That is (sum of weights)^2 / sum of their squares (Kish, "Survey Sampling", 1965, section 11.7).
+        """
+        total = self.histogram.total if self.histogram is not None else 0
+        return total if self.spread is None else total * total // self.spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,37 @@ class Stats:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A histogram with what its counts stand for: the fields of `TensorStats` of these names."""
+
+    step: int = 1
+    histogram: Histogram | None = None
+    spread: int | None = None
+
+
+def add_counts(parts: Sequence[Counts]) -> Counts:
+    """The counts of all parts, in units of the least step; the same bits for any parts in any order.
+
+    A sum of integers: each value stands for as many as its step, whatever the unit.
+    """
+    full = [part for part in parts if part.histogram is not None and part.histogram.total]
+    full = full or [min(parts, key=lambda part: part.step)]
+    step = min(part.step for part in full)
+    histogram: Histogram | None = None
+    spread = 0
+    for part in full:
+        if part.histogram is None:
+            continue
+        factor = part.step // step
+        scaled = part.histogram.times(factor)
+        histogram = scaled if histogram is None else histogram.merge(scaled)
+        own = part.histogram.total if part.spread is None else part.spread
+        spread += own * factor * factor
+    even = histogram is None or spread == histogram.total
+    return Counts(step, histogram, None if even else spread)
+
+
 def merge(parts: Iterable[Stats]) -> Stats:
     """The statistics of all samples of the parts; the same bits for any parts in any order.
 
@@ -209,18 +253,17 @@ def merge(parts: Iterable[Stats]) -> Stats:
 
 def _merged(name: str, parts: Sequence[TensorStats], order: np.ndarray) -> TensorStats:
     first, *others = parts
-    total, squares, histogram, channels = [first.total], [first.squares], first.histogram, first.channels
-    rows = {(part.step, part.histogram is None) for part in parts}
+    total, squares, channels = [first.total], [first.squares], first.channels
+    counted = {part.histogram is None for part in parts}
     told_apart = {part.channels is not None for part in parts if part.size}  # without values there are none
-    if len(rows) > 1 or len(told_apart) > 1:
+    if len(counted) > 1 or len(told_apart) > 1:
         raise UserError(
             f"tensor {name!r} was counted otherwise in one of the statistics than in another",
             hint="take all shards with the same flags, of the same number of samples",
         )
+    counts = add_counts([Counts(part.step, part.histogram, part.spread) for part in parts])
     for part in others:
         total, squares = add_exact(total, [part.total]), add_exact(squares, [part.squares])
-        if histogram is not None and part.histogram is not None:
-            histogram = histogram.merge(part.histogram)
         if part.channels is not None:
             channels = part.channels if channels is None else channels.merge(part.channels)
     return TensorStats(
@@ -229,7 +272,8 @@ def _merged(name: str, parts: Sequence[TensorStats], order: np.ndarray) -> Tenso
         sum(part.size for part in parts),
         total[0],
         squares[0],
-        first.step,
-        histogram,
+        counts.step,
+        counts.histogram,
         channels,
+        counts.spread,
     )

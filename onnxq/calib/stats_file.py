@@ -248,6 +248,8 @@ def _tensor_meta(entry: TensorStats) -> dict[str, Any]:
         "squares": _text(entry.squares),
         "step": entry.step,
     }
+    if entry.spread is not None:
+        meta["spread"] = entry.spread
     if entry.histogram is not None:
         h = entry.histogram
         meta["histogram"] = {"zeros": h.zeros, "first": h.first, "bins": len(h.counts)}
@@ -319,7 +321,7 @@ def _parse(content: bytes) -> StatsFile:
             channels = ChannelStats(c["axis"], next(lows), next(highs), sums, c["count"])
         tensors[name] = TensorStats(
             arrays["lows"][i], arrays["highs"][i], entry["size"], _units(entry["total"]),
-            _units(entry["squares"]), entry["step"], histogram, channels,
+            _units(entry["squares"]), entry["step"], histogram, channels, entry.get("spread"),
         )  # fmt: skip
     origin = {name: meta["origin"][name] for name in Origin.__dataclass_fields__ if name != "chosen"}
     origin["chosen"] = tuple(meta["origin"].get("chosen", ()))  # older files do not say

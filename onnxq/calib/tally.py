@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnxq.calib.histogram import HistogramCounter, Scratch
+from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.probes import Probe, Reading
-from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact
+from onnxq.calib.stats import ChannelStats, Counts, Stats, TensorStats, add_counts, add_exact, exact
 
 _BUFFERS = 1 << 26  # bytes of values that wait to be counted, all tensors together
 
@@ -27,8 +27,9 @@ class Tally:
         count = len(self._probes)
         block = max(1 << 12, min(1 << 16, _BUFFERS // 4 // max(1, count)))
         scratch = Scratch(block)
-        counted = [probe.rows is not None for probe in self._probes]
-        self._counters = [HistogramCounter(block, scratch) if wanted else None for wanted in counted]
+        self._block, self._scratch = block, scratch
+        self._counters: list[dict[int, HistogramCounter]] = [{} for _ in self._probes]  # by step
+        self._steps = [0] * count  # of the last sample
         self._indices: list[int] = []
         self._ends: list[np.ndarray] = []  # [2, probes] in each sample
         self._size = np.zeros(count, np.int64)
@@ -47,13 +48,23 @@ class Tally:
         self._ends.append(np.stack([reading.low, reading.high]))
         self._size += reading.size
         self._sums = add_exact(self._sums, exact(reading.sums.ravel()))
-        for counter, rows in zip(self._counters, reading.rows, strict=True):
-            if counter is not None and rows is not None:
-                counter.add(rows)
+        for i, (rows, step) in enumerate(zip(reading.rows, reading.steps, strict=True)):
+            if rows is not None:
+                self._count(i, rows, step)
         for i, found in enumerate(reading.channels):
             if found is not None and reading.size[i]:
                 self._add_channels(i, found, int(reading.size[i]))
         self.whole = True
+
+    def _count(self, i: int, rows: np.ndarray, step: int) -> None:
+        counters = self._counters[i]
+        if step != self._steps[i]:
+            if self._steps[i] in counters:
+                counters[self._steps[i]].settle()  # its memory is free for the next one
+            self._steps[i] = step
+        if step not in counters:
+            counters[step] = HistogramCounter(self._block, self._scratch)
+        counters[step].add(rows)
 
     def _add_channels(self, i: int, found: np.ndarray, size: int) -> None:
         channels, before = self._probes[i].channels, self._channels[i]
@@ -68,17 +79,21 @@ class Tally:
         order = np.argsort(self._indices, kind="stable")
         ends = np.array(self._ends, np.float32).reshape(len(order), 2, len(self._probes))[order]
         tensors = {}
-        for i, (probe, counter) in enumerate(zip(self._probes, self._counters, strict=True)):
+        for i, (probe, counters) in enumerate(zip(self._probes, self._counters, strict=True)):
             total, squares = self._sums[2 * i : 2 * i + 2]
+            counts = Counts(histogram=Histogram()) if probe.rows is not None else Counts()
+            if counters:
+                counts = add_counts([Counts(step, c.histogram()) for step, c in sorted(counters.items())])
             tensors[probe.tensor] = TensorStats(
                 lows=ends[:, 0, i].copy(),
                 highs=ends[:, 1, i].copy(),
                 size=int(self._size[i]),
                 total=total,
                 squares=squares,
-                step=probe.rows.step if probe.rows is not None else 1,
-                histogram=counter.histogram() if counter is not None else None,
+                step=counts.step,
+                histogram=counts.histogram,
                 channels=self._channels[i],
+                spread=counts.spread,
             )
         self.whole = True
         return Stats(tensors, np.array(self._indices, np.int64)[order])

@@ -22,7 +22,7 @@ from stats_tools import activations, brute_counts, content, counted
 from onnxq.calib import collect as collector
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.histogram import HistogramCounter
-from onnxq.calib.probes import Rows
+from onnxq.calib.probes import Rows, rows_of
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
@@ -143,7 +143,7 @@ def test_shards_are_the_same_as_one_run(counting: Counting, data: st.DataObject)
     given = samples(8, (2, 3, 8, 8))
     request = Request(["c", "y", "p"], counting, {"c": 1}, samples=8, first=given[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "SAMPLED", 512)
+        patch.setattr("onnxq.calib.probes.SAMPLED", 512)
         whole = collect(net(), request, given)
         owner = data.draw(st.lists(st.integers(0, 2), min_size=8, max_size=8))
         shards = [[s for s, o in zip(given, owner, strict=True) if o == n] for n in range(3)]
@@ -155,7 +155,7 @@ def test_shards_are_the_same_as_one_run(counting: Counting, data: st.DataObject)
 class TestSampledRows:
     @pytest.fixture(autouse=True)
     def few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(collector, "SAMPLED", 500)
+        monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 500)
 
     @pytest.mark.parametrize(
         ("shape", "axis", "step"),
@@ -187,15 +187,6 @@ class TestSampledRows:
         if step > 1:
             assert 0 < entry.sampling_error < 0.05
             assert 450 < entry.histogram.total < entry.size
-
-    def test_the_first_sample_of_all_decides(self) -> None:
-        """Wherever a shard begins, and of whatever sizes its samples are."""
-        given = [*samples(1, (64, 32)), *samples(3, (20, 8), first=1)]
-        request = Request(["y"], "sampled", samples=4, first=given[0])
-        parts = [collect(relu(), request, [sample]) for sample in given]
-        assert [part.tensors["y"].step for part in parts] == [16] * 4
-        whole = collect(relu(), Request(["y"], "sampled", samples=4), given)
-        assert content(merge(parts)) == content(whole)
 
     def test_enough_of_an_iterator_of_unknown_length(self) -> None:
         entry = taken(relu(), ["y"], iter(samples(64, (64, 32))), "sampled").tensors["y"]
@@ -229,7 +220,7 @@ class TestSampledRows:
     @given(shape=st.lists(st.integers(1, 70), min_size=1, max_size=4), count=st.integers(1, 40))
     def test_enough_values(self, shape: list[int], count: int) -> None:
         """At least as many as asked for, but for the last row of a sample."""
-        rows = collector._sampled_rows(tuple(shape), count)
+        rows = rows_of(tuple(shape), count)
         length, row = shape[rows.axis], np.prod(shape, dtype=int) // shape[rows.axis]
         found = sum(len(range(Rows.start(rows.step, i), length, rows.step)) for i in range(count)) * row
         total = row * length * count
@@ -243,7 +234,7 @@ class TestSampledRows:
     + [(o, "bf16") for o in (17, 18, 22)],  # Identity takes it from opset 13 on
 )
 def test_opsets_and_dtypes(opset: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "SAMPLED", 8)
+    monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 8)
     numpy_type = np.dtype(ml_dtypes.bfloat16 if dtype == "bf16" else dtype)
     kind = helper.np_dtype_to_tensor_dtype(numpy_type)
     graph = helper.make_graph(
@@ -513,7 +504,7 @@ class TestGroups:
             assert content(found) == expected
 
     def test_rows_that_are_not_counted_take_no_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(collector, "SAMPLED", 512)
+        monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 512)
         request = Request(["y", "z"], "sampled", samples=1, shapes={"y": (64, 32), "z": (64, 32)})
         given = samples(1, (64, 32))
         for room, passes in ((2 * 4 * 512, 1), (2 * 4 * 512 - 1, 2)):
@@ -768,7 +759,7 @@ class TestManyTensors:
     @pytest.mark.parametrize("inline", [0, 1 << 28])
     def test_inputs_constants_and_outputs(self, inline: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ort, "_INLINE", inline)
-        monkeypatch.setattr(collector, "SAMPLED", 512)
+        monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 512)
         self.check(net(), TENSORS, samples())
 
     def test_values_that_overflow(self) -> None:

@@ -20,7 +20,7 @@ from onnx import numpy_helper, parser
 from stats_tools import ORIGIN, file_of
 
 import onnxq
-from onnxq.calib import collect, shards, stats_file
+from onnxq.calib import shards, stats_file
 from onnxq.calib.shards import Checkpoints, shard_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import read, to_bytes, write
@@ -114,7 +114,7 @@ class TestShards:
 
     def test_of_several_sizes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first sample of all decides which rows are counted, and how many samples all shards have."""
-        monkeypatch.setattr(collect, "SAMPLED", 1000)
+        monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 1000)
         random = np.random.default_rng(0)
         sizes = [(1, 16 if index % 5 else 200, 32) for index in range(COUNT)]
         data = [{"x": random.random(size, np.float32)} for size in sizes]

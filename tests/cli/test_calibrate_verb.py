@@ -16,7 +16,7 @@ import pytest
 from command import Ran, contents
 from PIL import Image
 
-from onnxq.calib import collect, stats_file
+from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
 from onnxq.cli.app import app
 from onnxq.cli.verb import Interrupted
@@ -139,7 +139,7 @@ def test_the_page(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
     page = onnxq(*CALIBRATE).out
     assert "10 of 16 samples; others are kept apart to choose and to verify" in page
     assert "Tensors    2, histograms of all values" in page
-    monkeypatch.setattr(collect, "SAMPLED", 1000)
+    monkeypatch.setattr("onnxq.calib.probes.SAMPLED", 1000)
     page = onnxq(*CALIBRATE).out  # 10,240 values of b are counted in 8 runs of its rows
     least = min(t.histogram.total for t in read(Path("net.stats.npz")).stats.tensors.values() if t.histogram)
     assert 1000 <= least < 1920

@@ -68,9 +68,9 @@ def _counting(origin: Origin, stats: Stats) -> str:
     if origin.counting == "none":
         return "ranges only"
     some = [
-        entry.histogram.total
+        entry.counted
         for entry in stats.tensors.values()
-        if entry.histogram is not None and entry.histogram.total < entry.size
+        if entry.histogram is not None and entry.counted < entry.size
     ]
     if not some:
         return "histograms of all values"
@@ -107,7 +107,7 @@ def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
                 "values": entry.size,
                 "mean": entry.mean,
                 "variance": entry.variance,
-                "counted": entry.histogram.total if entry.histogram is not None else 0,
+                "counted": entry.counted,
             }
             for name, entry in file.stats.tensors.items()
         },
