@@ -69,7 +69,7 @@ class Repairs:
     """
 
     TITLE: ClassVar[str] = "Repair"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--target tensorrt-8.6 --skip fuse_gelu", "--rules my_rules/")
+    EXAMPLES: ClassVar[Sequence[str]] = ("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/")
     TABLE: ClassVar[str] = "repair"
 
     target: str = option(

@@ -61,6 +61,8 @@ def verb(function: Callable[..., int | None]) -> Callable[..., None]:
     parameters = [context, *(p.replace(kind=kind) for p in own), *common]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    command.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)  # --help has its own width
     del command.__wrapped__
     return command
 
