@@ -21,6 +21,7 @@ __all__ = [
     "calibrate",
     "extract",
     "merge_stats",
+    "plan",
     "quantize",
     "run_pieces",
     "sanitize",
@@ -43,12 +44,12 @@ from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
-    from onnxq.pipeline import calibrate, merge_stats, quantize, sanitize
+    from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize
 
 
 def __getattr__(name: str) -> Any:
     # onnx and onnxruntime take most of a second to import: only when they are needed.
-    if name in ("calibrate", "merge_stats", "quantize", "sanitize"):
+    if name in ("calibrate", "merge_stats", "plan", "quantize", "sanitize"):
         from onnxq import pipeline
 
         return getattr(pipeline, name)

@@ -23,23 +23,19 @@ from __future__ import annotations
 import fnmatch
 import functools
 import os
-import sys
-from bisect import bisect_left
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq import option
 from onnxq.errors import UserError, nearest, unknown_name
+from onnxq.option import Option, read_options
 from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from onnxq.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
 
 FILE = Path("onnxq.toml")
+WEIGHT_METHODS = ("minmax", "percentile", "mse")
 
 _FLOAT32_MAX = 3.4e38
 _PARAMETERS = {"percentile": "percentile", "constant": "average"}
@@ -52,19 +48,24 @@ class LayerRule:
 
     Attributes:
         match: globs of node names, case-sensitive; empty: any name.
-        op: operators; empty: any.
+        op: regular expressions, one of which is to match all of the operator's name; empty: any.
+        of: what has the range: the activations that the nodes read (`inputs`), or their `weights`.
+        output: which output of the nodes has the range, from 0; None: `of` says what.
         format: `float`: the nodes stay in float.
-        method: one of `LAYER_METHODS`, for the activations that the nodes read.
-        percentile: of method `percentile`; None: the model's.
+        method: one of `LAYER_METHODS`, of `WEIGHT_METHODS` for weights.
+        percentile: of method `percentile`; None: the model's, of weights 99.99.
         constant: of method `average`; None: the model's.
-        amax: the range of the activations that the nodes read, above 0.
+        amax: the range, above 0; of weights, of all channels.
         because: why, for the report; or empty.
         index: its number in the file, from 1.
+        kind: the name of its table.
         path: the file.
     """
 
     match: tuple[str, ...] = ()
     op: tuple[str, ...] = ()
+    of: str = "inputs"
+    output: int | None = None
     format: str | None = None
     method: str | None = None
     percentile: float | None = None
@@ -72,12 +73,18 @@ class LayerRule:
     amax: float | None = None
     because: str = ""
     index: int = 1
+    kind: str = "layer"
     path: Path = FILE
 
     def matches(self, name: str, op: str) -> bool:
         """Whether a node of this name and operator is meant."""
         named = not self.match or any(fnmatch.fnmatchcase(name, glob) for glob in self.match)
-        return named and (not self.op or op in self.op)
+        return named and (not self.op or any(re.fullmatch(one, op) for one in self.op))
+
+    @property
+    def subject(self) -> tuple[str, int | None]:
+        """What of the nodes it is about: rules about other things of one node do not exclude each other."""
+        return self.of, self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +126,14 @@ def load_config(path: Path, *, named: bool = True) -> Config:
     Raises:
         UserError: it cannot be read, is not TOML, or has an unknown key or a value that makes no sense.
     """
-    where = repr(str(path))
-    try:
-        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        data = tomllib.loads(text)
-    except OSError as error:
-        raise UserError(f"cannot read {where}: {error.strerror or error}", hint="check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{where} is not TOML: {error}", hint="see https://toml.io") from error
-    try:
-        return _config(path, data, named)
-    except _At as error:
-        raise UserError(f"{where}, line {_line(text, error.keys)}: {error}", hint=error.hint) from error
+    return load(path, lambda data, _: _config(path, data, named))
 
 
 def overrides(layers: Sequence[LayerRule], nodes: Iterable[tuple[str, str]]) -> dict[str, LayerRule]:
     """The first rule that matches each node, by node name; nodes that none matches are left out.
 
     Args:
-        layers: the rules.
+        layers: the rules, of one subject.
         nodes: names and operators of all nodes.
 
     Raises:
@@ -185,37 +181,28 @@ def _matches_nothing(rule: LayerRule, nodes: Sequence[tuple[str, str]]) -> UserE
     )
 
 
-class _At(UserError):
-    """An error in the file.
-
-    Attributes:
-        keys: the way to what is wrong in its data.
-    """
-
-    def __init__(self, keys: tuple[str | int, ...], message: str, hint: str) -> None:
-        super().__init__(message, hint=hint)
-        self.keys = keys
-
-
-def _table(key: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise option.is_not(key, value, "a table", f"begin it with a line [{key}]")
-    return value
+def _patterns(key: str, value: Any) -> tuple[str, ...]:
+    found = texts(key, value)
+    for pattern in found:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(
+                f"{key} {pattern!r} is no regular expression: {error}",
+                hint='write op = "Conv", or op = "Conv.*|Gemm"',
+            ) from error
+    return found
 
 
-def _tables(key: str, value: Any) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise UserError(f"{key} is not a list of tables", hint=f"begin each with a line [[{key}]]")
-    return value
-
-
-_LAYER: Mapping[str, option.Reader] = {
-    "match": option.texts,
-    "op": option.texts,
-    "format": option.choice("format", ("float",)),
-    "method": option.choice("method for single layers", LAYER_METHODS),
-    "amax": option.number(_FLOAT32_MAX),
-    "because": option.text,
+_LAYER: Mapping[str, Reader] = {
+    "match": texts,
+    "op": _patterns,
+    "of": choice("kind of operand", ("inputs", "weights")),
+    "output": whole(0),
+    "format": choice("format", ("float",)),
+    "method": choice("method for single layers", LAYER_METHODS),
+    "amax": number(_FLOAT32_MAX),
+    "because": text,
     "percentile": PERCENTILE.of_file,
     "constant": CONSTANT.of_file,
 }
@@ -227,7 +214,7 @@ class _Place:
 
     group: type
     name: str
-    said: option.Option
+    said: Option
 
 
 @functools.cache
@@ -235,9 +222,9 @@ def _places() -> dict[str, dict[str, _Place]]:
     """The keys of each table; the table "" is the top of the file."""
     found: dict[str, dict[str, _Place]] = {"": {}}
     for group in GROUPS:
-        for name, said in option.read_options(group).items():
-            for table in said.tables:
-                found.setdefault(table, {})[said.key] = _Place(group, name, said)
+        for name, said in read_options(group).items():
+            for place in said.tables:
+                found.setdefault(place, {})[said.key] = _Place(group, name, said)
     return found
 
 
@@ -249,31 +236,31 @@ def _config(path: Path, data: Mapping[str, Any], named: bool) -> Config:
         for key, value in _read(given, readers, at).items():
             place = places[key]
             if place.said.runs_code and not named:
-                raise _At(
+                raise At(
                     (*at, key),
                     f"{key} names code that is run: it is obeyed only in a file that --config names, and "
                     "this one was found in the folder",
                     f"--config {path}, if you trust it; or give {place.said.flag[-1]}",
                 )
             if place.name in found.setdefault(place.group, {}):
-                raise _At((*at, key), f"{key} is given twice", f"{_elsewhere(key, at)}: keep one")
+                raise At((*at, key), f"{key} is given twice", f"{_elsewhere(key, at)}: keep one")
             found[place.group][place.name] = _beside(path, value) if place.said.kind.is_path else value
 
     places = _places()
-    tables = {name: _table for name in places if name}
+    own = {name: table for name in places if name}
     readers = {key: place.said.kind.of_file for key, place in places[""].items()}
-    checked = _read(data, {**readers, **tables, "layer": _tables}, ())
+    checked = _read(data, {**readers, **own, "layer": tables}, ())
     take({key: data[key] for key in checked if key in readers}, places[""], ())
-    for name in tables:
+    for name in own:
         take(checked.get(name, {}), places[name], (name,))
-    layers = tuple(_layer(path, index, table) for index, table in enumerate(checked.get("layer", ()), 1))
+    layers = tuple(_layer(path, index, one) for index, one in enumerate(checked.get("layer", ()), 1))
     return Config(path, found, layers)
 
 
 def _elsewhere(key: str, at: Sequence[str]) -> str:
     """The other tables that have a key, in words; "" where there are none."""
-    tables = [name for name, places in _places().items() if key in places and name not in at]
-    return " or ".join(f"[{name}]" if name else "the top of the file" for name in tables)
+    others = [name for name, places in _places().items() if key in places and name not in at]
+    return " or ".join(f"[{name}]" if name else "the top of the file" for name in others)
 
 
 def _beside(path: Path, value: Any) -> Any:
@@ -283,72 +270,38 @@ def _beside(path: Path, value: Any) -> Any:
 
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
     at = ("layer", index - 1)
-    values = _read(table, _LAYER, at)
+    values = read_table(table, _LAYER, at)
     sets = [key for key in ("format", "amax", "method", *_PARAMETERS) if key in values]
     if not sets:
-        raise _At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, or amax')
+        raise At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, or amax')
     if len(sets) > 1 and sets[0] in ("format", "amax"):
-        raise _At(
-            at, f"[[layer]] {index} sets {' and '.join(sets[:2])}, which exclude each other", "keep one"
-        )
+        raise At(at, f"[[layer]] {index} sets {' and '.join(sets[:2])}, which exclude each other", "keep one")
     for parameter, method in _PARAMETERS.items():
         if parameter in values and values.setdefault("method", method) != method:
             message = f"{parameter} is a parameter of method {method}, not of {values['method']}"
-            raise _At((*at, parameter), message, "leave one of them out")
+            raise At((*at, parameter), message, "leave one of them out")
+    if "output" in values and "of" in values:
+        raise At((*at, "of"), f"[[layer]] {index} is of an output and of {values['of']}", "keep one")
+    if "format" in values and values.keys() & {"of", "output"}:
+        said = "of" if "of" in values else "output"
+        raise At((*at, said), f"[[layer]] {index}: format is of the node, not of its {said}", "keep one")
+    if values.get("of") == "weights" and values.get("method", "mse") not in WEIGHT_METHODS:
+        known = ", ".join(WEIGHT_METHODS)
+        message = f"[[layer]] {index}: method {values['method']} is for activations"
+        raise At((*at, "method"), message, f"for weights give {known}, or amax")
     if not values.keys() & {"match", "op"}:
-        raise _At(at, f"[[layer]] {index} does not say which", 'give match = "/head/*", or op = "Softmax"')
+        raise At(at, f"[[layer]] {index} does not say which", 'give match = "/head/*", or op = "Softmax"')
     return LayerRule(**values, index=index, path=path)
 
 
 def _read(
-    table: Mapping[str, Any], readers: Mapping[str, option.Reader], at: tuple[str | int, ...]
+    values: Mapping[str, Any], readers: Mapping[str, Reader], at: tuple[str | int, ...]
 ) -> dict[str, Any]:
-    """The checked values of a table.
+    """The checked values of a table; a key that it does not have may belong into another one."""
 
-    Raises:
-        _At: a key is unknown, or a value is wrong.
-    """
-    values = {}
-    for key, value in table.items():
-        try:
-            if key not in readers:
-                raise _unknown(key, readers, at)
-            values[key] = readers[key](key, value)
-        except UserError as error:
-            raise _At((*at, key), str(error), error.hint) from error
-    return values
+    def unknown(key: str) -> UserError:
+        other = _elsewhere(key, ()) if at[:1] != ("layer",) else ""
+        error = unknown_name("key", key, readers)
+        return UserError(str(error), hint=f"it belongs into {other}") if other else error
 
-
-def _unknown(key: str, known: Iterable[str], at: tuple[str | int, ...]) -> UserError:
-    """The error for a key that a table does not have; another one may have it."""
-    other = _elsewhere(key, ()) if at[:1] != ("layer",) else ""
-    error = unknown_name("key", key, known)
-    return UserError(str(error), hint=f"it belongs into {other}") if other else error
-
-
-def _line(text: str, keys: Sequence[str | int]) -> int:
-    """The line, from 1, where the statement begins that brings `keys` into the data of a TOML text.
-
-    The first lines of a TOML text are one themselves, unless they end inside a value: what a line
-    brings is what they hold with it and lack without it.
-    """
-    lines = text.split("\n")
-
-    def parse(count: int) -> tuple[int, Mapping[str, Any]]:
-        while True:
-            try:
-                return count, tomllib.loads("\n".join(lines[:count]))
-            except tomllib.TOMLDecodeError:
-                count -= 1
-
-    last = bisect_left(range(len(lines)), True, key=lambda count: _holds(parse(count)[1], keys))
-    return parse(last - 1)[0] + 1
-
-
-def _holds(data: Any, keys: Sequence[str | int]) -> bool:
-    try:
-        for key in keys:
-            data = data[key]
-    except (KeyError, IndexError):
-        return False
-    return True
+    return read_table(values, readers, at, unknown)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
-
-Reader = Callable[[str, Any], Any]
-"""Checks a value and converts it, given what it is called. Raises a UserError that names no place."""
+from onnxq.errors import UserError
+from onnxq.tables import Reader, choice, is_not, number, text, texts, truth, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,70 +56,6 @@ class Option:
 def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:
     """A field of a group that is an option; `said`: what its `Option` says beside the help and the kind."""
     return dataclasses.field(default=default, metadata={"option": Option(help, kind, **said)})
-
-
-# -- readers of values in a file -------------------------------------------------------------------
-
-
-def is_not(key: str, value: Any, kind: str, hint: str) -> UserError:
-    """The error for a value of another kind."""
-    return UserError(f"{key} is {value!r}, not {kind}", hint=hint)
-
-
-def text(key: str, value: Any) -> str:
-    """A string that is not empty."""
-    if not isinstance(value, str) or not value:
-        raise is_not(key, value, "a string", 'write it in quotes: "..."')
-    return value
-
-
-def texts(key: str, value: Any) -> tuple[str, ...]:
-    """A string or several."""
-    several = value if isinstance(value, list) else [value]
-    if not several or not all(isinstance(one, str) and one for one in several):
-        raise is_not(key, value, "a string or a list of strings", 'write "..." or ["...", "..."]')
-    return tuple(several)
-
-
-def truth(key: str, value: Any) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise is_not(key, value, "true or false", "write it without quotes")
-    return value
-
-
-def whole(least: int) -> Reader:
-    """Whole numbers from `least`."""
-
-    def read(key: str, value: Any) -> int:
-        if type(value) is not int or value < least:
-            raise is_not(key, value, f"a whole number from {least}", f"give a whole number from {least}")
-        return value
-
-    return read
-
-
-def number(most: float) -> Reader:
-    """Numbers above 0, at most `most`."""
-
-    def read(key: str, value: Any) -> float:
-        if type(value) not in (int, float) or not 0 < value <= most:
-            kind = f"a number above 0, at most {most:g}"
-            raise is_not(key, value, kind, f"give {kind}")
-        return float(value)
-
-    return read
-
-
-def choice(kind: str, names: Sequence[str]) -> Reader:
-    """One of some names."""
-
-    def read(key: str, value: Any) -> str:
-        if value not in names:
-            raise unknown_name(kind, text(key, value), names)
-        return str(value)
-
-    return read
 
 
 # -- kinds -----------------------------------------------------------------------------------------

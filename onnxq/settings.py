@@ -397,6 +397,8 @@ class Format:
         keep_float: names of nodes to keep in float, as globs.
         body: the type of what stays in float; `fp32` so far.
         cache: also write a calibration cache, for TensorRT's implicit quantization.
+        plan: a plan file to obey, see `onnxq.plan`; data are needed for ranges that it does not state, and
+            to verify.
 
     Raises:
         UserError: there is no such type.
@@ -411,6 +413,7 @@ class Format:
         "fp32", "Type of what stays in float.", kinds.one_of("body", ("fp32",)), metavar="TYPE"
     )
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
+    plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
     def __post_init__(self) -> None:
         if self.body in ("fp16", "bf16"):

@@ -7,7 +7,7 @@ however they are computed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -838,3 +838,69 @@ def test_statistics_of_other_data_in_the_middle(tmp_path: Path) -> None:
     quantize(net(), data, stats=stats)
     with pytest.raises(UserError, match="holds statistics of other data"):
         quantize(net(), [*data[:5], *samples(1, seed=9), *data[5:]], stats=stats)
+
+
+TWO_OUTPUTS = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 32, 8, 8] x) => (float[1, 16, 8, 8] y, float[1, 16, 8, 8] z) {
+        [split] a, b = Split <axis = 1> (x)  [left] c = Sqrt (a)  [right] d = Exp (b)
+        [c1] y = Conv (c, w1)  [c2] z = Conv (d, w2)  }"""
+
+
+def two_outputs() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(TWO_OUTPUTS)
+    random = np.random.default_rng(0)
+    for name in ("w1", "w2"):
+        values = random.standard_normal((16, 16, 1, 1)).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return model
+
+
+def positive(count: int = 8) -> list[dict[str, np.ndarray]]:
+    random = np.random.default_rng(1)
+    return [{"x": random.random((1, 32, 8, 8), np.float32)} for _ in range(count)]
+
+
+def amax_in(model: onnx.ModelProto, weight: str) -> np.ndarray:
+    (scale,) = (t for t in model.graph.initializer if t.name == f"{weight}_scale")
+    return np.float32(127) * onnx.numpy_helper.to_array(scale)
+
+
+def test_a_layer_about_one_output() -> None:
+    layers = [LayerRule(match=("left",), output=0, amax=3.0)]
+    scales = scales_in(quantize(two_outputs(), positive(), layers=layers, method="minmax").model)
+    assert scales["c"] == np.float32(3 / 127)
+    assert scales["d"] == scales_in(quantize(two_outputs(), positive(), method="minmax").model)["d"]
+    with pytest.raises(UserError, match=r"is of output 1, and node 'left' has 1"):
+        quantize(two_outputs(), positive(), layers=[replace(layers[0], output=1)])
+
+
+def test_layers_about_weights() -> None:
+    layers = [
+        LayerRule(match=("c1",), of="weights", method="mse", index=1),
+        LayerRule(match=("c2",), of="weights", percentile=90.0, method="percentile", index=2),
+        LayerRule(match=("c1",), amax=3.0, index=3),
+        LayerRule(op=("Sqrt",), of="weights", amax=1.0, index=4),
+    ]
+    result = quantize(two_outputs(), positive(), layers=layers, method="minmax")
+    assert scales_in(result.model)["c"] == np.float32(3 / 127)  # rules about weights leave activations alone
+    w1, w2 = (onnx.numpy_helper.to_array(t).reshape(16, 16) for t in two_outputs().graph.initializer)
+
+    def noise(amax: np.ndarray) -> np.ndarray:
+        scale = (amax / np.float32(127)).reshape(-1, 1)
+        return np.asarray(((np.clip(np.rint(w1 / scale), -127, 127) * scale - w1) ** 2).sum(axis=1))
+
+    least, most = amax_in(result.model, "w1"), np.abs(w1).max(axis=1)
+    assert (noise(least) <= noise(most) * (1 + 1e-5)).all()
+    assert (noise(least) < 0.999 * noise(most)).any()
+    assert (least <= most * (1 + 1e-6)).all()
+    # the least of 16 that 90 % do not exceed is the 15th
+    np.testing.assert_allclose(amax_in(result.model, "w2"), np.sort(np.abs(w2), axis=1)[:, 14], rtol=1e-6)
+    assert result.report["calibration"]["notes"] == [
+        "[[layer]] 4 changes nothing: no quantized weight is read there"
+    ]
+
+
+def test_a_fixed_range_of_weights() -> None:
+    layers = [LayerRule(op=("Conv",), of="weights", amax=2.54)]
+    result = quantize(two_outputs(), positive(), layers=layers, method="minmax")
+    assert amax_in(result.model, "w2") == pytest.approx([2.54] * 16, rel=1e-6)

@@ -17,6 +17,7 @@ from onnxq.cli.data import data
 from onnxq.cli.engine import engine
 from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
+from onnxq.cli.plan import plan
 from onnxq.cli.quantize import quantize
 from onnxq.cli.rules import rules
 from onnxq.cli.run import run
@@ -38,7 +39,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (quantize, calibrate, sanitize, check, inspect, data, compare, engine, split, run, extract):
+for function in (
+    quantize, plan, calibrate, sanitize, check, inspect, data, compare, engine, split, run, extract,
+):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)
 

@@ -39,13 +39,32 @@ class Chosen:
         config: Config | None,
         verb: str,
         without: Collection[str] = (),
+        typed: Mapping[tuple[type, str], Sequence[str]] | None = None,
     ) -> None:
-        """What was chosen; `without`: options that the verb does not have, whatever the file says of them."""
+        """What was chosen.
+
+        Args:
+            flags: the values of the flags that are given, by group and option.
+            config: the file.
+            verb: the name of the verb.
+            without: options that the verb does not have, whatever the file says of them.
+            typed: the flags as they were typed, by group and option.
+        """
         self._flags, self.config, self.verb, self._without = flags, config, verb, frozenset(without)
+        self._typed = typed or {}
 
     def flags(self, group: type) -> Mapping[str, Any]:
         """The values of the flags of a group that are given."""
         return self._flags.get(group, {})
+
+    def again(self, *groups: type, without: Collection[str] = ()) -> list[str]:
+        """The flags of groups as they were typed, for a command line that is to follow."""
+        return [
+            word
+            for (group, name), words in self._typed.items()
+            if group in groups and name not in without
+            for word in words
+        ]
 
     def file(self, group: type) -> Mapping[str, Any]:
         """What the file says of a group."""
@@ -130,6 +149,21 @@ class Chosen:
             search=flags.get("search", False) or (not of_flags and file.get("search", False)),
         )
 
+    def refuse_without_data(self) -> None:
+        """Refuses flags on data that would be ignored, since there are none.
+
+        Raises:
+            UserError: there are some.
+        """
+        chooses = self.flags(Calibration).keys() & {"samples", "seed", "exact", "search", "method"}
+        on_data = {ImageOptions: self.flags(ImageOptions), Feeding: self.flags(Feeding)}
+        given = _flags(Calibration, chooses) + [f for g, names in on_data.items() for f in _flags(g, names)]
+        if given:
+            raise UserError(
+                f"{given[0]} is given, and there is no data that it could be about",
+                hint="give --calib DATA, or leave it out",
+            )
+
     def refuse_with_stats(self, stats: Path, *, without_data: bool) -> None:
         """Refuses flags that would be ignored, since statistics are given.
 
@@ -182,12 +216,18 @@ def takes(
         def verb(screen: Screen, **named: Any) -> T:
             path = named.pop("config") if config else None
             flags: dict[type, dict[str, Any]] = {}
+            typed: dict[tuple[type, str], list[str]] = {}
             for (group, name), said in options.items():
                 value = named.pop(name)
                 if not (value is None or value is False or value == []):
                     flag = (renamed or {}).get(name, said.flag[-1])
                     flags.setdefault(group, {})[name] = said.kind.of_flag(flag, value)
-            chosen = Chosen(flags, find_config(path) if config else None, function.__name__, without)
+                    several = value if isinstance(value, list) else [value]
+                    typed[group, name] = [
+                        word for one in several for word in ((flag,) if one is True else (flag, str(one)))
+                    ]
+            settled = find_config(path) if config else None
+            chosen = Chosen(flags, settled, function.__name__, without, typed)
             screen.quiet |= chosen.file(Common).get("quiet", False)
             screen.verbose |= chosen.file(Common).get("verbose", False)
             with _custom_ops(chosen.group(Runtime).ort_ops if Runtime in groups else ()):

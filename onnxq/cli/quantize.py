@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,12 +42,20 @@ def quantize(
     calibration = chosen.calibration()
     repairs, compilation = chosen.group(settings.Repairs), chosen.group(settings.Compilation)
     format, strict = chosen.group(settings.Format), chosen.group(settings.Outcome).strict
+    named = {**chosen.file(settings.Repairs), **chosen.flags(settings.Repairs)}
+    if format.plan is not None and "target" not in named:
+        from onnxq.quant.plan_reading import read_plan
+
+        repairs = replace(repairs, target=read_plan(Path(format.plan)).target)
     target = load_target(repairs.target)
     path = output or Path(f"{model.stem}.int8.onnx")
     if strict:
         _check_strict(target, no_engine=not compilation.compile)
     check_output(path, model, force=force, cache=format.cache or not target.explicit)
-    without_data = calibration.stats is not None and chosen.place == settings.DataPlace()
+    known = calibration.stats is not None or format.plan is not None
+    without_data = known and chosen.place == settings.DataPlace()
+    if calibration.stats is None and without_data:
+        chosen.refuse_without_data()
     if calibration.stats is not None:
         chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
     with screen.progress() as observe:

@@ -22,6 +22,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.heap import steady_heap, uncollected
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.planning import Planned, take_plan
 from onnxq.pipeline.quantization import Quantization
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import refuse_invalid
@@ -43,7 +44,7 @@ from onnxq.settings import (
 )
 from onnxq.target import load_target
 
-__all__ = ["Result", "calibrate", "merge_stats", "quantize", "sanitize"]
+__all__ = ["Planned", "Result", "calibrate", "merge_stats", "plan", "quantize", "sanitize"]
 
 Values = Mapping[str, Any]
 """Fields of a group by name, in the place of the group."""
@@ -107,7 +108,6 @@ def quantize(
     inputs: Inputs | Values | None = None,
     compilation: Compilation | Values | None = None,
     runtime: Runtime | Values | None = None,
-    plan: None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Result:
@@ -115,8 +115,8 @@ def quantize(
 
     Args:
         model: a path or a ModelProto, which is not modified.
-        data: calibration data: a path, or `{input: array}` for each sample; None: `calibration.stats` is all
-            there is.
+        data: calibration data: a path, or `{input: array}` for each sample; None: `calibration.stats` or
+            `format.plan` is all there is.
         calibration: how it is calibrated.
         layers: what is different for some layers, see `onnxq.config`.
         feeding: how samples become inputs.
@@ -128,7 +128,6 @@ def quantize(
         compilation: how the result is compiled.
         runtime: what onnxruntime runs it with; without the custom operators of the model, the part that
             runs is calibrated.
-        plan: reserved for plan files.
         observe: is told the steps.
         options: fields of these groups but those of `images`, each as a keyword of its own: `method="mse"`.
 
@@ -138,8 +137,6 @@ def quantize(
         Fault: a fault of onnxq.
     """
     steady_heap()
-    if plan is not None:
-        raise UserError("plan files are not read yet", hint="leave it out")
     keywords = Keywords("quantize", options)
     repairs = keywords.group(Repairs, repairs, without=("allow_interface_changes",))
     inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
@@ -149,6 +146,67 @@ def quantize(
     keywords.end((*_GROUPS, "format", "compilation", "layers"))
     course = Calibrating.of(calibration, layers, feeding)
     _check_cache(repairs.target, format.cache)
+    file = take_plan(format.plan, repairs.target) if format.plan is not None else None
+    stats = calibration.stats
+    given = Given.read(stats, partial=calibration.partial) if stats is not None else None
+    if data is None and given is None and file is None:
+        raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
+    with remarks.heard(), ort.custom_ops(runtime.ort_ops):
+        with uncollected():
+            job = Job(model, repairs, observe)
+            job.bind(inputs)
+            source = job.open_data(data, image_options(images), feeding) if data is not None else None
+            quantization = Quantization(job, course, source, given, format.cache, file)
+            job.sanitize()
+            refuse_sizes(job)
+        return quantization.run(format.keep_float, compilation)
+
+
+def plan(
+    model: ModelSource,
+    data: DataSource | None = None,
+    *,
+    calibration: Calibration | Values | None = None,
+    layers: Sequence[LayerRule] = (),
+    feeding: Feeding | Values | None = None,
+    images: ImageOptions | Values | None = None,
+    format: Format | Values | None = None,
+    repairs: Repairs | Values | None = None,
+    inputs: Inputs | Values | None = None,
+    runtime: Runtime | Values | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Planned:
+    """What `quantize` would do with a model, as a file that can be edited and that `quantize` obeys.
+
+    Args:
+        model: as in `quantize`.
+        data: as in `quantize`; without data and statistics the plan says what is quantized, and its ranges
+            are measured when it is obeyed.
+        calibration: as in `quantize`.
+        layers: as in `quantize`.
+        feeding: as in `quantize`.
+        images: as in `quantize`.
+        format: as in `quantize`, without `cache` and `plan`.
+        repairs: as in `quantize`; give `quantize` the same.
+        inputs: likewise.
+        runtime: as in `quantize`.
+        observe: is told the steps.
+        options: as in `quantize`.
+
+    Raises:
+        UserError: the model, the data or an option cannot be used.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    steady_heap()
+    keywords = Keywords("plan", options)
+    repairs = keywords.group(Repairs, repairs, without=("allow_interface_changes",))
+    inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
+    format = keywords.group(Format, format, without=("cache", "plan"))
+    runtime, calibration = keywords.group(Runtime, runtime), keywords.group(Calibration, calibration)
+    keywords.end((*_GROUPS, "format", "layers"))
+    course = Calibrating.of(calibration, layers, feeding)
     stats = calibration.stats
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
     with remarks.heard(), ort.custom_ops(runtime.ort_ops):
@@ -156,10 +214,10 @@ def quantize(
             job = Job(model, repairs, observe)
             job.bind(inputs)
             source = job.open_data(data, image_options(images), feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given, format.cache)
+            quantization = Quantization(job, course, source, given)
             job.sanitize()
             refuse_sizes(job)
-        return quantization.run(format.keep_float, compilation)
+        return quantization.plan(format.keep_float)
 
 
 _GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "observe")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
-from onnxq.config import LayerRule, overrides
+from onnxq.config import LayerRule
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
@@ -25,9 +25,12 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.layer_rules import LayerRules
+from onnxq.quant.obey import Obeyed, Weights, obey
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
-from onnxq.quant.ranges import Range, of_layer
+from onnxq.quant.plan_file import PlanFile
+from onnxq.quant.ranges import Range
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.reason import Reason, code_of
@@ -44,6 +47,7 @@ class Calibrating(Calibration):
     Attributes:
         layers: what is different for some layers.
         skip_bad: whether bad samples are left out.
+        own_methods: those that a plan file names for single tensors.
 
     Raises:
         UserError: a value makes no sense.
@@ -51,6 +55,7 @@ class Calibrating(Calibration):
 
     layers: tuple[LayerRule, ...] = ()
     skip_bad: bool = False
+    own_methods: tuple[str, ...] = ()
 
     @staticmethod
     def of(options: Calibration, layers: Sequence[LayerRule], feeding: Feeding) -> Calibrating:
@@ -88,7 +93,10 @@ class Calibrating(Calibration):
     @property
     def counting(self) -> Counting:
         """What the histograms are made of."""
-        own = [rule.method for rule in self.layers if rule.method is not None]
+        own = [
+            *self.own_methods,
+            *(rule.method for rule in self.layers if rule.method and rule.of != "weights"),
+        ]
         counted = any(needs_histogram(Method(name)) for name in own)
         if not (self.chooses or needs_histogram(self.default) or counted):
             return "none"
@@ -105,6 +113,8 @@ class Prepared:
         reference: the float model, in the form that onnxruntime runs; without outputs if nothing runs.
         not_run: operators that onnxruntime does not know, by node that depends on one.
         layers: the `[[layer]]` that gives a tensor its range.
+        stated: the ranges that a plan file states.
+        weights: what quantized constants cover, where that is not what they hold.
         notes: what the user may not expect.
     """
 
@@ -113,11 +123,17 @@ class Prepared:
     reference: onnx.ModelProto
     not_run: dict[str, str]
     layers: dict[str, LayerRule] = field(default_factory=dict)
+    stated: dict[str, Range] = field(default_factory=dict)
+    weights: Weights = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def prepare(
-    job: Job, shapes: Mapping[str, Sequence[int]], keep_float: Sequence[str], layers: Sequence[LayerRule]
+    job: Job,
+    shapes: Mapping[str, Sequence[int]],
+    keep_float: Sequence[str],
+    layers: Sequence[LayerRule],
+    file: PlanFile | None = None,
 ) -> Prepared:
     """Upgrades the model where Q/DQ needs it, and plans.
 
@@ -126,6 +142,7 @@ def prepare(
         shapes: the shapes of the inputs in a typical sample.
         keep_float: names of nodes to keep in float, as globs.
         layers: what the configuration says of layers.
+        file: the plan to obey; where it says something, the configuration does not count.
 
     Raises:
         UserError: a glob or an entry matches nothing.
@@ -140,41 +157,29 @@ def prepare(
         job.in_float32 = job.needs_float32(reference)
         reference = job.runnable(reference)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
-        vetoes = {node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()}
-        own = overrides(layers, [(node.name, node.op) for node in job.model.graph.nodes])
-        for node, rule in own.items():
-            if rule.format == "float":
-                vetoes[node] = of_layer(rule)
-        plan = make_plan(job.model, job.rules, keep_float, vetoes)
-    prepared = Prepared(plan, sanitized, reference, not_run)
-    _assign(prepared, {node: rule for node, rule in own.items() if rule.format is None}, layers)
+        vetoes: dict[str, str] = {
+            node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()
+        }
+        own = LayerRules(job.model, layers)
+        if file is None:
+            vetoes.update(own.floats)
+
+        def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
+            return make_plan(job.model, job.rules, keep_float, {**floats, **vetoes}, wanted)
+
+        found = Obeyed(make({}, ())) if file is None else obey(file, job.model, make)
+    prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
+    prepared.layers, prepared.weights = own.ranges(found.plan), own.weights(found.plan)
+    prepared.notes += own.notes
+    if layers and file is not None:
+        prepared.notes.append(
+            "the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open"
+        )
+    prepared.layers.update(found.layers)
+    prepared.layers = {name: rule for name, rule in prepared.layers.items() if name not in found.stated}
+    prepared.stated = found.stated
+    prepared.weights.update(found.weights)
     return prepared
-
-
-def _assign(prepared: Prepared, own: Mapping[str, LayerRule], layers: Sequence[LayerRule]) -> None:
-    """Gives the sources of each group the first entry about a node that reads it."""
-    found: dict[int, set[LayerRule]] = {}
-    for site in prepared.plan.sites:
-        if site.kind == "activation":
-            rules = (own[edge.node] for edge in site.readers if edge.node in own)
-            found.setdefault(site.group, set()).update(rules)
-    for group in prepared.plan.groups:
-        if not found.get(group.id):
-            continue
-        first, *others = sorted(found[group.id], key=layers.index)
-        for name in group.sources:
-            prepared.layers[name] = first
-            if others:
-                entries = ", ".join(str(rule.index) for rule in (first, *others[:-1]))
-                prepared.notes.append(
-                    f"tensor {name!r} is read by layers of [[layer]] {entries} and {others[-1].index}, and "
-                    f"has one scale: entry {first.index} is followed"
-                )
-    idle = set(own.values()).difference(*found.values())
-    prepared.notes += [
-        f"[[layer]] {rule.index} changes nothing: no quantized activation is read there"
-        for rule in sorted(idle, key=layers.index)
-    ]
 
 
 def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
+from onnxq.quant.patches import Patches
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
@@ -70,7 +71,7 @@ def quantized(
     with job.step("insert"):
         found = ranges.all(options.default)
         scales = scales_of(plan, found)
-        inserted = insert(job.model, plan, scales)
+        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
         prepared.notes += _widened(inserted)
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)

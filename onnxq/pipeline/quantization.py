@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from onnxq import report as reporting
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
-from onnxq.errors import UserError
 from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
@@ -24,14 +23,18 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import compiled
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import references, verify
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
+from onnxq.run.compare import Reference
 from onnxq.run.profiles import Profile, resolve_profiles
 from onnxq.settings import Compilation
 
@@ -41,17 +44,69 @@ NOT_VERIFIED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What is known when the scales are."""
+
+    prepared: Prepared
+    stats: Stats
+    ranges: Ranges
+    done: Quantized
+    expected: Reference | None
+
+
 class Quantization:
     """The steps from a sanitized model to the result."""
 
     def __init__(
-        self, job: Job, options: Calibrating, source: Source | None, given: Given | None, cache: bool
+        self,
+        job: Job,
+        options: Calibrating,
+        source: Source | None,
+        given: Given | None,
+        cache: bool = False,
+        file: PlanFile | None = None,
     ) -> None:
-        """What the user gives: data, statistics or both; `cache`: whether a calibration cache is wanted."""
-        if source is None and given is None:
-            raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
+        """What the user gives: data, statistics, a plan; `cache`: whether a calibration cache is wanted."""
         self._job, self._options, self._source, self._given = job, options, source, given
         self._header = job.target.cache if cache or not job.target.explicit else None
+        self._file = file
+        if file is not None:
+            check_plan(file, job)
+            self._options = replace(options, own_methods=file.methods)
+
+    def plan(self, keep_float: Sequence[str]) -> Planned:
+        """The steps up to the scales; without data and statistics, up to the plan.
+
+        Raises:
+            UserError: the data, the statistics or an argument cannot be used.
+        """
+        job = self._job
+        sampling = Sampling(job, self._options, self._source, self._given)
+        if self._source is None and self._given is None:
+            prepared = prepare(job, {}, keep_float, self._options.layers)
+            notes = [*prepared.notes, *_unknown_sizes(job)]
+            part = {
+                "plan": self._plan_part(prepared.plan),
+                "calibration": {"measured": False, "notes": notes},
+            }
+            return planned(job, prepared, {}, {}, "none yet: there was no data", self._planning(part))
+        measured = self._measured(sampling, keep_float, sampling.shapes)
+        prepared, done = measured.prepared, measured.done
+        calibration = self._report(sampling, prepared, measured.stats, done, None)
+        part = {"plan": self._plan_part(prepared.plan), "calibration": {"measured": True, **calibration}}
+        samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
+        origin = f"{calibration['method']}{samples}"
+        return planned(job, prepared, done.ranges, sampling.shapes, origin, self._planning(part))
+
+    def _plan_part(self, plan: QuantPlan) -> dict[str, Any]:
+        return {**plan.to_json(), "file": None if self._file is None else str(self._file.path)}
+
+    def _planning(self, part: dict[str, Any]) -> dict[str, Any]:
+        report = {**reporting.header(self._job.model, self._job.target), **part}
+        self._job.finish(report)
+        plain: dict[str, Any] = reporting.to_json(report)
+        return plain
 
     def run(self, keep_float: Sequence[str], compilation: Compilation) -> Result:
         """All steps.
@@ -62,25 +117,25 @@ class Quantization:
         job, options = self._job, self._options
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         sampling = Sampling(job, options, self._source, self._given)
-        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes)
+        shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
+        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
-        prepared = prepare(job, sampling.shapes, keep_float, options.layers)
-        with job.step("calibrate"):
-            ranging = Ranging(job, options, sampling, self._given, prepared)
-            stats = ranging.statistics(cache=self._header is not None)
-            ranges = ranging.ranges(stats)
-            floats, expected = references(job, options, sampling, prepared.reference)
-        done = quantized(job, options, sampling, prepared, ranges, floats)
-        del floats
+        measured = self._measured(sampling, keep_float, shapes)
+        prepared, stats, ranges = measured.prepared, measured.stats, measured.ranges
+        done, expected = measured.done, measured.expected
         accuracy = verify(job, sampling, done.proto, expected)
         final = compiled(job, compilation, profiles, prepared, done.proto)
         if final.proto is not done.proto:
             accuracy = verify(job, sampling, final.proto, expected)
         prepared = replace(prepared, plan=final.plan)
         cache = self._cache(prepared, ranges, done)
+        if cache is not None and not ranges.tensors and self._file is not None:
+            prepared.notes.append(
+                "the calibration cache has the tensors of the plan only: without data no others are measured"
+            )
         part = {
-            "plan": final.plan.to_json(),
+            "plan": self._plan_part(final.plan),
             "calibration": self._report(sampling, prepared, stats, done, cache),
             "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in accuracy],
         }
@@ -91,6 +146,23 @@ class Quantization:
         result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
         job.finish(result.report)
         return result
+
+    def _measured(
+        self, sampling: Sampling, keep_float: Sequence[str], shapes: Mapping[str, Sequence[int]]
+    ) -> _Measured:
+        """The steps up to the scales."""
+        job, options = self._job, self._options
+        prepared = prepare(job, shapes, keep_float, options.layers, self._file)
+        with job.step("calibrate"):
+            ranging = Ranging(job, options, sampling, self._given, prepared)
+            stats = ranging.statistics(cache=self._header is not None)
+            ranges = ranging.ranges(stats)
+            floats, expected = references(job, options, sampling, prepared.reference)
+        asked = options.method != "auto" or options.search
+        if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
+            prepared.notes.append(f"method {options.default} is not used: the plan states every range")
+        done = quantized(job, options, sampling, prepared, ranges, floats)
+        return _Measured(prepared, stats, ranges, done, expected)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
@@ -138,6 +210,18 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _unknown_sizes(job: Job) -> Iterator[str]:
+    """That layers were judged without knowing how large they are."""
+    dynamic = [
+        spec.name for spec in job.input_specs() if not all(isinstance(d, int) for d in spec.shape or "?")
+    ]
+    if dynamic:
+        yield (
+            f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for int8; "
+            "--shape, --assume or --calib tells them"
+        )
 
 
 def _resolved(

@@ -76,6 +76,12 @@ class Ranging:
 
     def _refuse(self, missing: Sequence[str]) -> None:
         """Refuses to go on without data, if tensors are missing."""
+        if missing and self._given is None:
+            raise UserError(
+                f"the plan has no amax of tensor {missing[0]!r} ({len(missing)} of those that it quantizes "
+                "have none), and there is no data to measure it with",
+                hint="give --calib DATA or --stats FILE, or write an amax into the plan",
+            )
         if missing:
             assert self._given is not None
             kind = "scale" if self._given.cache is not None else "statistics"
@@ -102,7 +108,8 @@ class Ranging:
         )
 
     def _stated(self, plan: QuantPlan) -> dict[str, Range]:
-        return stated_by(self._given.cache if self._given is not None else None, plan)
+        given = stated_by(self._given.cache if self._given is not None else None, plan)
+        return {**given, **self._prepared.stated}
 
     def _fixed(self, tensors: Iterable[str]) -> dict[str, Range]:
         """The ranges that are known without data."""

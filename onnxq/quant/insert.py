@@ -170,7 +170,7 @@ def _weight(model: Model, site: Site, source: Any, patches: Patches, added: list
             f"weights {name!r} of node {site.readers[0].node!r} hold NaN, infinity or more than float32 can",
             hint=f"export the model again, or keep the layer in float: --keep-float {site.readers[0].node!r}",
         )
-    values, scales = quantize_weights(weights, site.axis)
+    values, scales = quantize_weights(weights, site.axis, patches.amax.get((site.tensor, site.axis)))
     values = patches.rounded(site.tensor, values)
     codes = model.new_constant(f"{name}_int8", values)
     scale = model.new_constant(f"{name}_scale", scales)

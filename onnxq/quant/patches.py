@@ -19,7 +19,7 @@ _BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """Changes of a model's constants.
+    """Changes of a model's constants, and of what is made of them.
 
     Attributes:
         constants: weights, biases and bounds by the name of the constant, in its type and shape. All
@@ -28,11 +28,14 @@ class Patches:
             weights, [output channels]; instead of the one that it has, or where it has none.
         codes: the codes of a quantized weight by the name of the constant, int8 of its shape, where they are
             to be others than the nearest; its scales stay.
+        amax: the magnitudes that the largest codes of a quantized weight stand for, by the name of the
+            constant and its channel axis, float32 [channels] or []; else the largest there are.
     """
 
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     biases: Mapping[str, np.ndarray] = field(default_factory=dict)
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    amax: Mapping[tuple[str, int | None], np.ndarray] = field(default_factory=dict)
 
     def apply(self, model: Model) -> None:
         """Changes the constants and biases of a model.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.fold import fixed_tensors
+from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.view import Node
@@ -25,6 +26,7 @@ def make_plan(
     rules: Sequence[Rule],
     keep_float: Sequence[str] = (),
     vetoes: Mapping[str, str] | None = None,
+    wanted: Collection[str] = (),
 ) -> QuantPlan:
     """Asks the placement rules and resolves what they say.
 
@@ -33,6 +35,7 @@ def make_plan(
         rules: the rules that are on; those of stage `place` are asked.
         keep_float: names of nodes to keep in float, as globs.
         vetoes: names of nodes that have to stay in float, and why.
+        wanted: names of nodes that are quantized although rules leave them in float, if they can be.
 
     Q/DQ pairs that the model has stay as they are; what they quantize gets no other pair.
 
@@ -63,8 +66,10 @@ def make_plan(
                     reads.append(fact)
                 elif isinstance(fact, Together):
                     together.append(fact)
-                elif isinstance(fact, Float):
+                elif isinstance(fact, Float) and fact.node.name not in wanted:
                     refused.setdefault(fact.node, Reason("rule", fact.because, rule.id))
+    asked = {wish.node for wish in wishes}
+    wishes += [w for n in nodes if n.name in wanted and n not in asked for w in _as_layer(n)]
     for wish in wishes:
         tensor = wish.node.inputs[wish.input]
         if tensor is not None and tensor.dtype is None:
@@ -77,6 +82,15 @@ def make_plan(
         resolver.want(wish)
     resolver.follow()
     return resolver.plan(nodes, together)
+
+
+def _as_layer(node: Node) -> list[Quantize]:
+    """What a layer needs to run in int8."""
+    if not multiplies(node):
+        return []
+    layer = layer_of(node, quantized=True)
+    axes = {} if layer is None else {layer.index: layer.axis}
+    return [Quantize(node, i, axis=axes.get(i), because="the user wants it in int8") for i in (0, 1)]
 
 
 def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]:

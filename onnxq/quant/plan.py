@@ -16,8 +16,8 @@ from onnxq.reason import Reason, by_of, code_of
 Format = Literal["float", "int8"]
 """What a layer multiplies in; `float` is whatever float type the model has there."""
 
-VETOES = ("keep-float", "layer")
-"""The codes of the user's own vetoes: by flag, by configuration."""
+VETOES = ("keep-float", "layer", "plan")
+"""The codes of the user's own vetoes: by flag, by configuration, by a plan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,5 +123,5 @@ def method_of(layer: LayerRule, default: Method) -> Method:
 
 def of_layer(layer: LayerRule) -> Reason:
     """The reason that a `[[layer]]` of the configuration is."""
-    text = f"[[layer]] {layer.index}" + (f": {layer.because}" if layer.because else "")
+    text = f"[[{layer.kind}]] {layer.index}" + (f": {layer.because}" if layer.because else "")
     return Reason("layer", text, "user")

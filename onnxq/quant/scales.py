@@ -39,20 +39,38 @@ def activation_scales(plan: QuantPlan, amax: Mapping[str, float]) -> dict[int, n
     }
 
 
-def quantize_weights(weights: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
+def weight_amax(weights: np.ndarray, axis: int | None) -> np.ndarray:
+    """The largest magnitude of each output channel.
+
+    Args:
+        weights: float32 weights of any shape.
+        axis: the output-channel axis, None for one of all.
+
+    Returns:
+        float32 [channels], or [].
+    """
+    others = tuple(i for i in range(weights.ndim) if i != axis)
+    return np.asarray(np.max(np.abs(weights), axis=others, initial=0.0), np.float32)
+
+
+def quantize_weights(
+    weights: np.ndarray, axis: int | None, amax: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Symmetric int8 weights with one scale an output channel.
 
     Args:
         weights: float32 weights of any shape.
         axis: the output-channel axis, None for one scale.
+        amax: the magnitudes that the largest codes stand for, float32 [channels] or []; None: the largest.
 
     Returns:
         int8 codes of the weights' shape, and float32 scales, [channels] or a scalar; codes x scale
         is the nearest multiple of the scale, ties to even (ONNX, QuantizeLinear).
     """
-    others = tuple(i for i in range(weights.ndim) if i != axis)
-    amax = np.max(np.abs(weights), axis=others, keepdims=True, initial=0.0)
-    scales = (amax / np.float32(INT8_MAX)).astype(np.float32)
+    found = weight_amax(weights, axis) if amax is None else amax
+    if axis is not None:
+        found = found.reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
+    scales = (found / np.float32(INT8_MAX)).astype(np.float32)
     scales = np.where(scales > _MIN_SCALE, scales, np.float32(1.0))
     codes = np.clip(np.rint(weights / scales), -INT8_MAX, INT8_MAX).astype(np.int8)
     return codes, scales.reshape(-1) if axis is not None else scales.reshape(())

@@ -16,6 +16,18 @@ _FEW_SAMPLES = 32
 def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     """What runs in int8, with which scales, from which data, and what stays in float."""
     plan, calibration = report["plan"], report["calibration"]
+    layers_section(page, plan)
+    size_section(page, report)
+    data_section(page, calibration["data"])
+    if plan["sites"] or calibration["cached"]:
+        scales_section(page, plan, calibration)
+    for note in calibration["notes"]:
+        page.entry(note, style="yellow")
+    kept_float_section(page, plan["kept_float"])
+
+
+def layers_section(page: Page, plan: Mapping[str, Any]) -> None:
+    """How much of the model runs in int8."""
     layers = plan["layers"]
     eligible = [layer for layer in layers if layer["eligible"]]
     int8 = [layer for layer in layers if layer["format"] != "float"]
@@ -32,16 +44,9 @@ def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
     if not (int8 or plan["sites"]):
         page.entry("nothing is quantized: the file is a float model", style="yellow")
-    size_section(page, report)
-    data_section(page, calibration["data"])
-    if plan["sites"] or calibration["cached"]:
-        _scales(page, plan, calibration)
-    for note in calibration["notes"]:
-        page.entry(note, style="yellow")
-    _kept_float(page, plan["kept_float"])
 
 
-def _scales(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:
+def scales_section(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:
     """How many scales there are, and what found them."""
     scales = calibration["scales"]
     used = [group for group in plan["groups"] if group["tensors"][0] in scales]
@@ -52,6 +57,8 @@ def _scales(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any])
         f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration['method']}"
         f"{over}; {_weight_scales(plan['sites'])}",
     )
+    if plan["file"] is not None:
+        page.entry(f"by {plan['file']}")
     _origins(page, calibration)
     samples = calibration["samples"] * calibration["data"].get("batch", 1)
     if 0 < samples < _FEW_SAMPLES:
@@ -111,7 +118,7 @@ def _choice(page: Page, choice: Mapping[str, Any]) -> None:
         page.entry(choice["why"], style="yellow")
 
 
-def _kept_float(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
+def kept_float_section(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
     """The layers that stay in float, by reason."""
     reasons: dict[str, list[str]] = {}
     for entry in kept:

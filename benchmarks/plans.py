@@ -1,0 +1,119 @@
+"""Plans as files, over a corpus: written, read back and obeyed, the quantized model is the same file.
+
+    python -m benchmarks.plans [--models 'yunet*'] [--method auto]
+
+For each model of the folder that `ONNXQ_CORPUS` names:
+
+- `same`: `quantize --plan` gives the bytes of the run that the plan was written from.
+- `float`: with one layer put into float in the file, the bytes of that run with `--keep-float`.
+- `int8`: with one float layer put into int8 in the file, that layer is int8, or the error says why not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import onnxq
+from benchmarks.corpus_data import samples
+from onnxq.errors import OnnxqError
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", default="*")
+    parser.add_argument("--skip", nargs="*", default=[], help="globs of models to leave out")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--samples", type=int, default=16)
+    arguments = parser.parse_args()
+    corpus = Path(os.environ["ONNXQ_CORPUS"])
+    found = []
+    for entry in json.loads((corpus / "manifest.json").read_text("utf-8")):
+        left_out = any(fnmatch.fnmatchcase(entry["name"], glob) for glob in arguments.skip)
+        if fnmatch.fnmatchcase(entry["name"], arguments.models) and not left_out:
+            start = time.perf_counter()
+            found.append(_judge(corpus, entry, arguments.method, arguments.samples))
+            print(f"{entry['name']:40} {found[-1]}  {time.perf_counter() - start:.1f} s", flush=True)
+    for kind in ("same", "float", "int8"):
+        answers = [answer[kind] for answer in found if isinstance(answer, dict) and kind in answer]
+        print(f"{kind}: {sum(answer == 'yes' for answer in answers)} of {len(answers)}")
+    print(f"not run: {sum(isinstance(answer, str) for answer in found)}")
+    sys.exit(any(isinstance(answer, dict) and "NO" in answer.values() for answer in found))
+
+
+def _judge(corpus: Path, entry: dict[str, Any], method: Any, count: int) -> dict[str, str] | str:
+    path = corpus / "models" / f"{entry['name']}.onnx"
+    try:
+        calibration = samples(corpus, entry)[1][:count]
+        before = onnxq.quantize(path, calibration, method=method, compile=False)
+    except (OnnxqError, KeyError) as error:
+        return f"not run: {str(error)[:90]}"
+    answers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "p.toml"
+        onnxq.plan(path, calibration, method=method).save(file)
+        after = onnxq.quantize(path, plan=file, compile=False)
+        answers["same"] = _yes(_bytes(before, folder) == _bytes(after, folder))
+        onnxq.plan(path, calibration, method="minmax").save(file, force=True)
+        text = file.read_text("utf-8")
+        report = before.report["plan"]
+        int8 = [layer["node"] for layer in report["layers"] if layer["format"] == "int8"]
+        own = {edge["node"] for pair in report["sites"] for edge in pair["readers"]}
+        taken = [node for node in int8 if node in own]
+        if taken:
+            node = taken[len(taken) // 2]
+            file.write_text(_put(text, node, "float"), "utf-8")
+            try:
+                flagged = onnxq.quantize(
+                    path, calibration, method="minmax", keep_float=[_literal(node)], compile=False
+                )
+            except OnnxqError as error:
+                answers["float"] = f"refused: {str(error)[:60]}"
+            else:
+                edited = onnxq.quantize(path, plan=file, compile=False)
+                answers["float"] = _yes(_bytes(flagged, folder) == _bytes(edited, folder))
+        kept = [layer["node"] for layer in report["layers"] if layer["format"] == "float"]
+        if kept:
+            file.write_text(_put(text, kept[0], "int8"), "utf-8")
+            try:
+                result = onnxq.quantize(path, calibration, plan=file, method="minmax", compile=False)
+                done = {
+                    layer["node"] for layer in result.report["plan"]["layers"] if layer["format"] == "int8"
+                }
+                answers["int8"] = _yes(kept[0] in done)
+            except OnnxqError as error:
+                answers["int8"] = f"refused: {str(error).split('cannot be int8')[-1][:70]}"
+    return answers
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "NO"
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _put(text: str, node: str, kind: str) -> str:
+    """The plan with a node in another format."""
+    at = text.index(f"node = {json.dumps(node, ensure_ascii=False)}\n")
+    head, tail = text[:at], text[at:]
+    return head + re.sub(r'format = "\w+"', f'format = "{kind}"', tail, count=1)
+
+
+def _bytes(result: onnxq.pipeline.Result, folder: str) -> bytes:
+    path = Path(folder) / "m.onnx"
+    result.save(path)
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob("m.onnx*")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The end screen of `plan`: what the file says, and how it is obeyed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.plan import kept_float_section, layers_section, scales_section
+from onnxq.cli.pages.settings import settings_section
+from onnxq.cli.pages.words import counted, size_text
+from onnxq.cli.screen import Page
+
+
+def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
+    """What a run of `plan` wrote; `again`: the flags that `quantize` needs as well."""
+    page = Page()
+    plan, calibration = report["plan"], report["calibration"]
+    page.head(f"{report['model']} -> {report['output']}")
+    page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
+    settings_section(page, report)
+    layers_section(page, plan)
+    sites = sum(site["kind"] == "activation" for site in plan["sites"])
+    if calibration["measured"]:
+        data_section(page, calibration["data"])
+        scales_section(page, plan, calibration)
+    else:
+        page.section("Scales", f"not measured: there was no data; {counted(sites, 'activation')}")
+    for note in calibration["notes"]:
+        page.entry(note, style="yellow")
+    kept_float_section(page, plan["kept_float"])
+    for number, file in enumerate(report["files"]):
+        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
+    page.section("Next", "edit it, then")
+    command = ["onnxq", "quantize", str(report["model"]), "--plan", report["output"], *again]
+    page.code(shlex.join(command) + ("" if calibration["measured"] else " --calib DATA"))
+    return page

@@ -1,0 +1,66 @@
+"""`onnxq plan`: what quantize would do, as a file that can be edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq import settings
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.screen import Screen
+
+
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.Repairs, settings.Inputs, settings.Runtime,
+    without=("allow_interface_changes", "body", "cache", "plan"), config=True,
+)  # fmt: skip
+def plan(
+    screen: Screen,
+    chosen: Chosen,
+    model: flags.ModelPath,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="X.toml", help="The plan to write.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a plan that is there.")] = False,
+) -> int:
+    """Write what quantize would do into a file, with every reason; edit it, then quantize --plan.
+
+    Without --calib and --stats it says what is quantized; ranges are measured when it is obeyed. With them it
+    says everything, and quantize --plan needs data only to verify.
+    """
+    import onnxq
+    from onnxq.cli.pages.planned import planned_page
+    from onnxq.pipeline.planning import check_plan_output
+
+    calibration = chosen.calibration()
+    path = output or Path(f"{model.stem}.plan.toml")
+    check_plan_output(path, model, force=force)
+    without_data = chosen.place == settings.DataPlace()
+    if calibration.stats is not None:
+        chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
+    elif without_data:
+        chosen.refuse_without_data()
+    with screen.progress() as observe:
+        result = onnxq.plan(
+            model,
+            None if without_data else chosen.source(),
+            feeding=chosen.group(settings.Feeding),
+            images=chosen.images,
+            calibration=calibration,
+            layers=chosen.layers,
+            format=chosen.group(settings.Format),
+            repairs=chosen.group(settings.Repairs),
+            inputs=chosen.group(settings.Inputs),
+            observe=observe,
+        )
+        chosen.tell(result.report)
+        result.save(path, force=force)
+    if not screen.quiet:
+        again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
+        screen.show(planned_page(result.report, again))
+    screen.document(result.report)
+    return 0

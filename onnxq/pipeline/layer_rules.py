@@ -1,0 +1,114 @@
+"""The `[[layer]]` of the configuration, for one model: which nodes, which tensors, which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from onnxq.config import LayerRule, overrides
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.graph.wiring import constant_of
+from onnxq.quant.obey import Weights
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import of_layer
+from onnxq.quant.weights import amax_of
+
+
+class LayerRules:
+    """The entries, first to last, and what they are about.
+
+    Attributes:
+        notes: what the user may not expect.
+    """
+
+    def __init__(self, model: Model, layers: Sequence[LayerRule]) -> None:
+        """The entries for a model.
+
+        Raises:
+            UserError: one matches nothing, is never the first, or names an output that a node has not.
+        """
+        self._model, self._layers = model, layers
+        self.notes: list[str] = []
+        nodes = {node.name: node for node in model.graph.nodes}
+        known = [(node.name, node.op) for node in nodes.values()]
+        found = {
+            subject: overrides([rule for rule in layers if rule.subject == subject], known)
+            for subject in dict.fromkeys(rule.subject for rule in layers)
+        }
+        self._inputs = found.get(("inputs", None), {})
+        self._weights = found.get(("weights", None), {})
+        self._outputs: dict[str, LayerRule] = {}
+        for rules in found.values():
+            for name, rule in rules.items():
+                if rule.output is not None:
+                    self._outputs[_output(name, nodes[name].outputs, rule.output, rule)] = rule
+
+    @property
+    def floats(self) -> Mapping[str, str]:
+        """The nodes that stay in float, and why."""
+        return {node: of_layer(rule) for node, rule in self._inputs.items() if rule.format == "float"}
+
+    def ranges(self, plan: QuantPlan) -> dict[str, LayerRule]:
+        """What gives the sources of each group their range: the first entry about a node that reads it.
+
+        Or about the output of a node that it is.
+        """
+        own = {node: rule for node, rule in self._inputs.items() if rule.format is None}
+        found: dict[int, set[LayerRule]] = {}
+        for site in plan.sites:
+            if site.kind == "activation":
+                rules = found.setdefault(site.group, set())
+                rules.update(own[edge.node] for edge in site.readers if edge.node in own)
+                if site.tensor in self._outputs:
+                    rules.add(self._outputs[site.tensor])
+        ranges = {}
+        for group in plan.groups:
+            if not found.get(group.id):
+                continue
+            first, *others = sorted(found[group.id], key=self._layers.index)
+            for name in group.sources:
+                ranges[name] = first
+                if others:
+                    entries = ", ".join(str(rule.index) for rule in (first, *others[:-1]))
+                    self.notes.append(
+                        f"tensor {name!r} is read by layers of [[layer]] {entries} and {others[-1].index}, "
+                        f"and has one scale: entry {first.index} is followed"
+                    )
+        idle = {*own.values(), *self._outputs.values()}.difference(*found.values())
+        self._say_idle(idle, "quantized activation")
+        return ranges
+
+    def weights(self, plan: QuantPlan) -> Weights:
+        """What quantized constants cover by the first entry about the weights of a node that reads them."""
+        tensors = self._model.graph.tensors() if self._weights else {}
+        found: Weights = {}
+        used = set()
+        for site in plan.sites:
+            rules = {self._weights[edge.node] for edge in site.readers if edge.node in self._weights}
+            if site.kind == "weight" and rules:
+                rule = min(rules, key=self._layers.index)
+                used.add(rule)
+                values = constant_of(tensors[site.tensor])
+                assert values is not None
+                found[site.tensor, site.axis] = amax_of(np.asarray(values, np.float32), site.axis, rule)
+        self._say_idle(set(self._weights.values()) - used, "quantized weight")
+        return found
+
+    def _say_idle(self, rules: set[LayerRule], what: str) -> None:
+        self.notes += [
+            f"[[layer]] {rule.index} changes nothing: no {what} is "
+            + ("there" if rule.output is not None else "read there")
+            for rule in sorted(rules, key=self._layers.index)
+        ]
+
+
+def _output(node: str, outputs: Sequence[object], index: int, rule: LayerRule) -> str:
+    if index >= len(outputs):
+        raise UserError(
+            f"{str(rule.path)!r}: [[layer]] {rule.index} is of output {index}, and node {node!r} has "
+            f"{len(outputs)}",
+            hint="the first output is 0",
+        )
+    return str(getattr(outputs[index], "name", ""))

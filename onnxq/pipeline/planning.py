@@ -1,0 +1,137 @@
+"""Writing a plan for the user to edit, and taking one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnxq.emit import files
+from onnxq.errors import UserError
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.job import Job
+from onnxq.quant.obey import amax_of_weights, entries
+from onnxq.quant.plan_file import PlanFile, encodable
+from onnxq.quant.plan_reading import read_plan
+from onnxq.quant.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan that can be edited.
+
+    Attributes:
+        file: what its file says.
+        report: what was done and found on the way, as in `Result`.
+        source: the path of the model, or None.
+    """
+
+    file: PlanFile
+    report: dict[str, Any]
+    source: Path | None = None
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.toml`, and what is too long for it beside it, `X.<hash>.npz`.
+
+        Args:
+            path: the file.
+            force: replace a file that is there.
+
+        Returns:
+            The files written, that plan last.
+
+        Raises:
+            UserError: the path is taken, or cannot be written.
+        """
+        output = Path(path)
+        check_plan_output(output, self.source, force=force)
+        contents = self.file.files(output.name)
+        for name, content in contents.items():
+            files.save_file(output.parent / name, content)
+        written = [output.parent / name for name in contents]
+        self.report["output"] = str(output)
+        self.report["files"] = [str(file) for file in written]
+        return written
+
+
+def check_plan_output(output: Path, source: Path | None, *, force: bool) -> None:
+    """Refuses the path of a plan before any work is done: the one that is there may have been edited.
+
+    Raises:
+        UserError: it is taken, or cannot be written.
+    """
+    if output.is_file() and output.stat().st_size and not force and output != source:
+        raise UserError(
+            f"{str(output)!r} exists, and may have been edited",
+            hint="give another path with -o, or --force to replace it",
+        )
+    files.check_output(output, source, force=True)
+
+
+def planned(
+    job: Job,
+    prepared: Prepared,
+    ranges: Mapping[str, Range],
+    shapes: Mapping[str, tuple[int, ...]],
+    origin: str,
+    report: dict[str, Any],
+) -> Planned:
+    """The plan of a run.
+
+    Args:
+        job: of the model.
+        prepared: the plan, and the model without pairs.
+        ranges: those that were found; none without data.
+        shapes: the sizes of a typical sample.
+        origin: where the ranges are from, for the reader of the file.
+        report: what was done and found on the way.
+    """
+    source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
+    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.weights}
+    layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights)
+    file = PlanFile(
+        "" if source is None else encodable(source.name),
+        job.fingerprint(),
+        job.target.name,
+        {name: tuple(shape) for name, shape in shapes.items()},
+        tuple(layers),
+        tuple(tensors),
+        tuple(groups),
+        tuple(constants),
+        origin,
+    )
+    return Planned(file, report, source)
+
+
+def take_plan(path: str | os.PathLike[str], target: str) -> PlanFile:
+    """Reads a plan for a target.
+
+    Raises:
+        UserError: it is none, or of another target.
+    """
+    file = read_plan(Path(path))
+    if file.target != target:
+        message = f"the plan is for {file.target}, and this run is for {target}"
+        raise file.error(("target",), message, f"give --target {file.target}, or write a plan anew")
+    return file
+
+
+def check_plan(file: PlanFile, job: Job) -> None:
+    """Refuses a plan of another model.
+
+    Raises:
+        UserError: it is one.
+    """
+    now = job.fingerprint()
+    if file.hash != now:
+        raise file.error(
+            ("model", "hash"),
+            "the plan is of another model: its hash has changed, or what --shape, --assume and --freeze "
+            "state of its inputs",
+            "write it anew with onnxq plan; or, if its layers and thresholds hold for this model too, write "
+            f'hash = "{now}"',
+        )

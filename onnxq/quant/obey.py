@@ -1,0 +1,426 @@
+"""A plan file and a plan: what is written of a plan, and the plan that a file asks for.
+
+The rules say what can be quantized and what that needs; the file says which of it is. So a layer that the
+user puts into float takes its partners along as it would by a flag, and one that the user takes back
+into int8 gets the pairs that a layer needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from onnxq.config import LayerRule
+from onnxq.errors import nearest, unknown_name
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.groups import Groups
+from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
+from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
+from onnxq.quant.ranges import Range
+from onnxq.quant.scales import scale_of, weight_amax
+from onnxq.reason import Reason, code_of
+
+Weights = dict[tuple[str, int | None], np.ndarray]
+"""The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""
+
+MakePlan = Callable[[Mapping[str, str], Collection[str]], QuantPlan]
+"""The plan of the rules, with some nodes in float, by name with the reason, and others in int8."""
+
+CODE = "plan"
+_FEW = 4
+_REPAIRED = (
+    "names are those of the repaired model: give the --rules, --enable and --skip that it was made with"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What a file asks for.
+
+    Attributes:
+        plan: the plan.
+        stated: the range of each measured tensor that the file has an amax of.
+        layers: those that are to be measured by a method of their own.
+        weights: what quantized constants cover.
+        notes: what the user may not expect.
+    """
+
+    plan: QuantPlan
+    stated: dict[str, Range] = field(default_factory=dict)
+    layers: dict[str, LayerRule] = field(default_factory=dict)
+    weights: Weights = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def entries(
+    plan: QuantPlan,
+    model: Model,
+    ranges: Mapping[str, Range],
+    weights: Mapping[tuple[str, int | None], np.ndarray],
+) -> tuple[list[LayerEntry], list[TensorEntry], list[GroupEntry], list[WeightEntry]]:
+    """What a file says of a plan, in the order of the model.
+
+    Args:
+        plan: the plan.
+        model: the model that it is of.
+        ranges: of the measured tensors; those without one have no amax.
+        weights: what quantized constants cover.
+    """
+    groups = {group.id: group for group in plan.groups}
+    activations = [site for site in plan.sites if site.kind == "activation"]
+    tensors = [_tensor_entry(site, groups[site.group], ranges) for site in activations]
+    used = dict.fromkeys(site.group for site in activations)
+    shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
+    return (
+        _layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes]),
+        tensors,
+        [GroupEntry(group.tensors, group.reasons) for group in shared],
+        [_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"],
+    )
+
+
+def _layer_entries(plan: QuantPlan, nodes: Iterable[tuple[str, str]]) -> list[LayerEntry]:
+    kept = {entry.node: str(entry.because) for entry in plan.kept_float}
+    layers = {layer.node: layer for layer in plan.layers}
+    inputs: dict[str, list[int]] = {}
+    whys: dict[str, str] = {}
+    for pair in plan.pairs:
+        for edge in pair.readers:
+            inputs.setdefault(edge.node, []).append(edge.input)
+            whys.setdefault(edge.node, "" if len(pair.readers) > 1 else str(pair.because))
+    found = []
+    for node, op in nodes:
+        layer = layers.get(node)
+        note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
+        if layer is not None and layer.quantized:
+            found.append(LayerEntry(node, op, "int8", f"{op} runs in int8", note=note))
+        elif layer is not None or node in kept:
+            half = tuple(sorted(inputs.get(node, ())))
+            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note))
+        elif node in inputs:
+            found.append(LayerEntry(node, op, "int8", whys[node] or "it reads what is int8 anyway"))
+    return found
+
+
+def _tensor_entry(site: Site, group: ScaleGroup, ranges: Mapping[str, Range]) -> TensorEntry:
+    readers = ", ".join(f"{edge.node}:{edge.input}" for edge in site.readers)
+    note = f"read by {readers}: {site.because}"
+    if site.tensor not in group.sources:
+        return TensorEntry(site.tensor, note=f"{note}; its values are those of its [[group]]")
+    found = ranges.get(site.tensor)
+    if found is None:
+        return TensorEntry(site.tensor, note=note)
+    return TensorEntry(site.tensor, float(found.amax), because=str(found.because), note=note)
+
+
+def _weight_entry(site: Site, weights: Mapping[tuple[str, int | None], np.ndarray]) -> WeightEntry:
+    return WeightEntry(site.tensor, site.axis, weights.get((site.tensor, site.axis)), str(site.because))
+
+
+def amax_of_weights(plan: QuantPlan, model: Model) -> Weights:
+    """The largest magnitudes of the constants that a plan quantizes; without those that are not finite."""
+    tensors = model.graph.tensors()
+    found: Weights = {}
+    for site in plan.sites:
+        if site.kind == "weight":
+            values = Tensor(model, tensors[site.tensor]).constant
+            assert values is not None
+            with np.errstate(over="ignore"):
+                amax = weight_amax(np.asarray(values, np.float32), site.axis)
+            if np.isfinite(amax).all():
+                found[site.tensor, site.axis] = amax
+    return found
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
+    """The plan that a file asks for.
+
+    Args:
+        file: the file.
+        model: the sanitized model.
+        make: makes plans of the rules.
+
+    Raises:
+        UserError: the model has no such node or tensor, or what is asked for cannot be.
+    """
+    known = _Known(file, model)
+    notes: list[str] = []
+    plan = _placed(file, known, make, notes)
+    plan = _grouped(plan, file, known, notes)
+    plan = _along(plan, file, known)
+    found = Obeyed(plan, notes=notes)
+    _state_tensors(found, file, known)
+    _state_weights(found, file, known)
+    return found
+
+
+class _Known:
+    """The names that a file may mean."""
+
+    def __init__(self, file: PlanFile, model: Model) -> None:
+        self._model = model
+        self.nodes = {node.name: node.op for node in model.graph.nodes}
+        views = [Node(model, node) for node in model.graph.nodes]
+        read = [tensor for node in views for tensor in (*node.inputs, *node.outputs) if tensor is not None]
+        self.tensors = {tensor.name: tensor for tensor in read}
+        self._check(file)
+
+    def _check(self, file: PlanFile) -> None:
+        for index, layer in enumerate(file.layers):
+            if layer.node not in self.nodes:
+                raise self._unknown(file, ("layer", index, "node"), "node", layer.node, self.nodes)
+            op = self.nodes[layer.node]
+            if layer.op and layer.op != op:
+                message = f"node {layer.node!r} is a {op}, not a {layer.op}"
+                raise file.error(("layer", index, "op"), message, "write the plan anew, or leave op out")
+        inputs = {name: shape for name, _, shape in self._model.inputs}
+        for name, sizes in file.shapes.items():
+            if name not in inputs:
+                raise self._unknown(file, ("shapes", name), "input", name, inputs)
+            shape = inputs[name]
+            if shape is not None and len(shape) != len(sizes):
+                message = f"input {name!r} has {len(shape)} dimensions, not {len(sizes)}"
+                raise file.error(("shapes", name), message, "give the sizes of a sample")
+        activations = [name for name, tensor in self.tensors.items() if not tensor.is_constant]
+        constants = [name for name, tensor in self.tensors.items() if tensor.is_constant]
+        for index, entry in enumerate(file.tensors):
+            self._check_tensor(file, ("tensor", index, "name"), entry.name, activations)
+        for index, group in enumerate(file.groups):
+            for name in group.share:
+                self._check_tensor(file, ("group", index, "share"), name, activations)
+        for index, weight in enumerate(file.weights):
+            if weight.name not in self.tensors:
+                raise self._unknown(file, ("weight", index, "name"), "weight", weight.name, constants)
+            if not self.tensors[weight.name].is_constant:
+                message = f"{weight.name!r} is an activation, not a weight"
+                raise file.error(("weight", index, "name"), message, "begin its table with [[tensor]]")
+
+    def _check_tensor(
+        self, file: PlanFile, at: tuple[str | int, ...], name: str, known: Sequence[str]
+    ) -> None:
+        if name not in self.tensors:
+            raise self._unknown(file, at, "tensor", name, known)
+        if self.tensors[name].is_constant:
+            hint = "begin its table with [[weight]]; weights share no scales"
+            raise file.error(at, f"{name!r} is a constant, not an activation", hint)
+
+    @staticmethod
+    def _unknown(
+        file: PlanFile, at: tuple[str | int, ...], kind: str, name: str, known: Iterable[str]
+    ) -> Exception:
+        names = list(known)
+        one = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        near = nearest(name, names) or "".join(f"the nearest is {found!r};" for found in one)
+        hint = f"{near} {_REPAIRED}" if near else _REPAIRED
+        return file.error(at, str(unknown_name(kind, name, names)), hint)
+
+
+def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:
+    """The plan of the rules, in which the nodes run in what the file says."""
+    free = make({}, ())
+    int8 = {entry.node: index for index, entry in enumerate(file.layers) if entry.format == "int8"}
+    wanted = int8.keys() - _in_int8(free)
+    if wanted:
+        free = make({}, wanted)
+    for node in sorted(wanted - _in_int8(free), key=int8.__getitem__):
+        kept = {entry.node: entry.because for entry in free.kept_float}
+        if code_of(kept.get(node, "")) == "keep-float":
+            continue
+        why = kept.get(node, f"no rule quantizes this {known.nodes[node]}")
+        hint = 'give it format = "float", or leave it out'
+        raise file.error(("layer", int8[node], "format"), f"node {node!r} cannot be int8: {why}", hint)
+    floats = {
+        entry.node: Reason(CODE, entry.because or "the plan says so", "user")
+        for entry in file.layers
+        if entry.format == "float" and not entry.inputs and entry.node in free.readers
+    }
+    for index, entry in enumerate(file.layers):
+        if entry.format == "float" and entry.node in set(free.planned) - free.readers:
+            message = f"node {entry.node!r} cannot be float: the model itself quantizes it, its pairs stay"
+            raise file.error(("layer", index, "format"), message, "start from the float model")
+    plan = make(floats, wanted) if floats else free
+    whys = {entry.node: entry.because for entry in file.layers if entry.because}
+    kept_float = tuple(_with_why(entry, whys) for entry in plan.kept_float)
+    layers = {layer.node for layer in plan.layers}
+    lost = sorted(int8.keys() & _in_int8(free) - _in_int8(plan), key=int8.__getitem__)
+    for node in lost:
+        if node in layers:
+            why = next((entry.because for entry in plan.kept_float if entry.node == node), "")
+            notes.append(f"the plan has {node!r} in int8, and it is float: {why}")
+    notes += _listed("in float too, since nothing in int8 needs it", [n for n in lost if n not in layers])
+    notes += _halves(file, plan)
+    return replace(plan, kept_float=kept_float)
+
+
+def _in_int8(plan: QuantPlan) -> frozenset[str]:
+    """The nodes that a file calls int8."""
+    layers = {layer.node for layer in plan.layers}
+    return frozenset(plan.planned) | (plan.readers - layers)
+
+
+def _with_why(entry: KeptFloat, whys: Mapping[str, str]) -> KeptFloat:
+    said = whys.get(entry.node)
+    if said is None or said == entry.because or code_of(entry.because) == "keep-float":
+        return entry
+    return replace(entry, because=Reason(CODE, said, "user"))
+
+
+def _grouped(plan: QuantPlan, file: PlanFile, known: _Known, notes: list[str]) -> QuantPlan:
+    """The plan with the scale groups of the file; what it does not name stays with its group."""
+    activations = [site for site in plan.sites if site.kind == "activation"]
+    names = {site.tensor for site in activations}
+    listed = {entry.name for entry in file.tensors}
+    groups = Groups()
+    old = [group for group in plan.groups if names.issuperset(group.tensors)]
+    for group in old:
+        for name in group.tensors:
+            groups.add(name)
+    for group in old:
+        for name in group.tensors:
+            if name not in listed:
+                groups.join(group.tensors[0], name, "; ".join(group.reasons))
+    for entry in file.groups:
+        first, *others = [name for name in entry.share if name in names] or [""]
+        for name in others:
+            groups.join(first, name, "; ".join(entry.because) or "the plan says so")
+    idle = [name for entry in file.groups for name in entry.share if name not in names]
+    idle += [name for name in listed if name not in names and name not in idle]
+    notes += _listed("named by the plan, and not read in int8", sorted(idle))
+    members = groups.members()
+    if {frozenset(group.tensors) for group in old} == set(map(frozenset, members.values())):
+        return plan
+    moved = {name for group in old for name in group.tensors if name not in group.sources}
+    whole = {name: set(group.tensors) for group in old for name in group.tensors}
+    reasons = groups.reasons()
+    new: list[ScaleGroup] = []
+    for root, found in members.items():
+        repeated = {name for name in found if name in moved and whole[name].issubset(found)}
+        whys = dict.fromkeys(join.because for join in reasons.get(root, ()) if join.because)
+        sources = tuple(name for name in found if name not in repeated)
+        new.append(ScaleGroup(len(new), tuple(found), sources, tuple(whys) if len(found) > 1 else ()))
+    number = {name: group.id for group in new for name in group.tensors}
+    sites = []
+    for site in plan.sites:
+        if site.kind == "weight":
+            new.append(ScaleGroup(len(new), (site.tensor,), (site.tensor,), ()))
+        sites.append(replace(site, group=number[site.tensor] if site.kind == "activation" else new[-1].id))
+    return replace(plan, sites=tuple(sites), groups=tuple(new))
+
+
+def _along(plan: QuantPlan, file: PlanFile, known: _Known) -> QuantPlan:
+    """The plan with the channel axes of the file."""
+    sites: dict[str, list[Site]] = {}
+    for site in plan.sites:
+        if site.kind == "weight":
+            sites.setdefault(site.tensor, []).append(site)
+    other: dict[int, Site] = {}
+    done: set[int] = set()
+    for index, entry in enumerate(file.weights):
+        shape = known.tensors[entry.name].shape or ()
+        if entry.axis is not None and entry.axis >= len(shape):
+            message = f"weight {entry.name!r} has {len(shape)} dimensions, and no axis {entry.axis}"
+            raise file.error(("weight", index, "axis"), message, "the first axis is 0")
+        found = sites.get(entry.name, [])
+        if len(found) == 1 and id(found[0]) in done:
+            message = f"weight {entry.name!r} has one set of scales, and this is the second table of it"
+            raise file.error(("weight", index), message, "keep one of them")
+        done.update(map(id, found[:1] if len(found) == 1 else ()))
+        if len(found) == 1 and found[0].axis != entry.axis:
+            other[id(found[0])] = replace(found[0], axis=entry.axis)
+    return replace(plan, sites=tuple(other.get(id(site), site) for site in plan.sites)) if other else plan
+
+
+def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
+    plan = found.plan
+    measured = set(plan.measured)
+    groups = {name: group for group in plan.groups for name in group.tensors}
+    names = {site.tensor for site in plan.sites if site.kind == "activation"}
+    for index, entry in enumerate(file.tensors):
+        if entry.name not in names or (entry.amax is None and entry.method is None):
+            continue
+        if entry.name not in measured:
+            sources = ", ".join(map(repr, groups[entry.name].sources))
+            key = "amax" if entry.amax is not None else "method"
+            raise file.error(
+                ("tensor", index, key),
+                f"tensor {entry.name!r} only repeats values of its group: its {key} is that of {sources}",
+                f"give the {key} there, or take it out of the [[group]]",
+            )
+        if entry.amax is not None:
+            if scale_of(entry.amax) == 1 and entry.amax < 1:
+                found.notes.append(
+                    f"tensor {entry.name!r} has an amax of {entry.amax:g}: it counts as always zero"
+                )
+            found.stated[entry.name] = Range(
+                entry.amax, Reason(CODE, entry.because or "the plan says so", "user")
+            )
+        else:
+            rule = LayerRule(
+                method=entry.method, percentile=entry.percentile, constant=entry.constant,
+                because=entry.because, index=index + 1, kind="tensor",
+            )  # fmt: skip
+            found.layers[entry.name] = rule
+
+
+def _state_weights(found: Obeyed, file: PlanFile, known: _Known) -> None:
+    axes = {(site.tensor, site.axis) for site in found.plan.sites if site.kind == "weight"}
+    idle: list[str] = []
+    for index, entry in enumerate(file.weights):
+        if (entry.name, entry.axis) not in axes:
+            others = [axis for name, axis in axes if name == entry.name]
+            if others:
+                message = (
+                    f"weight {entry.name!r} has a scale for each channel along {others}, not {entry.axis}"
+                )
+                raise file.error(("weight", index), message, "give one of these axes")
+            idle.append(entry.name)
+            continue
+        if entry.amax is None:
+            continue
+        shape = known.tensors[entry.name].shape or ()
+        channels = () if entry.axis is None else (int(shape[entry.axis] or 0),)
+        if entry.amax.shape not in ((), channels):
+            size = f"one along axis {entry.axis}, {channels[0]}" if channels else "one: the table has no axis"
+            message = f"weight {entry.name!r} is given {entry.amax.size} amax, and has {size}"
+            raise file.error(("weight", index, "amax"), message, "give one number for all, or one for each")
+        found.weights[entry.name, entry.axis] = np.broadcast_to(entry.amax, channels)
+        if not entry.amax.all():
+            values = known.tensors[entry.name].constant
+            assert values is not None
+            real = weight_amax(np.asarray(values, np.float32), entry.axis)
+            if (real[np.broadcast_to(entry.amax == 0, channels)] != 0).any():
+                message = f"weight {entry.name!r} is given an amax of 0, and is not zero"
+                raise file.error(
+                    ("weight", index, "amax"), message, "give the magnitude that int8 is to cover"
+                )
+    found.notes.extend(_listed("weights named by the plan, and not read in int8", idle))
+
+
+def _halves(file: PlanFile, plan: QuantPlan) -> list[str]:
+    """What is to be said of layers in float that are to read some of their inputs quantized."""
+    read: dict[str, set[int]] = {}
+    for pair in plan.pairs:
+        for edge in pair.readers:
+            read.setdefault(edge.node, set()).add(edge.input)
+    for index, entry in enumerate(file.layers):
+        if entry.inputs and entry.node in plan.planned:
+            message = f"node {entry.node!r} cannot be float and read inputs {list(entry.inputs)} quantized"
+            raise file.error(("layer", index, "inputs"), message, "leave inputs out")
+    others = [e.node for e in file.layers if e.inputs and set(e.inputs) != read.get(e.node, set())]
+    return _listed("the inputs that the plan says are not those that are read quantized", others)
+
+
+def _listed(what: str, names: Sequence[str]) -> list[str]:
+    """A note on the first few of some names; none where there are none."""
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return [f"{what}: {', '.join(map(repr, names[:_FEW]))}{more}"] if names else []

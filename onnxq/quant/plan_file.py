@@ -1,0 +1,262 @@
+"""A plan as a file of the user's: TOML that is written, read, and checked but for what needs the model.
+
+    version = 1
+    onnxq = "0.1.0"
+    target = "tensorrt-11"
+
+    [model]
+    name = "model.onnx"
+    hash = "5d41..."
+
+    [[layer]]
+    node = "/head/Conv"
+    op = "Conv"
+    format = "float"
+    because = "boxes lose precision"
+
+    [[tensor]]
+    name = "x"
+    amax = 2.640625
+    because = "mse"
+
+    [[group]]
+    share = ["x", "y"]
+
+    [[weight]]
+    name = "w"
+    axis = 0
+    amax = [0.5, 0.25]
+
+Numbers are the shortest decimals that give the same bits again. Long lists of them are in a file beside
+it, which has their hash in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from onnxq.errors import UserError
+from onnxq.quant.plan_arrays import pack
+from onnxq.tables import (
+    At,
+    Keys,
+)
+from onnxq.version import VERSION
+
+FORMAT = 1
+"""The version of the format that is written, and the only one that is read."""
+
+IN_FILE = "file"
+"""What stands for a long list of amax, which is in the file beside."""
+
+_LISTED = 16  # amax of more channels are in the file beside it
+
+_HEAD = """\
+# The quantization plan of {model}. Edit it, then: onnxq quantize {model} --plan {plan}
+#
+# [[layer]]   A node in "int8" or "float". Any other node may be added, with format = "float".
+# [[tensor]]  An activation in int8, for values from -amax to amax. Without amax it is measured, which needs
+#             --calib or --stats: by the run's method, or by method = "entropy" or another one of its own.
+# [[group]]   Tensors with one scale, the widest. One in no group has a scale of its own.
+# [[weight]]  An amax for each channel along axis, or one for all; without it, the largest magnitudes.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerEntry:
+    """A node, and what it runs in.
+
+    Attributes:
+        node: its name.
+        op: its operator; "": the file does not say.
+        format: `int8` or `float`.
+        because: why.
+        inputs: those that it reads quantized although it does not run in int8.
+        note: what a reader of the file may want to know.
+    """
+
+    node: str
+    op: str
+    format: str
+    because: str = ""
+    inputs: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """An activation in int8.
+
+    Attributes:
+        name: its name.
+        amax: the magnitude that the largest code stands for, from 0; None: to be measured, or of others.
+        method: one of `LAYER_METHODS`, what it is to be measured by; None: the run's.
+        percentile: of method `percentile`.
+        constant: of method `average`.
+        because: where the amax is from.
+        note: what a reader of the file may want to know.
+    """
+
+    name: str
+    amax: float | None = None
+    method: str | None = None
+    percentile: float | None = None
+    constant: float | None = None
+    because: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """Activations with one scale, and why."""
+
+    share: tuple[str, ...]
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightEntry:
+    """A constant in int8.
+
+    Attributes:
+        name: its name.
+        axis: its channel axis; None: one scale.
+        amax: float32 [channels], or [] for all of them; None: the largest magnitudes.
+        because: why.
+    """
+
+    name: str
+    axis: int | None = None
+    amax: np.ndarray | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanFile:
+    """What a file says.
+
+    Attributes:
+        model: the name of the model's file, for the reader.
+        hash: the fingerprint of the model, with what was stated of its inputs.
+        target: what the plan is for.
+        shapes: the sizes of a typical sample, by input.
+        layers: nodes in int8, layers in float, and what the user adds.
+        tensors: activations.
+        groups: those of more than one tensor.
+        weights: constants.
+        origin: where the ranges are from, for the reader.
+        path: the file; None: not read from one.
+        document: its text.
+    """
+
+    model: str
+    hash: str
+    target: str
+    shapes: Mapping[str, tuple[int, ...]]
+    layers: tuple[LayerEntry, ...]
+    tensors: tuple[TensorEntry, ...]
+    groups: tuple[GroupEntry, ...]
+    weights: tuple[WeightEntry, ...]
+    origin: str = ""
+    path: Path | None = None
+    document: str = ""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that single tensors are to be measured by."""
+        return tuple(entry.method for entry in self.tensors if entry.method is not None)
+
+    def error(self, keys: Keys, message: str, hint: str = "") -> UserError:
+        """An error about what stands somewhere in the file; `keys`: the way to it in its data."""
+        error = At(keys, message, hint)
+        return error if self.path is None else error.in_file(self.path, self.document)
+
+    def files(self, name: str) -> dict[str, bytes]:
+        """The content of the files that hold the plan.
+
+        Args:
+            name: of the file itself, `X.toml`.
+
+        Returns:
+            The content by name: that of the long lists, where there are any, comes first.
+        """
+        long = {
+            key_of(entry.name, entry.axis): entry.amax
+            for entry in self.weights
+            if entry.amax is not None and entry.amax.size > _LISTED
+        }
+        digest, content = pack(long)
+        beside = {f"{encodable(Path(name).stem)}.{digest}.npz": content} if long else {}
+        lines = "\n".join(self._tables(name, next(iter(beside), "")))
+        return {**beside, name: lines.encode()}
+
+    def _tables(self, name: str, arrays: str) -> Iterator[str]:
+        head = {"version": FORMAT, "onnxq": VERSION, "target": self.target}
+        yield _HEAD.format(model=_plain(self.model) or "MODEL", plan=_plain(name))
+        yield tomli_w.dumps({**head, "arrays": arrays} if arrays else head)
+        yield tomli_w.dumps({"model": {"hash": self.hash} | ({"name": self.model} if self.model else {})})
+        if self.shapes:
+            sizes = {name: "x".join(map(str, shape)) for name, shape in self.shapes.items()}
+            yield f"# The sizes of a typical sample.\n{tomli_w.dumps({'shapes': sizes})}"
+        if self.origin:
+            yield f"# Ranges: {_plain(self.origin)}\n"
+        for layer in self.layers:
+            said = {"node": layer.node, "op": layer.op, "format": layer.format}
+            yield _table("layer", said | _given(layer, "inputs", "because"), layer.note)
+        for tensor in self.tensors:
+            said = {"name": tensor.name}
+            more = _given(tensor, "amax", "method", "percentile", "constant", "because")
+            yield _table("tensor", said | more, tensor.note)
+        for group in self.groups:
+            yield _table("group", {"share": group.share} | _given(group, "because"))
+        for weight in self.weights:
+            said = {"name": weight.name} | _given(weight, "axis")
+            yield _table("weight", said | _amax(weight) | _given(weight, "because"))
+
+
+def _table(kind: str, values: Mapping[str, Any], note: str = "") -> str:
+    comment = f"# {_plain(note)}\n" if note else ""
+    return f"{comment}[[{kind}]]\n{tomli_w.dumps(values)}"
+
+
+def _given(entry: Any, *names: str) -> dict[str, Any]:
+    """The fields of an entry that say something."""
+    values = {name: getattr(entry, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None and value not in ("", ())}
+
+
+def _amax(weight: WeightEntry) -> dict[str, Any]:
+    if weight.amax is None:
+        return {}
+    if weight.amax.size > _LISTED:
+        return {"amax": IN_FILE}
+    if not weight.amax.shape:
+        return {"amax": _short(np.float32(weight.amax))}
+    return {"amax": [_short(np.float32(value)) for value in weight.amax]}
+
+
+def _short(value: np.float32) -> float:
+    """A float32 as the float of the fewest digits that is rounded to it."""
+    short = float(str(value))
+    return short if np.float32(short) == value else float(value)
+
+
+def _plain(said: str) -> str:
+    """A text as it may stand in a comment: in one line, without control characters."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in said)
+
+
+def encodable(name: str) -> str:
+    """The name of a file without what is no text."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def key_of(name: str, axis: int | None) -> str:
+    """What the long list of a weight is found by in the file beside."""
+    return f"{'' if axis is None else axis} {name}"

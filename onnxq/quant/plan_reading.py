@@ -1,0 +1,240 @@
+"""Reading a plan of the user's: each value checked, and each mistake named that needs no model to be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxq.config import LAYER_METHODS
+from onnxq.errors import UserError
+from onnxq.quant.plan_arrays import unpack
+from onnxq.quant.plan_file import (
+    FORMAT,
+    IN_FILE,
+    GroupEntry,
+    LayerEntry,
+    PlanFile,
+    TensorEntry,
+    WeightEntry,
+    key_of,
+)
+from onnxq.tables import (
+    At,
+    Keys,
+    Reader,
+    choice,
+    is_not,
+    load,
+    number,
+    read_table,
+    table,
+    tables,
+    text,
+    texts,
+)
+from onnxq.target import NAMES as TARGETS
+from onnxq.version import VERSION
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+def read_plan(path: Path) -> PlanFile:
+    """Reads a file.
+
+    Raises:
+        UserError: it is not there, is none, or says something that makes no sense of any model.
+    """
+    return load(path, lambda data, document: _plan(path, data, document))
+
+
+def _format(key: str, value: Any) -> int:
+    if value != FORMAT or type(value) is not int:
+        kind = f"{FORMAT}, the version of the format that this onnxq ({VERSION}) reads"
+        raise is_not(key, value, kind, "read it with the onnxq that wrote it, or write it anew: onnxq plan")
+    return FORMAT
+
+
+def _sizes(key: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, str) or not re.fullmatch(r"([0-9]+(x[0-9]+)*)?", value):
+        raise is_not(key, value, "sizes", 'write them as "1x3x224x224"')
+    return tuple(int(part) for part in value.split("x") if part)
+
+
+def _magnitude(key: str, value: Any) -> float:
+    # the shortest decimal of the largest float32 is above it
+    if type(value) not in (int, float) or not 0 <= value <= _FLOAT32_MAX * (1 + 2**-25):
+        kind = f"a number from 0 to {_FLOAT32_MAX:g}"
+        raise is_not(key, value, kind, "give the largest magnitude that int8 is to cover")
+    return float(value)
+
+
+def _magnitudes(key: str, value: Any) -> Any:
+    if value == IN_FILE:
+        return value
+    if isinstance(value, list) and value:
+        return np.array([_magnitude(f"{key}[{i}]", one) for i, one in enumerate(value)], np.float32)
+    if isinstance(value, str | list):
+        kind = f'a number, a list of numbers, or "{IN_FILE}"'
+        raise is_not(key, value, kind, "give one for all channels, or a list with one for each")
+    return np.array(_magnitude(key, value), np.float32)
+
+
+def _axis(key: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise is_not(key, value, "a whole number from 0", "leave it out for one scale of all the weights")
+    return value
+
+
+def _indices(key: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(one) is int and one >= 0 for one in value):
+        raise is_not(key, value, "a list of numbers of inputs", "the first input is 0")
+    return tuple(value)
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    names = texts(key, value)
+    if len(set(names)) < 2:
+        raise is_not(key, value, "two names or more", "leave the [[group]] out: each tensor has a scale")
+    return names
+
+
+_TOP: Mapping[str, Reader] = {
+    "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text,
+    "model": table, "shapes": table,
+    "layer": tables, "tensor": tables, "group": tables, "weight": tables,
+}  # fmt: skip
+_MODEL: Mapping[str, Reader] = {"name": text, "hash": text}
+_LAYER: Mapping[str, Reader] = {
+    "node": text, "op": text, "format": choice("format", ("int8", "float")), "inputs": _indices,
+    "because": text,
+}  # fmt: skip
+_TENSOR: Mapping[str, Reader] = {
+    "name": text, "amax": _magnitude, "method": choice("method for single tensors", LAYER_METHODS),
+    "percentile": number(100), "constant": number(1), "because": text,
+}  # fmt: skip
+_GROUP: Mapping[str, Reader] = {"share": _names, "because": texts}
+_WEIGHT: Mapping[str, Reader] = {"name": text, "axis": _axis, "amax": _magnitudes, "because": text}
+
+
+def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
+    if "version" not in data:
+        raise UserError(
+            f"{str(path)!r} is no plan: it has no version",
+            hint="write one with onnxq plan MODEL -o plan.toml",
+        )
+    _required(read_table({"version": data["version"]}, _TOP, ()), (), "version")
+    top = _required(read_table(data, _TOP, ()), (), "target", "model")
+    model = _required(read_table(top["model"], _MODEL, ("model",)), ("model",), "hash")
+    shapes = read_table(top.get("shapes", {}), dict.fromkeys(top.get("shapes", ()), _sizes), ("shapes",))
+    layers = [LayerEntry(**{"op": "", **v}) for v in _entries(top, "layer", _LAYER, "node", "format")]
+    for index, layer in enumerate(layers):
+        if layer.inputs and layer.format == "int8":
+            message = f"node {layer.node!r} is int8, and inputs is said of layers in float only"
+            raise At(("layer", index, "inputs"), message, "leave it out")
+    tensors = [
+        TensorEntry(**_consistent(i, v)) for i, v in enumerate(_entries(top, "tensor", _TENSOR, "name"))
+    ]
+    groups = [GroupEntry(**values) for values in _entries(top, "group", _GROUP, "share")]
+    weights = list(_entries(top, "weight", _WEIGHT, "name"))
+    _once("layer", "node", [entry.node for entry in layers])
+    _once("tensor", "name", [entry.name for entry in tensors])
+    _once("weight", "name", [(values["name"], values.get("axis")) for values in weights])
+    _once_shared(groups)
+    long = _read_arrays(path, top["arrays"]) if "arrays" in top else {}
+    for index, values in enumerate(weights):
+        if isinstance(values.get("amax"), str):
+            values["amax"] = _from_file(index, values, long)
+    return PlanFile(
+        model.get("name", ""),
+        model["hash"],
+        top["target"],
+        shapes,
+        tuple(layers),
+        tuple(tensors),
+        tuple(groups),
+        tuple(WeightEntry(**values) for values in weights),
+        path=path,
+        document=document,
+    )
+
+
+def _entries(
+    top: Mapping[str, Any], kind: str, readers: Mapping[str, Reader], *keys: str
+) -> Iterator[dict[str, Any]]:
+    for index, values in enumerate(top.get(kind, ())):
+        yield _required(read_table(values, readers, (kind, index)), (kind, index), *keys)
+
+
+def _required(values: dict[str, Any], at: Keys, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        if key not in values:
+            where = f"[[{at[0]}]] {int(at[1]) + 1}" if len(at) > 1 else f"[{at[0]}]" if at else "the plan"
+            raise At(at, f"{where} has no {key}", f"add a line {key} = ...")
+    return values
+
+
+def _consistent(index: int, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a [[tensor]], if they go together."""
+    at: Keys = ("tensor", index)
+    name = values["name"]
+    for parameter, method in (("percentile", "percentile"), ("constant", "average")):
+        if parameter in values and values.setdefault("method", method) != method:
+            message = f"tensor {name!r}: {parameter} is a parameter of method {method}"
+            raise At((*at, parameter), f"{message}, not of {values['method']}", "leave one of them out")
+    if "amax" in values and "method" in values:
+        raise At(
+            at,
+            f"tensor {name!r} has an amax and a method, which exclude each other",
+            "leave the amax out to have it measured, or the method to have it as it is",
+        )
+    return values
+
+
+def _once(kind: str, key: str, names: Sequence[Any]) -> None:
+    seen = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            said = name[0] if isinstance(name, tuple) else name
+            raise At((kind, index, key), f"[[{kind}]] {said!r} is there twice", "keep one of them")
+        seen.add(name)
+
+
+def _once_shared(groups: Sequence[GroupEntry]) -> None:
+    first: dict[str, int] = {}
+    for index, group in enumerate(groups):
+        for name in group.share:
+            if first.setdefault(name, index) != index:
+                raise At(
+                    ("group", index, "share"),
+                    f"tensor {name!r} is in two groups, [[group]] {first[name] + 1} and {index + 1}",
+                    "it has one scale: make one group of both, or take it out of one",
+                )
+
+
+def _read_arrays(path: Path, name: str) -> dict[str, np.ndarray]:
+    """The long lists of the file beside a plan, by what they are of."""
+    file = path.parent / name
+    hint = "it belongs to the plan: put it beside it again, or write both anew with onnxq plan"
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise At(("arrays",), f"cannot read {str(file)!r}: {error.strerror}", hint) from error
+    try:
+        return unpack(content, file.name)
+    except ValueError as error:
+        raise At(("arrays",), f"{str(file)!r} is another file than was written: {error}", hint) from error
+
+
+def _from_file(index: int, values: Mapping[str, Any], long: Mapping[str, np.ndarray]) -> np.ndarray:
+    found = long.get(key_of(values["name"], values.get("axis")))
+    if found is None:
+        raise At(
+            ("weight", index, "amax"),
+            f"weight {values['name']!r}: the file of long lists has no amax of it along this axis",
+            "give a number or a list of them, or leave amax out for the largest magnitudes",
+        )
+    return found
