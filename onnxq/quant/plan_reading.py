@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.config import LAYER_METHODS
 from onnxq.errors import UserError
 from onnxq.quant.plan_arrays import unpack
 from onnxq.quant.plan_file import (
@@ -22,6 +21,7 @@ from onnxq.quant.plan_file import (
     WeightEntry,
     key_of,
 )
+from onnxq.settings import LAYER_METHODS
 from onnxq.tables import (
     At,
     Keys,
