@@ -28,14 +28,11 @@ def affine_batchnorm(node: Node) -> Close | None:
     if any(value is None or value.ndim != 1 for value in values):
         return None
     scale, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
-    stretch = variance + node.attr("epsilon")
-    if not (stretch > 0).all():
-        return None
-    factor = scale / np.sqrt(stretch)
     shape = (-1, *[1] * (source.rank - 2))
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):  # a negative variance gives NaN
+        factor = scale / np.sqrt(variance + node.attr("epsilon"))
         times, plus = (v.astype(source.dtype).reshape(shape) for v in (factor, offset - mean * factor))
-    if not (np.isfinite(times).all() and np.isfinite(plus).all()):
+    if not all(np.isfinite(merged).all() for merged in (times, plus)):
         return None
     return Close(op.Add(op.Mul(source, times), plus))
 
@@ -71,6 +68,11 @@ EXAMPLES = [
     Fires(
         (_NET % "r, o").replace("tion (x", "tion <epsilon = 0.5> (x"),
         becomes="_1 = Mul (x, float32 [6000]); y = Add (_1, float32 [6000])",
+        after=("fold_constants",),
+    ),
+    Fires(
+        (_NET % "r, o").replace("[N, 6000]", "[N, 6000, 1]"),
+        becomes="_1 = Mul (x, float32 [6000, 1]); y = Add (_1, float32 [6000, 1])",
         after=("fold_constants",),
     ),
     *(

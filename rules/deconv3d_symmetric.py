@@ -20,6 +20,7 @@ import numpy as np
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, required, rule
 
 _TO_THE_END = np.iinfo(np.int32).max
+_UNKNOWN = (None, None, None, None, None)  # the sizes of a tensor of unknown rank
 _DEPTH_LAST, _DEPTH_FIRST = [0, 1, 3, 4, 2], [0, 1, 4, 2, 3]
 
 
@@ -34,33 +35,35 @@ def deconv3d_symmetric(node: Node) -> Value | None:
         return None
     pads = [max(min(cut), 0) for cut in cuts]
     begin, end = ([cut[side] - pad for cut, pad in zip(cuts, pads, strict=True)] for side in (0, 1))
-    lacking = min(begin + end) < 0
+    if min(begin) < 0:
+        return None  # negative padding, which ONNX does not define
+    lacking = min(end) < 0
     y = op.ConvTranspose(
         x,
         weight,
         *(() if bias is None or lacking else (bias,)),
         dilations=node.attr("dilations"),
-        group=node.attr("group", 1),
+        group=node.attr("group"),
         kernel_shape=node.attr("kernel_shape"),
         pads=pads * 2,
         strides=node.attr("strides"),
     )
     y = _sliced(node, y, begin, end)
     if lacking:
-        y = _padded(node, y, [max(-n, 0) for n in begin], [max(-n, 0) for n in end])
+        y = _padded(node, y, [max(-n, 0) for n in end])
     return op.Add(y, _spread(bias)) if lacking and bias is not None else y
 
 
 def _cut(node: Node, x: Tensor, weight: Tensor, axis: int) -> tuple[int, int]:
     """What of the full output is cut off at the begin and the end of an axis; negative: added."""
-    mode = node.attr("auto_pad", "NOTSET")
-    shape, more = node.attr("output_shape"), node.attr("output_padding", [0] * 3)[axis]
+    mode, shape = node.attr("auto_pad"), node.attr("output_shape")
+    more = _along(node, "output_padding", 0)[axis]
     if shape is None and mode in ("NOTSET", "VALID"):
-        pads = node.attr("pads", [0] * 6) if mode == "NOTSET" else [0] * 6
-        return pads[axis], pads[axis + 3] - more
+        pads = _along(node, "pads" if mode == "NOTSET" else "no pads", 0)
+        return pads[axis], pads[axis - 3] - more
     # Which end gets the odd one: as ONNX has it since opset 11, and onnxruntime in all opsets.
-    kernel = node.attr("kernel_shape", (weight.shape or ())[2:])[axis]
-    stride, dilation = node.attr("strides", [1] * 3)[axis], node.attr("dilations", [1] * 3)[axis]
+    kernel = node.attr("kernel_shape", (weight.shape or _UNKNOWN)[2:])[axis]
+    stride, dilation = _along(node, "strides", 1)[axis], _along(node, "dilations", 1)[axis]
     if not isinstance(kernel, int):
         raise Skip(f"the size of its kernel {weight.name!r} is not known")
     if shape is None:  # SAME: the size of the output is that of the input times the stride
@@ -70,13 +73,19 @@ def _cut(node: Node, x: Tensor, weight: Tensor, axis: int) -> tuple[int, int]:
                 f"its kernel is smaller than its stride, where ONNX and onnxruntime read {mode} unlike"
             )
     else:
-        size = (x.shape or [None] * 5)[axis + 2]
+        size = (x.shape or _UNKNOWN)[axis + 2]
         if not isinstance(size, int):
             raise Skip(f"it has an output_shape, and dimension {axis + 2} of {x.name!r} is dynamic")
         over = stride * (size - 1) + (kernel - 1) * dilation + 1 - shape[axis - 3]
     padding = max(over + more, 0)
     begin = padding // 2 if mode == "SAME_UPPER" else padding - padding // 2
     return begin, over - begin
+
+
+def _along(node: Node, name: str, usual: int) -> list[int]:
+    """An attribute that has a number for each axis (or a begin and an end), else the usual number."""
+    numbers: list[int] = node.attr(name, [usual] * 3)
+    return numbers
 
 
 def _sliced(node: Node, y: Value, begin: list[int], end: list[int]) -> Value:
@@ -91,11 +100,12 @@ def _sliced(node: Node, y: Value, begin: list[int], end: list[int]) -> Value:
     return op.Slice(y, np.array(starts), np.array(ends), np.array(axes))
 
 
-def _padded(node: Node, y: Value, begin: list[int], end: list[int]) -> Value:
-    if any(begin[1:] + end[1:]):
-        y = _pad(node, y, [0, 0, 0, *begin[1:], 0, 0, 0, *end[1:]])
-    if begin[0] or end[0]:
-        last = _pad(node, op.Transpose(y, perm=_DEPTH_LAST), [0] * 4 + begin[:1] + [0] * 4 + end[:1])
+def _padded(node: Node, y: Value, more: list[int]) -> Value:
+    depth, *others = more
+    if any(others):
+        y = _pad(node, y, [0, 0, 0, 0, 0, 0, 0, 0, *others])
+    if depth:
+        last = _pad(node, op.Transpose(y, perm=_DEPTH_LAST), [0, 0, 0, 0, 0, 0, 0, 0, 0, depth])
         y = op.Transpose(last, perm=_DEPTH_FIRST)
     return y
 
@@ -169,6 +179,62 @@ EXAMPLES = [
         becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3])
         _2 = Transpose <perm = [0, 1, 3, 4, 2]> (_1); _3 = Pad (_2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1})
         y = Transpose <perm = [0, 1, 4, 2, 3]> (_3)""",
+    ),
+    Fires(  # a bias that is computed
+        _net("output_padding = [1, 0, 0]")
+        .replace("y = C", "c = Identity (b) y = C")
+        .replace("w, b)", "w, c)"),
+        becomes="""_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3])
+        _2 = Transpose <perm = [0, 1, 3, 4, 2]> (_1); _3 = Pad (_2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1})
+        _4 = Transpose <perm = [0, 1, 4, 2, 3]> (_3); c = Identity ({0.5, -1.0}); _5 = Reshape (c, {-1, 1, 1, 1}); y = Add (_4, _5)""",
+    ),
+    Fires(
+        _net("pads = [0, 0, 0, 1, 1, 1], output_padding = [1, 1, 1], kernel_shape = [3, 3, 3]"),
+        becomes="y = ConvTranspose <group = 2, kernel_shape = [3, 3, 3], pads = [0, 0, 0, 0, 0, 0], "
+        "strides = [2, 2, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0})",
+    ),
+    Fires(
+        _net("pads = [1, 0, 2, 0, 1, 1]").replace('"" : 17', '"" : 10'),
+        becomes="_1 = ConvTranspose <group = 2, pads = [0, 0, 1, 0, 0, 1], strides = [2, 2, 2]> (x, "
+        "float32 [2, 1, 3, 3, 3], {0.5, -1.0}); "
+        "y = Slice (_1, {1, 0, 1}, {2147483647, -1, 2147483647}, {2, 3, 4})",
+    ),
+    Fires(
+        _net("pads = [0, 0, 0, 0, 0, 0], output_padding = [0, 0, 1]")
+        .replace('"" : 17', '"" : 11')
+        .replace("float[N, 2, D, 3, W]", "float[2, 2, 3, 3, 3]"),
+        becomes="_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, "
+        "float32 [2, 1, 3, 3, 3]); _2 = Pad (_1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}); "
+        "y = Add (_2, [2, 1, 1, 1] {0.5, -1.0})",
+    ),
+    Fires(
+        _net("output_shape = [6, 8, 5]").replace("[N, 2, D, 3, W]", "[N, 2, 8, 4, 2]"),
+        becomes="_1 = ConvTranspose <group = 2, pads = [5, 0, 0, 5, 0, 0], strides = [2, 2, 2]> (x, "
+        "float32 [2, 1, 3, 3, 3], {0.5, -1.0}); y = Slice (_1, {1, 1}, {2147483647, 2147483647}, {2, 3})",
+    ),
+    Fires(
+        _net("output_shape = [6, 8, 5]").replace("[N, 2, D, 3, W]", "[N, 2, 3, 3, 2]"),
+        becomes="_1 = ConvTranspose <group = 2, pads = [0, 0, 0, 0, 0, 0], strides = [2, 2, 2]> (x, "
+        "float32 [2, 1, 3, 3, 3]); _2 = Slice (_1, {1}, {2147483647}, {2}); "
+        "_3 = Pad (_2, {0, 0, 0, 0, 0, 0, 0, 0, 1, 0}); y = Add (_3, [2, 1, 1, 1] {0.5, -1.0})",
+    ),
+    Fires(
+        _net('auto_pad = "SAME_UPPER", dilations = [2, 1, 1]').replace("[2, 2, 2], a", "[3, 3, 2], a"),
+        becomes="_1 = ConvTranspose <dilations = [2, 1, 1], group = 2, pads = [1, 0, 0, 1, 0, 0], "
+        "strides = [3, 3, 2]> (x, float32 [2, 1, 3, 3, 3], {0.5, -1.0}); y = Slice (_1, {0}, {-1}, {4})",
+    ),
+    Fires(
+        _net('auto_pad = "SAME_UPPER", output_padding = [1, 0, 0]').replace("[2, 2, 2], a", "[4, 2, 2], a"),
+    ),
+    Fires(  # an even kernel, with the usual strides and dilations
+        _net('auto_pad = "SAME_UPPER"')
+        .replace("strides = [2, 2, 2], ", "")
+        .replace("3, 3, 3] w = {" + _WEIGHTS, "2, 2, 2] w = {" + ", ".join(_WEIGHTS.split(", ")[:16])),
+    ),
+    Skips(_net("output_shape = [6, 8, 5]").replace("[N, 2, D, 3, W]", "[]"), because="output_shape"),
+    Skips(
+        _net('auto_pad = "SAME_UPPER"').replace("(x, w, b)", "(x, k)").replace("W] x", "W] x, float[] k"),
+        because="the size of its kernel 'k'",
     ),
     Skips(
         _net('auto_pad = "SAME_UPPER"')

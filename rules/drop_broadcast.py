@@ -220,4 +220,16 @@ EXAMPLES = [
     Skips(_NET % "e = Expand (m8, square)  y = MatMul (x, e)"),
     Skips(_NET % "e = Tile (two, twice)  y = Mul (x, e)"),  # 1 2 1 2 1 2 1 2
     Skips((_NET % "e = Expand (slope, to)  y = PRelu (x, e)").replace("(y)", "(y, e)")),
+    Skips(_NET.replace(": 17", ": 7") % "e = Tile (slope, once)  y = Add (x, e)"),
+    *(
+        Skips(_NET.replace("1] v", "1] v, float[] u") % call)
+        for call in (
+            "e = Expand (u, to)  y = Add (x, e)",
+            "e = Tile (u, once)  y = Add (x, e)",
+            "e = Expand (slope, to)  y = Where (n, x, e)".replace("y =", "n = Greater (u, x)  y ="),
+            "e = Expand (slope, to)  y = Sum (x, u, e)",
+        )
+    ),
+    Skips(_NET % "e = Expand (m, batch)  y = MatMul (e, e)"),
+    Skips(_NET % "e = Expand (row, square)  y = MatMul (x, e)"),
 ]

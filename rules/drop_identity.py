@@ -68,4 +68,16 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[9] x) => (float[9] y) <float r = {0.5}, bool t = {1}> { a = Dropout (x, r, t)  y = Abs (a) }"""
     ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (y) <float r = {0.5}, bool t = {1}> { a = Dropout (x, r, t)  y = Abs (a) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x, double z) => (y) { a = CastLike (x, z)  y = Abs (a) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N] x) => (y) <float r = {0.5}> { a = Concat <axis = 0> (x, x)  b = Sum (a, r)  y = Abs (b) }"""
+    ),
 ]

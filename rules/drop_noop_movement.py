@@ -115,4 +115,14 @@ EXAMPLES = [
         )
         for call in ("Slice (x, z, e, one, t)", "Flatten (u)", "Pad (x, w)", "Transpose (u)")
     ),
+    Skips(  # the shape stays, the data move
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x) => (y) <int64[4] p = {0, 1, 0, -1}> { y = Pad (x, p) }"""
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[2, 3] x) => (y) <int64[4] p = {0, 0, 0, 0}> {
+            a = Pad (x, p)  b = Flatten <axis = -1> (a)  y = Neg (b) }""",
+        becomes="y = Neg (x)",
+    ),
 ]

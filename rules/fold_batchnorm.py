@@ -17,10 +17,11 @@ from onnxq.rule import Close, Fires, Node, Skip, Skips, constant, layer_of, made
 @rule("BatchNormalization", stage="fuse")
 def fold_batchnorm(node: Node) -> Close | None:
     source, *parameters = required(node, 5)
-    before = made_by(source, "Conv", "ConvTranspose", "Gemm")
-    layer = None if before is None else layer_of(before)
-    if before is None or layer is None:
+    maker = made_by(source, "Conv", "ConvTranspose", "Gemm")
+    layer = None if maker is None else layer_of(maker)
+    if layer is None:
         return None
+    before = layer.node
     if node.attr("training_mode") or any(tensor.users for tensor in node.outputs[1:]):
         raise Skip("it is in training mode")
     if len(source.users) != 1 or source.is_output:
@@ -90,4 +91,13 @@ EXAMPLES = [
             a = Gemm <transB = 1> (x, w, c)  y = BatchNormalization (a, s, o, m, v) }""",
         because="not one constant a channel",
     ),
+    Skips(
+        (_NET % ("", "")).replace("0.25}>", "0}>").replace("tion (c", "tion <epsilon = 0.0> (c"),
+        because="zero",
+    ),
+    Skips(
+        (_NET % ("", "")).replace("4, 4] x", "4, 4] x, float[3] p").replace("(c, s", "(c, p"),
+        because="its parameters are not constants",
+    ),
+    Skips((_NET % ("", "")).replace("4, 4] x", "4, 4] x, float[3, 2, 1, 1] p").replace("(x, w", "(x, p")),
 ]

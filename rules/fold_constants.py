@@ -157,13 +157,13 @@ EXAMPLES = [
     ),  # the layer takes it up
     Fires(
         _ramp(5000, "w = Reshape (r, as_conv)  y = Conv (z, w)").replace(
-            "x) =>", "x, float[N, 1, 2, 2] z) =>"
+            "x) =>", "x, float[N, 1, 1, 1] z) =>"
         ),
         gone="Reshape",
     ),
     Fires(
         _ramp(5000, "w = Reshape (r, as_deconv)  y = ConvTranspose (z, w)").replace(
-            "x) =>", "x, float[N, 1, 2, 2] z) =>"
+            "x) =>", "x, float[N, 1, 1, 1] z) =>"
         ),
         gone="Reshape",
     ),
@@ -174,7 +174,7 @@ EXAMPLES = [
             "  q = Squeeze (f, zero)  m = Max (q, low)  i = Min (m, high)  s = Slice (i, zero, size)"
             "  v = Unsqueeze (s, zero)  e = Expand (v, one_row)  k = Tile (e, ones)  b = Sub (k, step)"
             "  d = Div (b, high)  p = Mul (d, d)  w = Where (yes, p, low)  g = Gather (w, zero)"
-            "  z = ConstantOfShape (size)  a = Concat <axis = 0> (z)  l = Add (a, z)  o = Add (g, l)  y = Add (x, o)",
+            "  z = ConstantOfShape (size)  a = Concat <axis = 0> (z)  j = Identity (a)  l = Add (j, z)  o = Add (g, l)  y = Add (x, o)",
         )
     ),
     Skips(  # every operator that reads what is computed
@@ -220,4 +220,39 @@ EXAMPLES = [
             y = Add (x, c) }""",
         because="1,200,000 bytes",
     ),
+    Skips(_NORMALIZED.replace("y = B", "n = Neg (a)  y = B").replace("(a, o", "(n, o")),
+    Skips(
+        _ramp(5000, "a = ScatterND (r, i, u)  y = Add (x, a)").replace(
+            "x) =>", "x, int64[1, 1] i, float[1] u) =>"
+        )
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (y) <float[2] c = {1, 2}> { i = Identity (c)  y = Add (x, i) }"""
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (y) <float[2] c = {1, 2}, int64 far = {5}> { a = Gather (c, far)  y = Add (x, a) }""",
+        because="does not compute it",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 8] x) => (y) { a = NonZero (x)  y = Shape (a) }"""
+    ),
+    Fires(  # no more than what it replaces
+        _NORMALIZED[: _NORMALIZED.index("a = Gemm")].replace("[N, 1]", "[N, 5000]")
+        + "n = Neg (w)  y = Add (x, n) }",
+        gone="Neg",
+    ),
+    Skips(  # the first operand is no weight
+        _ramp(300_000, "a = Reshape (r, one_row)  y = MatMul (a, z)").replace(
+            "x) =>", "x, float[300000, 1] z) =>"
+        ),
+        because="bytes",
+    ),
+    Skips(  # a layer takes up no slopes
+        _NORMALIZED[: _NORMALIZED.index("o = C")] + " y = PRelu (a, z) }"
+    ),
+    Fires(_ramp(5000, "h = Cast <to = 11> (r)  i = Cast <to = 11> (x)  y = Sub (i, h)"), gone="Range"),
+    Fires(_ramp(5000, "y = Mod <fmod = 1> (x, r)"), gone="Range"),
 ]

@@ -7,6 +7,8 @@ The constant must be one number, or one for each output channel. (A MatMul has n
 Div go into it.)
 """
 
+from typing import Any
+
 import numpy as np
 
 from onnxq.rule import (
@@ -29,10 +31,11 @@ from onnxq.rule import (
 def fold_scale(node: Node) -> Close | None:
     first, second = required(node, 2)
     source, other = (second, first) if first.is_constant else (first, second)
-    before, number = source.producer, constant(other)
-    layer = None if before is None else layer_of(before)
-    if before is None or layer is None or number is None:
+    maker, number = source.producer, constant(other)
+    layer = None if maker is None else layer_of(maker)
+    if layer is None or number is None:
         return None
+    before = layer.node
     weights, bias = layer.weight.constant, layer.bias
     if weights is None or weights.dtype.kind in "iu":
         return None
@@ -52,8 +55,6 @@ def fold_scale(node: Node) -> Close | None:
     data, biased = before.inputs[0], before.operands(3)[2] is not None
     factor, offset = _affine(node.op, channels, reverse=source is not first)
     new_weights = layer.scaled(factor) if np.any(factor != 1) else layer.weight
-    if before.op == "MatMul":
-        return Close(remake(before, data, new_weights))
     new_bias = np.broadcast_to(bias * factor + offset, (layer.outputs,)).astype(weights.dtype)
     if not biased and not new_bias.any():
         return Close(remake(before, data, new_weights))
@@ -66,7 +67,7 @@ def _per_channel(number: np.ndarray, source: Tensor, layer: Layer) -> np.ndarray
         return None
     if number.size == 1:
         return number.reshape(1).astype(np.float64)
-    axis = source.rank - 1 if layer.node.op in ("Gemm", "MatMul") else 1
+    axis = source.rank - 1 if layer.node.op == "MatMul" else 1
     wanted = [1] * source.rank
     wanted[axis] = layer.outputs
     padded = [1] * (source.rank - number.ndim) + list(number.shape)
@@ -89,6 +90,18 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[N, 2, 4, 4] x) => (y) <float[3, 2, 1, 1] w = {1, 2, 3, -4, 0.5, 0}, float[3] b = {1, 0, -1},
         float[3, 1, 1] c = {2, 3, 0.5}, float k = {3}, float[4] row = {1, 2, 3, 4}> {
         a = Conv (x, w, b)  %s }"""
+
+
+def _infinite() -> Any:
+    """A model whose constant the text form does not have."""
+    from onnx.numpy_helper import from_array
+    from onnx.parser import parse_model
+
+    model = parse_model(_NET % "y = Mul (a, k)")
+    (number,) = (tensor for tensor in model.graph.initializer if tensor.name == "k")
+    number.CopyFrom(from_array(np.array(np.inf, np.float32), "k"))
+    return model
+
 
 EXAMPLES = [
     Fires(
@@ -159,5 +172,25 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[N, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3] c = {2, 3, 0.5}> {
             a = MatMul (x, w)  y = Add (a, c) }"""
+    ),
+    Skips((_NET % "y = Mul (a, k)").replace("x) =>", "x, float[3, 2, 1, 1] v) =>").replace("(x, w", "(x, v")),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (int32[N, 2] x) => (y) <int32[2, 2] w = {1, 2, 3, 4}, int32 k = {3}> { a = MatMul (x, w)  y = Mul (a, k) }"""
+    ),
+    *(
+        Skips(
+            f"""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[{shape}] x) => (y) <float[2, 2] w = {{1, 2, 3, 4}}, float k = {{3}}> {{
+                a = MatMul (x, w)  y = {name} (a, k) }}"""
+        )
+        for shape, name in (("N, 2", "Sub"), ("", "Mul"))
+    ),
+    Skips(_infinite, because="infinite"),
+    Fires((_NET % "y = Mul (a, c)").replace("{2, 3, 0.5}", "{2, 0, 0.5}"), gone="Mul"),
+    Fires((_NET % "y = Mul (a, c)").replace("float[3, 1, 1]", "float[1, 3, 1, 1]"), gone="Mul"),
+    Fires(
+        (_NET % "y = Sub (a, c)").replace("{2, 3, 0.5}", "{1, 0, -1}"),
+        becomes="y = Conv (x, [3, 2, 1, 1] {1.0, 2.0, 3.0, -4.0, 0.5, 0.0}, {0.0, 0.0, 0.0})",
     ),
 ]

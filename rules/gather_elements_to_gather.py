@@ -26,18 +26,18 @@ def gather_elements_to_gather(node: Node) -> Value | None:
         raise Skip("it selects booleans, and so old a TensorRT gathers numbers only")
     if data.shape is None or index.shape is None:
         raise Skip(_with_advice("the ranks of its inputs are not known"))
-    axis = node.attr("axis", 0) % len(data.shape)
+    axis = node.attr("axis") % len(data.shape)
     if len(data.shape) == 1:
         return op.Gather(data, index)
-    strides = _strides(data)
+    strides = _strides(data, len(data.shape))
     offsets = _offsets(index, axis, strides)
     flat = op.Reshape(data, np.array([-1]))
     return op.Gather(flat, _plus(_times(_positive(data, index, axis), strides[axis]), offsets))
 
 
-def _strides(data: Tensor) -> list[int]:
+def _strides(data: Tensor, rank: int) -> list[int]:
     """The distances in memory between neighbours along each axis of a tensor."""
-    sizes = _static(data, list(range(1, len(data.shape or ()))))
+    sizes = _static(data, list(range(1, rank)))
     if np.prod([*sizes, _known(data, 0) or 1], dtype=float) > np.iinfo(np.int32).max:
         raise Skip(f"{data.name!r} has more elements than TensorRT's 32-bit indices count")
     return [int(np.prod(sizes[axis:], dtype=np.int64)) for axis in range(len(sizes) + 1)]
@@ -73,8 +73,10 @@ def _positive(data: Tensor, index: Tensor, axis: int) -> Value | np.ndarray:
         given = index if index.dtype == np.int64 else op.Cast(index, to=_INT64)
         return op.Where(op.Less(given, np.int64(0)), op.Add(given, length), given)
     wide = values.astype(np.int64)
-    if size is not None or wide.min(initial=0) >= 0:
-        return np.where(wide < 0, wide + (size or 0), wide)
+    if size is not None:
+        return np.where(wide < 0, wide + size, wide)
+    if (wide >= 0).all():
+        return wide
     return op.Where(wide < 0, op.Add(wide, length), wide)
 
 
@@ -93,17 +95,20 @@ def _plus(value: Value | np.ndarray, offsets: Value | np.ndarray | None) -> Valu
 
 
 def _known(tensor: Tensor, axis: int) -> int | None:
-    size = (tensor.shape or ())[axis]
+    assert tensor.shape is not None
+    size = tensor.shape[axis]
     return size if isinstance(size, int) else None
 
 
 def _static(tensor: Tensor, axes: list[int]) -> list[int]:
     """The sizes of these axes, which must be known."""
-    sizes = [_known(tensor, axis) for axis in axes]
-    for axis, size in zip(axes, sizes, strict=True):
+    sizes = []
+    for axis in axes:
+        size = _known(tensor, axis)
         if size is None:
             raise Skip(_with_advice(f"dimension {axis} of {tensor.name!r} is dynamic"))
-    return [size for size in sizes if size is not None]
+        sizes.append(size)
+    return sizes
 
 
 def _with_advice(why: str) -> str:
@@ -181,5 +186,26 @@ EXAMPLES = [
             because="the ranks of its inputs",
         )
         for x, i in (("", "2, 3"), ("2, 3", ""))
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[70000, 2, 40000] x, int64[2, 1, 1] i) => (y) { y = GatherElements <axis = 1> (x, i) }""",
+        because="32-bit",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (y) <int64[1, 3] i = {0, 0, 0}> { y = GatherElements (x, i) }""",
+        becomes="_1 = Reshape (x, {-1}); y = Gather (_1, [1, 3] {0, 1, 2})",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 4] x) => (y) <int64[0, 3] i = {}> { y = GatherElements (x, i) }""",
+        gone="GatherElements",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, 1] x, int64[N, 1] i) => (y) { y = GatherElements (x, i) }""",
+        becomes="""_1 = Reshape (x, {-1}); _2 = Less (i, 0); _3 = Shape (x); _4 = Gather (_3, 0); _5 = Add (i, _4)
+        _6 = Where (_2, _5, i); y = Gather (_1, _6)""",
     ),
 ]

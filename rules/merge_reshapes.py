@@ -144,4 +144,14 @@ EXAMPLES = [
     Skips(_net("N, 4", "a = Unsqueeze (x, one)  y = Reshape (a, flat)"), because="holds for one size"),
     Skips(_net("", "a = Flatten (x)  y = Unsqueeze (a, one)"), because="the rank of"),
     Skips(_net("2, 8", "a = Relu (x)  y = Reshape (a, flat)")),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[] x, int64[1] s) => (y) <int64[1] a = {0}> { r = Reshape (x, s)  y = Unsqueeze (r, a) }""",
+        because="the rank of 'x'",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2, 3] x, int64[R] s, int64[1] t) => (y) { r = Reshape (x, t)  y = Reshape (r, s) }""",
+        because="the rank of 'y'",
+    ),
 ]

@@ -121,4 +121,13 @@ EXAMPLES = [
     Skips(_net("a = Pad (x, cut)  y = Conv (a, w)"), because="it cuts"),
     Skips(_net("a = Pad (x, more)  y = Conv (a, w)", x="N, 1, 5, 5"), because="or the channels"),
     Skips(_net("a = Pad (x, p)  b = Relu (a)  y = Conv (b, w)")),
+    Skips(
+        _net("a = Pad (x, u, zero)  y = Conv (a, w)").replace("x) =>", "x, int64[8] u) =>"),
+        because="not constants",
+    ),
+    Skips(
+        _net("a = Pad (x, q, zero, u)  y = Conv (a, w)", 18).replace("x) =>", "x, int64[2] u) =>"),
+        because="not constants",
+    ),
+    Fires(_net("a = Pad (x, p, zero)  y = Conv (a, w)", 11), gone="Pad"),
 ]

@@ -66,4 +66,17 @@ EXAMPLES = [
     Skips(_NET % ("DequantizeLinear (w, m)", _PRODUCT), because="negative"),
     Skips(_NET % ("DequantizeLinear (i, c)", _PRODUCT), because="not a constant"),
     Skips(_NET % ("QuantizeLinear (x, s, n)", "DequantizeLinear (d, s, n)"), because="divides"),
+    Skips(
+        (_NET % ("DequantizeLinear (w, c, q)", _PRODUCT)).replace("i) =>", "i, int8[2] q) =>"),
+        because="not a constant",
+    ),
+    Skips(
+        (_NET % ("DequantizeLinear (w, r)", _PRODUCT)).replace("i) =>", "i, float[2] r) =>"),
+    ),
+    Skips(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <int8[2, 4] w = {0, 0, 0, 0, 1, 1, 1, 1}, float[2, 2] c = {0, 0, 1, 1}> {
+            d = DequantizeLinear <block_size = 2> (w, c)  y = MatMul (x, d) }""",
+        because="not a constant",
+    ),
 ]

@@ -32,7 +32,7 @@ EXAMPLES = [
     ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 13]>
-        g (float[1] a, float b, float[1] c) => (float[M] y) { y = Range (a, b, c) }""",
+        g (int32[1] a, int32 b, int32[1] c) => (int32[M] y) { y = Range (a, b, c) }""",
         becomes="_1 = Reshape (a, {}); _2 = Reshape (c, {}); y = Range (_1, b, _2)",
     ),
     Skips("""<ir_version: 8, opset_import: ["" : 17]>

@@ -95,9 +95,7 @@ def _squeezed(node: Node) -> tuple[Tensor, int] | None:
     if equal is None:
         return None
     sides = [known_elements(side) for side in required(equal, 2)]
-    if any(side is None or side.size != 1 for side in sides):
-        return None
-    found = [side.reshape(-1)[0] for side in sides if side is not None]
+    found = [side.item() for side in sides if side is not None and side.size == 1]
     return (source, axis) if 1 in found and source.shape[axis] in found else None
 
 
@@ -222,5 +220,29 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[B, N, 8] x) => (y) { y = Squeeze (x) }""",
         because="without axes",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[B, 1, N] x) => (y) { y = Squeeze (x) }""",
+        because="without axes, and B, N may",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[] x) => (y) { y = Squeeze (x) }""",
+        because="without axes, and ? may",
+    ),
+    Fires(_HEAD.replace('"" : 17', '"" : 13') % (_WEIGHTS, "Gemm (r, w)"), gone="If"),
+    Fires(
+        _HEAD.replace("int64[1] axis = {1}", "int64[1] axis = {-2}") % (_WEIGHTS, "Gemm (r, w)"), gone="If"
+    ),
+    Skips(_HEAD.replace("int64[1] axis = {1}", "int64[1] axis = {0}") % (_WEIGHTS, "Gemm (r, w)")),
+    Skips(_HEAD.replace("int64 one = {1}", "int64[2] one = {1, 1}") % (_WEIGHTS, "Gemm (r, w)")),
+    Skips(_HEAD.replace("[B, N, 8] x", "[] x") % (_WEIGHTS, "Gemm (r, w)")),
+    Skips(_HEAD.replace("8] x)", "8] x, int64 k)").replace("(d, one)", "(d, k)") % (_WEIGHTS, "Gemm (r, w)")),
+    Skips(_HEAD.replace("[B, N, 8] x", "[B, 1, 8] x") % (_WEIGHTS, "Gemm (r, w)"), because="has no name"),
+    Skips(
+        _read("y = Transpose <perm = [1, 0]> (t)", then="a = Squeeze (x, none)").replace(
+            "one = {1}, ", "one = {1}, int64[0] none = {}, "
+        )
     ),
 ]

@@ -146,4 +146,22 @@ EXAMPLES = [
     Skips(_net("DequantizeLinear (i, sc)")),
     Skips(_net("DequantizeLinear (n, s)")),
     Skips(_net("DequantizeLinear (u, r, z128)"), because="at run time"),
+    Fires(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <uint16[2, 2] u = {1, 2, 3, 400}, float s = {0.5}> {
+            d = DequantizeLinear (u, s)  y = MatMul (x, d) }""",
+        becomes="y = MatMul (x, [2, 2] {0.5, 1.0, 1.5, 200.0})",
+    ),
+    Fires(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <uint8[2, 4] u = {130, 2, 3, 4, 5, 6, 7, 8}, float[2, 2] s = {0.5, 1, 2, 3},
+            uint8[2, 2] z = {128, 1, 2, 3}> { d = DequantizeLinear <block_size = 2> (u, s, z)  y = MatMul (x, d) }""",
+        gone="DequantizeLinear",
+    ),
+    Fires(
+        """<ir_version: 10, opset_import: ["" : 21]>
+        g (float[N, 2] x) => (y) <uint8[2] u = {0, 255}, float s = {0.5}, uint8 z = {129}> {
+            d = DequantizeLinear (u, s, z)  y = Mul (x, d) }""",
+        becomes="y = Mul (x, {-64.5, 63.0})",
+    ),
 ]

@@ -94,6 +94,11 @@ EXAMPLES = [
         becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Clip <max = 6.0, min = 0.5> (_1)",
     ),
     Fires(
+        _NET % (11, 'activation = "Clip", activation_params = [0.5, 6.0]', "x, w, b"),
+        becomes="_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Clip (_1, 0.5, 6.0)",
+    ),
+    Skips(_NET % (17, 'activation = "Relu", activation_params = [0.3]', "x, w"), because="with 1 parameters"),
+    Fires(
         _NET % (17, 'activation = "HardSigmoid", activation_params = [0.3, 0.4]', "x, w, b"),
         gone="FusedConv",
         becomes="""_1 = Conv (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = HardSigmoid <alpha = 0.3, beta = 0.4> (_1)""",
@@ -109,9 +114,17 @@ EXAMPLES = [
         becomes="_1 = Conv <group = 1> (x, float32 [3, 2, 3, 3], {1.0, 0.3, -1.0}); y = Add (_1, z)",
     ),
     Skips((_NET % (17, "group = 1", "x, w, b")).replace("com.microsoft.FusedConv", "Conv")),
-    Skips(
+    *(
+        Skips(
+            f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+            g (float[N, 2, 4, 4] x, float[{shape}] w) => (y) {{ y = com.microsoft.FusedConv (x, w) }}""",
+            because="the shape of 'w' is not known",
+        )
+        for shape in ("", "3, C, 3, 3", "3, 2, A, B")
+    ),
+    Fires(
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
-        g (float[N, 2, 4, 4] x, float[3, 2, A, B] w) => (y) { y = com.microsoft.FusedConv (x, w) }""",
-        because="the shape of 'w' is not known",
+        g (float[N, 2, 4, 4] x, float[M, 2, 3, 3] w) => (y) { y = com.microsoft.FusedConv (x, w) }""",
+        becomes="y = Conv (x, w)",
     ),
 ]

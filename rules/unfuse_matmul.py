@@ -78,4 +78,17 @@ EXAMPLES = [
         becomes="_1 = Transpose <perm = [0, 1, 3, 2]> (b); y = MatMul (a, _1)",
     ),
     Skips(_NET % "FusedMatMul <transBatchA = 1> (u, u)", because="batch dimension"),
+    Skips(_NET % "FusedMatMul <transBatchA = 1, transBatchB = 1> (u, u)", because="batch dimension"),
+    Skips(
+        _NET.replace("float[M, 2] n", "float[] n") % "FusedMatMul <transB = 1> (a, n)",
+        because="the rank of 'n'",
+    ),
+    Fires(
+        _NET % "FusedMatMul <transA = 1, transB = 1> (u, u)",
+        becomes="_1 = Transpose <perm = [0, 2, 1]> (u); _2 = Transpose <perm = [0, 2, 1]> (u); y = MatMul (_1, _2)",
+    ),
+    Skips(
+        (_NET % "FusedMatMul <transB = 1> (q, b)").replace("{ y =", "{ q = com.microsoft.QuickGelu (a)  y ="),
+        because="the type of 'q'",
+    ),
 ]

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import pytest
 from test_mutants import MUTANTS
 
-from benchmarks.mutants import EQUIVALENT, judge, main, mutants
+from benchmarks.mutants import EQUIVALENT, evidence_of, judge, main, mutants, neighbours, pool_of
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 
@@ -53,6 +55,52 @@ def test_what_is_changed() -> None:
     assert all("UNUSED = 5" in text and "return 9" in text and "too small 7" in text for text in texts)
 
 
+def test_a_probe_is_the_same_program_but_for_the_place() -> None:
+    plain = ast.unparse(ast.parse(SMALL))
+    for mutant in mutants(SMALL):
+        probe = mutant.probe()
+        assert probe.count("_both(") == 1, mutant.what
+        ast.parse(probe)
+        assert mutant.probe() == probe, "the tree is as it was"
+    assert plain not in {mutant.text for mutant in mutants(SMALL)}
+
+
+def test_neighbours_differ_in_one_place() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2] x) => (y) <float[2] w = {1, 2}> {
+            a = Softmax <axis = 1> (x)  y = Add (a, w) }"""
+    )
+    first, *others = neighbours(model)
+    assert first == model
+    assert any(other.opset_import[0].version == 9 for other in others)
+    assert any(not other.graph.node[0].attribute for other in others), "without its attribute"
+    assert any(other.graph.node[0].attribute and other.graph.node[0].attribute[0].i == 2 for other in others)
+    assert any([info.name for info in other.graph.input] == ["x", "w"] for other in others), "w is computed"
+    assert any(not other.graph.input[0].type.tensor_type.HasField("shape") for other in others)
+    assert any(len(other.graph.output) == 2 for other in others)
+    assert model == first, "none of them changed it"
+
+
+def test_the_pool_tells_wrong_mutants_from_right_ones(tmp_path: Path) -> None:
+    (rule,) = (rule for rule in RULES if rule.id == "drop_noop_arithmetic")
+    made = {mutant.what: mutant for mutant in mutants(Path(rule.path).read_text("utf-8"))}
+    pool = pool_of(rule, RULES)
+    for what, wrong in (
+        ("values == NEUTRAL[op] -> values != NEUTRAL[op]", True),
+        (
+            "op == 'Add' and values.dtype.kind not in 'iu' -> op == 'Add' or values.dtype.kind not in 'iu'",
+            True,
+        ),
+        (
+            "op == 'Sub' and np.signbit(values.astype(np.float64)).any() -> "
+            "np.signbit(values.astype(np.float64)).any() and np.signbit(values.a...",
+            False,  # a neutral factor has no sign either
+        ),
+    ):
+        evidence = evidence_of(rule, made[what], tmp_path, RULES, pool)
+        assert evidence.startswith("a model" if wrong else "right"), (what, evidence)
+
+
 def test_equivalent_mutants_exist() -> None:
     made = {
         (rule.id, mutant.what) for rule in RULES for mutant in mutants(Path(rule.path).read_text("utf-8"))
@@ -64,7 +112,7 @@ def test_equivalent_mutants_exist() -> None:
 def test_a_broken_rule_is_noticed(rule: Rule) -> None:
     every = list(mutants(Path(rule.path).read_text("utf-8")))
     found = judge(rule, RULES, every[:: -(-len(every) // 5) or 1])
-    assert [mutant.what for mutant in found.survivors] == []
+    assert [(mutant.what, evidence) for mutant, evidence in found.survivors] == []
 
 
 def test_the_rules_of_a_users_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
