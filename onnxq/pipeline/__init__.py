@@ -5,8 +5,10 @@ Their options travel in groups (`settings.py`); each may also be given as a keyw
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -136,29 +138,15 @@ def quantize(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    steady_heap()
     keywords = Keywords("quantize", options)
-    repairs = keywords.group(Repairs, repairs, without=("allow_interface_changes",))
-    inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
-    format, runtime = keywords.group(Format, format), keywords.group(Runtime, runtime)
+    format = keywords.group(Format, format)
     compilation = keywords.group(Compilation, compilation)
-    calibration = keywords.group(Calibration, calibration)
+    groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     keywords.end((*_GROUPS, "format", "compilation", "layers"))
-    course = Calibrating.of(calibration, layers, feeding)
-    _check_cache(repairs.target, format.cache)
-    file = take_plan(format.plan, repairs.target) if format.plan is not None else None
-    stats = calibration.stats
-    given = Given.read(stats, partial=calibration.partial) if stats is not None else None
-    if data is None and given is None and file is None:
+    _check_cache(groups.repairs.target, format.cache)
+    if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
-    with remarks.heard(), ort.custom_ops(runtime.ort_ops):
-        with uncollected():
-            job = Job(model, repairs, observe)
-            job.bind(inputs)
-            source = job.open_data(data, image_options(images), feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given, format.cache, file)
-            job.sanitize()
-            refuse_sizes(job)
+    with _sanitized(model, data, groups, layers, format, observe) as quantization:
         return quantization.run(format.keep_float, compilation)
 
 
@@ -199,25 +187,72 @@ def plan(
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    steady_heap()
     keywords = Keywords("plan", options)
-    repairs = keywords.group(Repairs, repairs, without=("allow_interface_changes",))
-    inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
     format = keywords.group(Format, format, without=("cache", "plan"))
-    runtime, calibration = keywords.group(Runtime, runtime), keywords.group(Calibration, calibration)
+    groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     keywords.end((*_GROUPS, "format", "layers"))
-    course = Calibrating.of(calibration, layers, feeding)
+    with _sanitized(model, data, groups, layers, format, observe) as quantization:
+        return quantization.plan(format.keep_float)
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The options that `plan` and `quantize` have in common."""
+
+    repairs: Repairs
+    inputs: Inputs
+    feeding: Feeding
+    images: ImageOptions | None
+    calibration: Calibration
+    runtime: Runtime
+
+    @classmethod
+    def of(
+        cls,
+        keywords: Keywords,
+        repairs: Repairs | Values | None,
+        inputs: Inputs | Values | None,
+        feeding: Feeding | Values | None,
+        images: ImageOptions | Values | None,
+        calibration: Calibration | Values | None,
+        runtime: Runtime | Values | None,
+    ) -> _Groups:
+        """The groups of a call, with the options among its keywords."""
+        return cls(
+            keywords.group(Repairs, repairs, without=("allow_interface_changes",)),
+            keywords.group(Inputs, inputs),
+            keywords.group(Feeding, feeding),
+            image_options(images),
+            keywords.group(Calibration, calibration),
+            keywords.group(Runtime, runtime),
+        )
+
+
+@contextlib.contextmanager
+def _sanitized(
+    model: ModelSource,
+    data: DataSource | None,
+    groups: _Groups,
+    layers: Sequence[LayerRule],
+    format: Format,
+    observe: Observer | None,
+) -> Iterator[Quantization]:
+    """The quantization of a model that is sanitized."""
+    steady_heap()
+    calibration, target = groups.calibration, groups.repairs.target
+    course = Calibrating.of(calibration, layers, groups.feeding)
+    file = take_plan(format.plan, target) if format.plan is not None else None
     stats = calibration.stats
     given = Given.read(stats, partial=calibration.partial) if stats is not None else None
-    with remarks.heard(), ort.custom_ops(runtime.ort_ops):
+    with remarks.heard(), ort.custom_ops(groups.runtime.ort_ops):
         with uncollected():
-            job = Job(model, repairs, observe)
-            job.bind(inputs)
-            source = job.open_data(data, image_options(images), feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given)
+            job = Job(model, groups.repairs, observe)
+            job.bind(groups.inputs)
+            source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
+            quantization = Quantization(job, course, source, given, format.cache, file)
             job.sanitize()
             refuse_sizes(job)
-        return quantization.plan(format.keep_float)
+        yield quantization
 
 
 _GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "observe")
