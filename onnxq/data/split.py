@@ -166,7 +166,8 @@ class _StreamSplit(Split):
         self._first = []
         used = 0
         for sample in self._source:
-            kept = self._kept.get(sample.index % _HOLD_EVERY if self._kept[0] else 0)
+            place = sample.index % _HOLD_EVERY if self._kept[0] else 0
+            kept = None if place and not used else self._kept.get(place)  # without one there is no scale
             if kept is not None and len(kept) < (CHOOSING if kept is not self._kept[0] else HELD_OUT):
                 kept.append(sample)
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onnxq.data.samples import InputSpec, Sample
@@ -183,6 +183,7 @@ class TestBadSamples:
         stream=st.booleans(),
         seed=st.integers(0, 3),
     )
+    @example(count=5, bad={0, 1, 2}, choose=True, stream=True, seed=0)
     def test_two_good_ones_do(self, count: int, bad: set[int], choose: bool, stream: bool, seed: int) -> None:
         good = set(range(count)) - bad
         if not good:
