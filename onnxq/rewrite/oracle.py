@@ -362,7 +362,8 @@ def _conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attribute
     ]
     if min(counts, default=1) < 1:
         raise ValueError("the kernel is larger than the input")
-    y = np.zeros((group, x.shape[0], w.shape[0] // group, int(np.prod(counts))))
+    samples, places = x.shape[0], int(np.prod(counts))
+    y = np.zeros((group, w.shape[0] // group, samples * places))  # one product for all samples
     weights = w.reshape(group, w.shape[0] // group, w.shape[1], *size)
     for place in np.ndindex(*size):
         cut = tuple(
@@ -370,10 +371,11 @@ def _conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, **attribute
             for p, d, n, s in zip(place, dilations, counts, strides, strict=True)
         )
         inside: Any = (..., *cut)
-        part = padded[inside].reshape(x.shape[0], group, w.shape[1], -1)
+        part = padded[inside].reshape(samples, group, w.shape[1], places).transpose(1, 2, 0, 3)
         at: Any = (..., *place)
-        y += weights[at][:, None] @ part.swapaxes(0, 1)
-    return _with_bias(y.swapaxes(0, 1).reshape(x.shape[0], w.shape[0], *counts), b)
+        y += weights[at] @ part.reshape(group, w.shape[1], samples * places)
+    y = y.reshape(group, w.shape[0] // group, samples, places).transpose(2, 0, 1, 3)
+    return _with_bias(y.reshape(samples, w.shape[0], *counts), b)
 
 
 def _conv_transpose(
