@@ -13,7 +13,12 @@ import onnx.parser
 import pytest
 from test_mutants import MUTANTS
 
-from benchmarks.mutants import EQUIVALENT, evidence_of, judge, main, mutants, neighbours, pool_of
+from benchmarks.mutants.__main__ import main
+from benchmarks.mutants.equivalent import EQUIVALENT
+from benchmarks.mutants.generate import mutants
+from benchmarks.mutants.judging import judge
+from benchmarks.mutants.neighbours import neighbours
+from benchmarks.mutants.pool import evidence_of, pool_of
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 

@@ -1,0 +1,61 @@
+"""A mutant in a process of its own: it may crash onnxruntime, or never end."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.mutants.answers import told
+from onnxq.rule.api import (
+    Rule,
+)
+
+_SECONDS = 20  # a mutant that takes longer does not end
+
+
+def in_child(folder: Path, rule: Rule, text: str, look: Callable[[Rule], object]) -> Any:
+    """What is seen of a rule's text in a process of its own; None where it fails, crashes or does not end."""
+    (folder / f"{rule.id}.py").write_text(text, "utf-8")
+    answer = folder.with_name(folder.name + ".answer")
+    child = os.fork()
+    if child:
+        ended = os.waitpid(child, 0)[1] == 0
+        return json.loads(answer.read_text("utf-8")) if ended else None
+    try:
+        signal.alarm(_SECONDS)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        answer.write_text(json.dumps(look(_loaded(folder)) or 0), "utf-8")
+        os._exit(0)
+    except BaseException:
+        os._exit(1)
+
+
+OTHERS: list[bool] = []
+
+
+def _both(old: Callable[[], Any], new: Callable[[], Any]) -> Any:
+    """The old value; notes whether the new one is another."""
+    value = old()
+    if not OTHERS:
+        try:
+            other = told(new(), {})
+        except Exception:
+            other = "raised"
+        if other != told(value, {}):
+            OTHERS.append(True)
+    return value
+
+
+def _loaded(folder: Path) -> Rule:
+    from onnxq.rule import load
+
+    (broken,) = load._load_folder(folder)
+    return broken
+
+
+builtins._both = _both  # type: ignore[attr-defined]  # for the probes
