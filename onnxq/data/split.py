@@ -92,7 +92,7 @@ def split(
         used, known = [i for i in order if i in seen], frozenset(seen)
         order = _good_last(source, [i for i in order if i not in known] or used)
     apart = order[-held - chosen :]
-    choosing = apart[: len(apart) - held] if chosen else []
+    choosing = apart[: max(0, len(apart) - held)] if chosen else []
     return _IndexSplit(source, tuple(sorted(used)), tuple(choosing), tuple(sorted(apart[-held:])))
 
 

@@ -148,6 +148,11 @@ class TestSeen:
         assert len(held) == min(max(1, count // 8), left)
         assert len(chosen) == (min(count // 4, left - len(held)) if choose else 0)
 
+    def test_fewer_others_than_verify_choose_nothing(self) -> None:
+        parts = split(source(25), 512, 0, choose=True, seen=frozenset(range(23)))
+        _, chosen, held = parts_of(parts)
+        assert (chosen, held) == ([], [23, 24])
+
     @CHOOSE
     @pytest.mark.parametrize("count", [2, 9, 100])
     def test_those_of_a_pass_before_give_the_same_parts(self, count: int, choose: bool) -> None:
