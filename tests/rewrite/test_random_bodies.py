@@ -1,4 +1,4 @@
-"""Random graphs in half precision: their types agree, their ends are as asked, and the model stays as it is."""
+"""Random graphs in half precision: their types agree, their ends are as asked, the model stays as it is."""
 
 from __future__ import annotations
 
