@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.body.bounds import fill_value, is_float32
 from onnxq.body.formats import DTYPES, MASKED, Kind, highest, loss, stored
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
@@ -210,7 +211,7 @@ class _Conversion:
 
     def _decide(self, node: Any) -> None:
         read = [t for t in node.inputs if t.name]
-        if not any(_is_float32(t) for t in (*read, *node.outputs)):
+        if not any(is_float32(t) for t in (*read, *node.outputs)):
             return
         why = self.asked.get(node.name) or self._own_reason(node)
         if why is None:
@@ -245,16 +246,16 @@ class _Conversion:
         allowing = _allowing(node.op, self.model.opset, self.kind)
         found: set[str] = set()
         for index, tensor in enumerate(node.inputs):
-            if _is_float32(tensor) and index not in _ANY.get(node.op, ()) and (node.op, index) not in _APART:
+            if is_float32(tensor) and index not in _ANY.get(node.op, ()) and (node.op, index) not in _APART:
                 found.add(self._variable(node, index))
         given = {
             self._variable(node, index, output=True)
             for index, tensor in enumerate(node.outputs)
-            if _is_float32(tensor)
+            if is_float32(tensor)
         }
-        typed = node.op in _TYPED and (node.op != "EyeLike" or any(_is_float32(t) for t in node.outputs))
+        typed = node.op in _TYPED and (node.op != "EyeLike" or any(is_float32(t) for t in node.outputs))
         found = (found | (given if typed else given & found)) & allowing
-        reads_any = any(_is_float32(node.inputs[i]) for i in _ANY.get(node.op, ()) if i < len(node.inputs))
+        reads_any = any(is_float32(node.inputs[i]) for i in _ANY.get(node.op, ()) if i < len(node.inputs))
         if not found and not (reads_any and not given):
             return frozenset(), Reason("operator", f"{node.op} takes no {self.dtype} in this opset")
         for index, tensor in enumerate(node.inputs):
@@ -263,7 +264,7 @@ class _Conversion:
                 if why is not None:
                     return frozenset(), why
         if node.op == "ConstantOfShape":
-            value = _value(node.proto)
+            value = fill_value(node.proto)
             why = loss(value, self.kind) if node.outputs[0].name not in self.masks else None
             return frozenset(found), why
         return frozenset(found), None
@@ -278,7 +279,7 @@ class _Conversion:
         return MASKED if constant.name in self.masks else None
 
     def _loss(self, node: Any, index: int, constant: Any) -> Reason | None:
-        if not _is_float32(constant):
+        if not is_float32(constant):
             return None
         divides, limited = _DIVISORS.get(node.op) == index, self._limit(node, index, constant) is not None
         key = (id(constant), divides, limited)
@@ -303,10 +304,10 @@ class _Conversion:
                         changed = True
 
     def _is_between(self, node: Any) -> bool:
-        computed = [t for t in node.inputs if _is_float32(t) and not is_constant(t)]
+        computed = [t for t in node.inputs if is_float32(t) and not is_constant(t)]
         if not computed or any(id(tensor) in self.home for tensor in computed):
             return False
-        given = [tensor for tensor in node.outputs if _is_float32(tensor)]
+        given = [tensor for tensor in node.outputs if is_float32(tensor)]
         if not given:
             return True
         if node.op not in (*MOVES, "Concat", "Pad"):
@@ -332,11 +333,11 @@ class _Conversion:
             for node in graph.nodes
             if (follows := self.follows.get(id(node)))
             for index, tensor in enumerate(node.outputs)
-            if _is_float32(tensor) and self._variable(node, index, output=True) in follows
+            if is_float32(tensor) and self._variable(node, index, output=True) in follows
         }
         if self.io:
             inputs = self.model.graph.inputs
-            self.home.update(id(t) for t in inputs if _is_float32(t) and not _is_marked(t))
+            self.home.update(id(t) for t in inputs if is_float32(t) and not _is_marked(t))
 
     # -- the edges ----------------------------------------------------------------------------------
 
@@ -353,7 +354,7 @@ class _Conversion:
     def _rewire(self, node: Any, taken: set[int]) -> None:
         """Gives a node what it reads in the type that it wants, and the types that it says itself."""
         for index, tensor in enumerate(list(node.inputs)):
-            if not _is_float32(tensor):
+            if not is_float32(tensor):
                 continue
             half = self._wants_half(node, index)
             if is_constant(tensor):
@@ -408,7 +409,7 @@ class _Conversion:
         io = self.io and graph is self.model.graph
         for tensor in graph.outputs:
             made = id(tensor) in self.home
-            if not _is_float32(tensor) or self.where.get(id(tensor)) is not graph or not tensor.inputs:
+            if not is_float32(tensor) or self.where.get(id(tensor)) is not graph or not tensor.inputs:
                 continue
             if made == (io and not _is_marked(tensor)):
                 continue
@@ -442,20 +443,8 @@ class _Conversion:
             self.interface += [tensor.name for tensor in ends if tensor.dtype == self.dtype]
 
 
-def _is_float32(tensor: Any) -> bool:
-    return bool(tensor.name) and tensor.dtype is not None and tensor.dtype == _FLOAT
-
-
 def _is_marked(tensor: Any) -> bool:
     return bool(getattr(tensor, "float32_only", False))
-
-
-def _value(proto: onnx.NodeProto) -> np.ndarray:
-    """The value of a ConstantOfShape."""
-    for attribute in proto.attribute:
-        if attribute.name == "value":
-            return onnx.numpy_helper.to_array(attribute.t)
-    return np.zeros(1, np.float32)
 
 
 def _with_type(proto: onnx.NodeProto, name: str, kind: Kind, limit: float | None) -> onnx.NodeProto:
@@ -466,7 +455,7 @@ def _with_type(proto: onnx.NodeProto, name: str, kind: Kind, limit: float | None
     del result.attribute[:]
     result.attribute.extend(others)
     if name == "value":
-        value = onnx.numpy_helper.from_array(stored(_value(proto), kind, limit))
+        value = onnx.numpy_helper.from_array(stored(fill_value(proto), kind, limit))
         result.attribute.append(onnx.helper.make_attribute(name, value))
     else:
         result.attribute.append(onnx.helper.make_attribute(name, elem_type_of(DTYPES[kind])))

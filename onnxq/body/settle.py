@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.body.bounds import is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Loss, losses
 from onnxq.body.formats import DTYPES, Kind, highest
@@ -108,7 +109,7 @@ class _Settling:
         self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
         made = (t for node in model.graph.nodes for t in node.outputs)
         self.compared = {
-            t.name: _bytes(Tensor(model, t)) for t in made if _is_float(t) and t.name not in masked
+            t.name: _bytes(Tensor(model, t)) for t in made if is_float32(t) and t.name not in masked
         }
         self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
         self.losses: dict[str, Loss] = {}
@@ -213,10 +214,6 @@ class _Settling:
 def _with_bodies(node: Any) -> list[Any]:
     """A node and those of its bodies."""
     return [node, *(one for body in bodies(node) for inner in body.nodes for one in _with_bodies(inner))]
-
-
-def _is_float(tensor: Any) -> bool:
-    return bool(tensor.name) and tensor.dtype is not None and tensor.dtype == np.float32
 
 
 def _bytes(tensor: Tensor) -> int:
