@@ -31,7 +31,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 
 def needed(model: Model) -> tuple[str, ...]:
-    """The names of the float32 tensors, inputs too, whose ranges say enough of all others of the main graph."""
+    """The names of the tensors, inputs too, whose ranges say enough of all float32 ones of the main graph."""
     named = [tensor.name for tensor in model.graph.inputs if is_float32(tensor)]
     for node in model.graph.nodes:
         if not _follows(node):
