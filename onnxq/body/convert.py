@@ -17,7 +17,8 @@ import numpy as np
 import onnx
 
 from onnxq.body.bounds import fill_value, is_float32
-from onnxq.body.formats import DTYPES, MASKED, Kind, highest, loss, stored
+from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
+from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -115,8 +116,15 @@ def to_half(
             `MASKED`.
 
     Raises:
-        UserError: for bfloat16 the opset cannot be raised to 13.
+        UserError: it has tensors of the other type of half precision, or for bfloat16 its opset cannot be
+            raised to 13.
     """
+    for other in KINDS:
+        if other != kind and (name := _speaks(model, DTYPES[other])):
+            raise UserError(
+                f"tensor {name!r} is {DTYPES[other]}, and a model has one type of half precision",
+                hint=f"give --body {other}, or --body fp32",
+            )
     result = duplicate(model)
     if kind == "bf16":  # of which older opsets have no Cast
         upgrade(result)
@@ -441,6 +449,15 @@ class _Conversion:
         if graph is self.model.graph and self.io:
             ends = (*graph.inputs, *graph.outputs)
             self.interface += [tensor.name for tensor in ends if tensor.dtype == self.dtype]
+
+
+def _speaks(model: Model, dtype: np.dtype) -> str:
+    """The name of a tensor of a type, "" where there is none."""
+    for graph in model.graphs():
+        for tensor in (*graph.inputs, *(t for node in graph.nodes for t in (*node.inputs, *node.outputs))):
+            if tensor.name and tensor.dtype is not None and tensor.dtype == dtype:
+                return str(tensor.name)
+    return ""
 
 
 def _is_marked(tensor: Any) -> bool:

@@ -15,13 +15,14 @@ Kind = Literal["fp16", "bf16"]
 
 DTYPES: dict[Kind, np.dtype] = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
+KINDS: tuple[Kind, ...] = ("fp16", "bf16")
+
 LOSS = 2.0**-8
 """Root mean square error, relative to that of the values, from which a constant counts as lost: what bfloat16
 keeps of ordinary values, and float16 of those above about 1e-5."""
 
-MASKED = 2.0**15
-"""What stands for a greater number in a mask: added to any score that float16 holds well, it is finite, and
-`Exp` of it is 0."""
+MASKED = 2.0**14
+"""What stands for a greater one in a mask: far from any score, and finite in float16 where three add up."""
 
 
 _AT_ONCE = 1 << 20  # values of a constant, so that a large one is not there in double precision

@@ -6,7 +6,7 @@ may be of half precision, and their attention fused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.wiring import is_constant
 
-_HAND_ON = (*MOVES, "Cast", "Concat", "Where")
+_HAND_ON = (*MOVES, "Cast", "Concat", "Where", "Trilu", "Max")
 _SOFTMAX = ("Softmax", "LogSoftmax")
 
 _SCORES = MASKED / 8
@@ -45,42 +45,49 @@ def find_masks(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Masks:
         bounds: the greatest magnitude of its tensors, by id.
     """
     ends = {id(tensor) for graph in model.graphs() for tensor in graph.outputs}
-    constants: set[str] = set()
-    tensors: set[str] = set()
-    seen: set[int] = set()
+    flows = {id(source): _flow(source) for source in _beyond(model, kind, bounds)}
+    while True:  # they may be added to each other
+        known = {key: tensor for flow in flows.values() for key, tensor in flow.items()}
+        right = {key: flow for key, flow in flows.items() if _is_mask(flow, known, bounds, ends)}
+        if len(right) == len(flows):
+            break
+        flows = right
+    constants = frozenset(known[key].name for key in flows)
+    return Masks(constants, frozenset(tensor.name for tensor in known.values()))
+
+
+def _beyond(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Iterator[Any]:
+    """The constants, and what a ConstantOfShape gives, that a type cannot hold."""
     for graph in model.graphs():
         for node in graph.nodes:
-            made = node.outputs if node.op == "ConstantOfShape" else []
-            for tensor in (*(t for t in node.inputs if is_constant(t)), *made):
-                if id(tensor) in seen or not is_float32(tensor):
-                    continue
-                seen.add(id(tensor))
-                value = magnitude(tensor) if is_constant(tensor) else bounds.get(id(tensor), 0.0)
-                flow = _flow(tensor, bounds, ends) if value > highest(kind) else None
-                if flow:
-                    constants.add(tensor.name)
-                    tensors.update(flow)
-    return Masks(frozenset(constants), frozenset(tensors))
+            for tensor in node.inputs:
+                if is_constant(tensor) and is_float32(tensor) and magnitude(tensor) > highest(kind):
+                    yield tensor
+            if node.op == "ConstantOfShape" and bounds.get(id(node.outputs[0]), 0.0) > highest(kind):
+                yield node.outputs[0]
 
 
-def _flow(source: Any, bounds: Mapping[int, float], ends: set[int]) -> set[str] | None:
-    """The names of the tensors that hold a mask on its way to Softmax; None where it goes elsewhere."""
+def _flow(source: Any) -> dict[int, Any]:
+    """The tensors that are computed from one, up to a Softmax."""
     found = {id(source): source}
     stack = [source]
     while stack:
-        tensor = stack.pop()
-        if id(tensor) in ends or not tensor.outputs:
-            return None
-        for node in tensor.outputs:
-            if node.op in _SOFTMAX and not node.domain:
-                continue
-            if not _keeps(node, found, bounds):
-                return None
-            for out in node.outputs:
+        for node in stack.pop().outputs:
+            for out in node.outputs if node.op not in _SOFTMAX else ():
                 if out.name and id(out) not in found:
                     found[id(out)] = out
                     stack.append(out)
-    return {tensor.name for tensor in found.values()}
+    return found
+
+
+def _is_mask(
+    flow: Mapping[int, Any], known: Mapping[int, Any], bounds: Mapping[int, float], ends: set[int]
+) -> bool:
+    """Whether all that a constant reaches is masked entries among scores, for a Softmax."""
+    if any(id(tensor) in ends or not tensor.outputs for tensor in flow.values()):
+        return False
+    readers = [node for tensor in flow.values() for node in tensor.outputs]
+    return all((node.op in _SOFTMAX and not node.domain) or _keeps(node, known, bounds) for node in readers)
 
 
 def _keeps(node: Any, found: Mapping[int, Any], bounds: Mapping[int, float]) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, numpy_helper, parser
 
 from onnxq.body.convert import HalfBody, to_half
+from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.reason import Reason
 from onnxq.run import ort
@@ -275,3 +276,13 @@ def test_bfloat16() -> None:
     assert (body.halved, body.model.opset) == ({"a", "y"}, 13)
     (got,) = loaded(body).run({"x": np.ones((1, 2, 4, 4), np.float32)})
     assert got[0, 0, 0, 0] == 3
+
+
+def test_one_type_of_half_precision() -> None:
+    text = HEAD + "g (float16[N] x) => (float[N] y) { a = Neg (x)  b = Cast <to = 1> (a)  y = Exp (b) }"
+    model = Model.open(parser.parse_model(text))
+    with pytest.raises(UserError, match="'x' is float16") as caught:
+        to_half(model, "bf16", {})
+    assert "--body fp16" in caught.value.hint
+    body = to_half(model, "fp16", {})
+    assert (body.halved, len(body.casts)) == ({"b", "y"}, 1)

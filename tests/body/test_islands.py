@@ -153,6 +153,28 @@ def test_a_mask_of_minus_1e9_in_attention() -> None:
     assert result.sqnr_db > 55
 
 
+def test_two_masks_of_a_causal_attention() -> None:
+    model = model_of(
+        """g (float[1, 8, 16] q, bool[1, 1, 8] m) => (float[1, 8, 16] y)
+        <int64[2] size = {8, 8}, float low = {-3.4028235e38}, float zero = {0}, int64 one = {1}> {
+        c = ConstantOfShape <value = float[1] {-1e30}> (size)  u = Trilu <upper = 1> (c, one)
+        w = Where (m, zero, low)  s = MatMul (q, t)  a = Add (s, u)  b = Add (a, w)  k = Max (b, low)
+        p = Softmax <axis = -1> (k)  y = MatMul (p, q) }
+        """,
+        t=RNG.standard_normal((16, 8)).astype(np.float32),
+    )
+    feeds = {
+        "q": RNG.standard_normal((1, 8, 16)).astype(np.float32),
+        "m": (np.arange(8) < 6).reshape(1, 1, 8),
+    }
+    found = islands(model, "fp16", measured(model, feeds))
+    assert found.masks.constants == {"c", "low"}
+    assert codes(found) == {}
+    result = settled(model, feeds, found)
+    assert (result.reached, result.found) == (True, ())
+    assert result.sqnr_db > 55
+
+
 def test_a_number_like_a_mask_that_is_none() -> None:
     model = model_of("""g (float[N, 8] x, bool[N, 8] m) => (float[N, 8] y, float[N, 8] z)
         <float low = {-1e9}> {
