@@ -95,22 +95,30 @@ def losses(
     """
     found = {name: Loss() for name in tensors}
     for group in _groups(tensors):
-        probes = _probes(group)
-        sessions = [
-            ort.load(model, optimize=False, threads=threads, data_dir=data_dir, probes=probes)
-            for model in (reference, body)
-        ]
-        types = input_types(body)
-        names = [info.name for info in probes.output]
+        one, other = (Tapped(model, group, threads, data_dir) for model in (reference, body))
         for feeds in samples:
-            want = sessions[0].run(feeds, names)
-            got = sessions[1].run(cast_feeds(feeds, types), names)
-            for name, one, other in zip(group, want, got, strict=True):
-                found[name].add(one, other)
+            for name, want, got in zip(group, one.run(feeds), other.run(feeds), strict=True):
+                found[name].add(want, got)
     return found
 
 
-def input_types(model: onnx.ModelProto) -> dict[str, np.dtype]:
+class Tapped:
+    """A session that gives some float tensors of a model as float32, which is exact."""
+
+    def __init__(
+        self, model: onnx.ModelProto, names: Sequence[str], threads: int = 0, data_dir: Path | None = None
+    ) -> None:
+        probes = _probes(names)
+        self._outputs = [info.name for info in probes.output]
+        self._types = _input_types(model)
+        self._session = ort.load(model, optimize=False, threads=threads, data_dir=data_dir, probes=probes)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The tensors, for feeds of the float32 model."""
+        return self._session.run(_cast(feeds, self._types), self._outputs)
+
+
+def _input_types(model: onnx.ModelProto) -> dict[str, np.dtype]:
     """The dtypes of a model's inputs."""
     return {
         info.name: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))
@@ -119,7 +127,7 @@ def input_types(model: onnx.ModelProto) -> dict[str, np.dtype]:
     }
 
 
-def cast_feeds(feeds: Mapping[str, np.ndarray], types: Mapping[str, np.dtype]) -> dict[str, np.ndarray]:
+def _cast(feeds: Mapping[str, np.ndarray], types: Mapping[str, np.dtype]) -> dict[str, np.ndarray]:
     """Feeds in the float types that a model's inputs have."""
     with np.errstate(over="ignore"):
         return {

@@ -2,12 +2,14 @@
 
 Float32 and the emulated body run on the same samples. Where a tensor is not finite any more, its producer and
 its readers stay float32; where its SQNR falls while that of what it is computed from is fine, so does its
-producer, with the producers of what that reads: what they round is what it amplifies. Then again, until all
-outputs are as near as they are to be.
+producer, with the producers of what that reads: what they round is what it amplifies. Then again, as long as
+there are such tensors. An output that is further from float32 than it is to be gets steps of the graph in
+float32, as many as that takes, in front of it or from the inputs on.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import numpy as np
 
 from onnxq.body.bounds import is_float32
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.body.emulate import Loss, losses
+from onnxq.body.emulate import Loss, Tapped, losses
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
@@ -30,8 +32,9 @@ FLOOR_DB = 20.0
 ROUNDS = 8
 """How often more may stay, at most."""
 
-_STEP_DB = 3.0  # a node that loses less is not what costs an output its SQNR
-_AT_ONCE = 8  # nodes that stay for the sake of an output, in a round
+# Of what stays for the sake of an output so many parts, and so many of the largest nodes, are tried in half
+# precision again.
+_PARTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,32 +114,41 @@ class _Settling:
         self.compared = {
             t.name: _bytes(Tensor(model, t)) for t in made if is_float32(t) and t.name not in masked
         }
+        self.sizes = {
+            node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
+        }
         self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
         self.losses: dict[str, Loss] = {}
 
     def run(self, stays: Mapping[str, Reason], rounds: int) -> Settled:
         stays = dict(stays)
         found: list[tuple[str, ...]] = []
-        while True:
-            body = to_half(self.model, self.kind, stays, io=self.io, masks=self.masks)
-            proto = body.model.to_proto()
-            outputs = self._measured(proto, self.outputs)
-            reached = all(self._is_near(name, loss) for name, loss in outputs.items())
-            if reached or len(found) == rounds:
-                break
-            self.losses = self._measured(proto, self.compared)
-            more = self._more(body)
+        body, outputs = self._tried(stays)
+        while len(found) < rounds and not all(map(self._is_near, outputs, outputs.values())):
+            more = self._broken(body) or self._nearer(body, stays, outputs)
             if not more:
                 break
             stays.update(more)
             found.append(tuple(more))
+            body, outputs = self._tried(stays)
+        reached = all(map(self._is_near, outputs, outputs.values()))
         return Settled(body, stays, outputs, tuple(found), reached)
 
-    def _measured(self, proto: Any, names: Collection[str]) -> dict[str, Loss]:
-        wanted = {name: self.compared[name] for name in names}
-        return losses(
-            self.proto, proto, wanted, self.samples, threads=self.threads, data_dir=self.model.data_dir
-        )
+    def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:
+        """The body in which some nodes stay, and how far its outputs are from float32."""
+        body = to_half(self.model, self.kind, stays, io=self.io, masks=self.masks)
+        session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
+        found = {name: Loss() for name in self.outputs}
+        for feeds, wanted in zip(self.samples, self._wanted, strict=True):
+            for loss, want, got in zip(found.values(), wanted, session.run(feeds), strict=True):
+                loss.add(want, got)
+        return body, found
+
+    @functools.cached_property
+    def _wanted(self) -> list[list[np.ndarray]]:
+        """The outputs of float32, for each sample."""
+        session = Tapped(self.proto, self.outputs, self.threads, self.model.data_dir)
+        return [session.run(feeds) for feeds in self.samples]
 
     def _is_near(self, name: str, loss: Loss) -> bool:
         if loss.signal == 0:  # all zeros: there is nothing to be near to
@@ -145,29 +157,95 @@ class _Settling:
 
     # -- what stays -------------------------------------------------------------------------------
 
-    def _more(self, body: HalfBody) -> dict[str, Reason]:
-        """What has to stay beside what does: for what overflows, else for what is lost, else for outputs."""
-        more: dict[str, Reason] = {}
+    def _broken(self, body: HalfBody) -> dict[str, Reason]:
+        """What has to stay because it overflows, else because it loses what it says."""
+        self.losses = losses(
+            self.proto,
+            body.model.to_proto(),
+            self.compared,
+            self.samples,
+            threads=self.threads,
+            data_dir=self.model.data_dir,
+        )
+        beyond: dict[str, Reason] = {}
         lost: dict[str, Reason] = {}
-        drops: list[tuple[float, Any, str]] = []
         for name, loss in self.losses.items():
             node = self.producer[name]
             before = self._before(node)
-            if loss.beyond and all(math.isfinite(db) or db > 0 for db in before):
+            if loss.beyond and -math.inf not in before:
                 nodes = self._touching(name) if loss.amax > highest(self.kind) else [node]
-                self._leave(body, more, nodes, self._overflow(name, loss))
+                self._leave(body, beyond, nodes, self._overflow(name, loss))
             elif loss.signal and loss.sqnr_db < FLOOR_DB <= min(before, default=math.inf):
-                why = self._fall("lost", name, loss, before)
-                self._leave(body, lost, self._behind(body, node), why)
-            elif loss.signal and math.isfinite(loss.sqnr_db):
-                drops.append((min(before, default=math.inf) - loss.sqnr_db, node, name))
-        if more or lost:
-            return more or lost
-        for drop, node, name in sorted(drops, key=lambda entry: -entry[0])[:_AT_ONCE]:
-            if drop >= _STEP_DB:
-                why = self._fall("accuracy", name, self.losses[name], self._before(node))
-                self._leave(body, more, self._behind(body, node), why)
-        return more
+                self._leave(body, lost, self._behind(body, node), self._fall(name, loss, before))
+        return beyond or lost
+
+    def _nearer(
+        self, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Loss]
+    ) -> dict[str, Reason]:
+        """What stays so that all outputs are as near as they are to be: some steps from either end."""
+        far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
+        name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
+        needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
+        why = Reason("accuracy", f"{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
+        best: dict[str, Reason] = {}
+        for steps in (self._steps(far, back=True), self._steps(far, back=False)):
+            groups: list[dict[str, Reason]] = []
+            for nodes in steps:
+                group: dict[str, Reason] = {}
+                self._leave(body, group, nodes, why)
+                groups.append(group)
+            found = self._fewest([group for group in groups if group], stays)
+            if found and (not best or len(found) < len(best)):
+                best = found
+        return best
+
+    def _fewest(self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason]) -> dict[str, Reason]:
+        """As few of the first groups as suffice, without a part that need not; none where all do not."""
+
+        def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
+            _, outputs = self._tried({**stays, **_merged(chosen)})
+            return all(map(self._is_near, outputs, outputs.values()))
+
+        if not groups or not suffices(groups):
+            return {}
+        low, high = 0, len(groups)  # too few, enough
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if suffices(groups[:middle]) else (middle, high)
+        chosen = list(groups[:high])
+        size = -(-high // _PARTS)
+        for start in reversed(range(0, high, size)):
+            rest = [group for group in chosen if group not in groups[start : start + size]]
+            if rest and len(rest) < len(chosen) and suffices(rest):
+                chosen = rest
+        kept = _merged(chosen)
+        for name in sorted(kept, key=lambda name: -self.sizes.get(name, 0))[:_PARTS]:
+            rest_of = {other: why for other, why in kept.items() if other != name}
+            if rest_of and suffices([rest_of]):
+                kept = rest_of
+        return kept
+
+    def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Any]]:
+        """The nodes that outputs depend on, by their distance from these, or from where the graph begins."""
+        nodes = {id(self.producer[name]): self.producer[name] for name in outputs}
+        levels, seen = [list(nodes.values())], set(nodes)
+        while levels[-1]:
+            behind = [self.producer.get(t.name) for node in levels[-1] for t in reads(node)]
+            more = {id(node): node for node in behind if node is not None and id(node) not in seen}
+            seen.update(more)
+            levels.append(list(more.values()))
+        return levels if back else self._forward(seen)
+
+    def _forward(self, wanted: set[int]) -> list[list[Any]]:
+        """Nodes by the number of nodes before them, at most."""
+        depth: dict[int, int] = {}
+        levels: dict[int, list[Any]] = {}
+        for node in self.model.graph.nodes:
+            makers = [self.producer.get(t.name) for t in reads(node)]
+            depth[id(node)] = max((depth[id(m)] + 1 for m in makers if id(m) in depth), default=0)
+            if id(node) in wanted:
+                levels.setdefault(depth[id(node)], []).append(node)
+        return [levels[key] for key in sorted(levels)]
 
     def _before(self, node: Any) -> list[float]:
         """The SQNR of what a node reads, as far as it is compared."""
@@ -177,12 +255,11 @@ class _Settling:
         dtype = DTYPES[self.kind]
         return Reason("overflow", f"{name!r} is not finite in {dtype} (up to {loss.amax:.3g} in float32)")
 
-    def _fall(self, code: str, name: str, loss: Loss, before: Sequence[float]) -> Reason:
+    def _fall(self, name: str, loss: Loss, before: Sequence[float]) -> Reason:
         least = min(before, default=math.inf)
         fine = f"from {least:.0f} " if math.isfinite(least) else ""
-        return Reason(
-            code, f"the SQNR of {name!r} falls {fine}to {loss.sqnr_db:.0f} dB in {DTYPES[self.kind]}"
-        )
+        fall = f"falls {fine}to {loss.sqnr_db:.0f} dB in {DTYPES[self.kind]}"
+        return Reason("lost", f"the SQNR of {name!r} {fall}")
 
     def _touching(self, name: str) -> list[Any]:
         """The nodes that make and read a tensor."""
@@ -209,6 +286,10 @@ class _Settling:
             for one in _with_bodies(node):
                 if one.name in body.halved:
                     more.setdefault(one.name, why)
+
+
+def _merged(groups: Sequence[Mapping[str, Reason]]) -> dict[str, Reason]:
+    return {name: why for group in groups for name, why in group.items()}
 
 
 def _with_bodies(node: Any) -> list[Any]:

@@ -107,6 +107,35 @@ def test_it_ends_where_nothing_helps() -> None:
     assert result.sqnr_db == pytest.approx(72, abs=5)
 
 
+def test_an_output_gets_the_accuracy_that_it_needs() -> None:
+    """Large numbers at the end, as boxes in pixels: the last steps stay, the layers before them do not."""
+    weights = {f"w{i}": RNG.standard_normal((16, 16)).astype(np.float32) / 4 for i in range(4)}
+    text = "g (float[8, 16] x) => (float[8, 16] y) <float size = {640}, float more = {320}> {"
+    for i in range(4):
+        text += f" m{i} = MatMul ({'x' if i == 0 else f'h{i - 1}'}, w{i})  h{i} = Tanh (m{i})"
+    text += "  e = Mul (h3, h3)  a = Add (e, more)  y = Add (a, size) }"
+    x = {"x": RNG.standard_normal((8, 16)).astype(np.float32)}
+    plain = settled(model_of(text, **weights), x)
+    assert plain.stays == {}
+    assert 70 < plain.sqnr_db < 80
+    result = settled(model_of(text, **weights), x, needed_db={"y": 110.0})
+    assert result.reached
+    assert result.sqnr_db >= 110
+    assert set(result.stays) <= {"y", "a", "e", "h3", "m3"}
+    assert {why.code for why in result.stays.values()} == {"accuracy"}
+    assert "needs 110" in result.stays["y"]
+
+
+def test_rounding_the_input_may_be_what_costs() -> None:
+    text = """g (float[8, 16] x) => (float[8, 16] y) <float far = {100}> {
+        a = Sub (x, far)  b = Tanh (a)  c = Relu (b)  d = Neg (c)  e = Tanh (d)  y = Neg (e) }"""
+    x = {"x": (100 + RNG.standard_normal((8, 16))).astype(np.float32)}
+    assert settled(model_of(text), x).sqnr_db < 50
+    result = settled(model_of(text), x, needed_db={"y": 60.0})
+    assert result.reached
+    assert set(result.stays) == {"a"}
+
+
 def test_a_body_of_control_flow_stays_as_a_whole() -> None:
     model = model_of("""g (float[4] x, bool c) => (float[4] y) <float up = {300}> {
         a = Mul (x, up)
