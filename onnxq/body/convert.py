@@ -54,6 +54,9 @@ _DIVISORS = {"Div": 1, "Mod": 1}
 _PAIRS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 
+_REFUSED: dict[Kind, tuple[str, ...]] = {"fp16": (), "bf16": ("ConvTranspose", "GRU", "LSTM", "RNN")}
+"""What NVIDIA's compiler does not build in a type (measured with TensorRT-RTX 1.7.1)."""
+
 BETWEEN = Reason("between", "all that it reads and all that reads it is float32")
 
 
@@ -237,6 +240,8 @@ class _Conversion:
             return Reason("operator", f"ONNX has no {node.op} in opset {self.model.opset}")
         if bodies(node):
             return Reason("boundary", "what its body takes and gives stays float32")
+        if node.op in _REFUSED[self.kind]:
+            return Reason("compiler", f"the compiler has no {node.op} in {self.dtype}")
         if node.op in _PAIRS:
             return Reason("pairs", "scales are float32")
         if node.op.startswith(_RANDOM):

@@ -286,3 +286,14 @@ def test_one_type_of_half_precision() -> None:
     assert "--body fp16" in caught.value.hint
     body = to_half(model, "fp16", {})
     assert (body.halved, len(body.casts)) == ({"b", "y"}, 1)
+
+
+def test_what_the_compiler_refuses() -> None:
+    text = (
+        HEAD
+        + """g (float[1, 2, 4, 4] x) => (float[1, 2, 5, 5] y) <float[2, 2, 2, 2] w> {
+        a = Relu (x)  y = ConvTranspose (a, w) }"""
+    )
+    model = parser.parse_model(text.replace("w> {", f"w = {{{', '.join(['0.5'] * 16)}}}> {{"))
+    assert to_half(Model.open(model), "bf16", {}).stays["y"].code == "compiler"
+    assert to_half(Model.open(model), "fp16", {}).halved == {"a", "y"}
