@@ -86,7 +86,7 @@ class HalfBody:
         stays: the nodes with float tensors that stay float32, and why.
         casts: the casts that it took.
         constants: the names of the constants that are stored in it.
-        masks: the constants whose values beyond it are those of a mask, and are less now.
+        masks: what holds values of a mask beyond it, which are less now.
         interface: the names of the inputs and outputs that are of this type now.
     """
 
@@ -115,8 +115,8 @@ def to_half(
         kind: the type.
         stays: names of nodes that stay float32, and why.
         io: whether float32 inputs and outputs of the model are of this type too.
-        masks: names of constants, and of what a ConstantOfShape gives, whose values beyond the type are to be
-            `MASKED`.
+        masks: names of constants, of inputs and of what a ConstantOfShape gives, whose values beyond the type
+            are to be `MASKED`.
 
     Raises:
         UserError: it has tensors of the other type of half precision, or for bfloat16 its opset cannot be
@@ -214,7 +214,7 @@ class _Conversion:
             self.stays,
             tuple(self.casts),
             tuple(self.constants),
-            tuple(name for name in self.constants if name in self.masks),
+            tuple(sorted(self.masks)),
             tuple(self.interface),
         )
 
@@ -399,8 +399,24 @@ class _Conversion:
         if id(tensor) not in self.other:
             dtype = _FLOAT if id(tensor) in self.home else self.dtype
             name = self.model.unique(f"{tensor.name}_{self._short(dtype)}")
-            self._add_cast(tensor, new_tensor(name, dtype, tensor.shape))
+            out = new_tensor(name, dtype, tensor.shape)
+            if tensor.name in self.masks and dtype != _FLOAT:
+                self._add_cast(self._limited(tensor), out)
+                self.other[id(tensor)] = out
+            else:
+                self._add_cast(tensor, out)
         return self.other[id(tensor)]
+
+    def _limited(self, tensor: Any) -> Any:
+        """A mask that is an input, whose values go no further than they need to."""
+        graph = self.where.get(id(tensor), self.model.graph)
+        for op, bound in (("Max", -MASKED), ("Min", MASKED)):
+            end = self.model.new_constant(f"{tensor.name}_{op}_bound", np.array(bound, np.float32))
+            out = new_tensor(self.model.unique(f"{tensor.name}_{op}"), _FLOAT, tensor.shape)
+            graph.nodes.append(self.model.new_node(op, [tensor, end], [out], name=out.name))
+            self.where[id(out)] = graph
+            tensor = out
+        return tensor
 
     def _add_cast(self, source: Any, out: Any) -> None:
         graph = self.where.get(id(source), self.model.graph)

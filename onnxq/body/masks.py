@@ -28,11 +28,11 @@ class Masks:
     """The masks of a model.
 
     Attributes:
-        constants: the names of the constants, and of what a ConstantOfShape gives, that hold one.
+        sources: the names of the constants that hold one, of what a ConstantOfShape gives, and of inputs.
         tensors: the names of the tensors that they are in, up to the Softmax.
     """
 
-    constants: frozenset[str]
+    sources: frozenset[str]
     tensors: frozenset[str]
 
 
@@ -52,12 +52,13 @@ def find_masks(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Masks:
         if len(right) == len(flows):
             break
         flows = right
-    constants = frozenset(known[key].name for key in flows)
-    return Masks(constants, frozenset(tensor.name for tensor in known.values()))
+    sources = frozenset(known[key].name for key in flows)
+    return Masks(sources, frozenset(tensor.name for tensor in known.values()))
 
 
 def _beyond(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Iterator[Any]:
-    """The constants, and what a ConstantOfShape gives, that a type cannot hold."""
+    """The constants, what a ConstantOfShape gives and the inputs that a type cannot hold."""
+    yield from (t for t in model.graph.inputs if is_float32(t) and bounds.get(id(t), 0.0) > highest(kind))
     for graph in model.graphs():
         for node in graph.nodes:
             for tensor in node.inputs:
@@ -98,6 +99,6 @@ def _keeps(node: Any, found: Mapping[int, Any], bounds: Mapping[int, float]) -> 
     sizes = [magnitude(t) if is_constant(t) else bounds.get(id(t)) for t in others]
     if node.op == "Mul":  # of 0 and 1
         return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= 1
-    if node.op not in (*_HAND_ON, "Add"):
+    if node.op not in (*_HAND_ON, "Add", "Sub"):
         return False
     return all(size is not None and size <= _SCORES for size in sizes)

@@ -43,7 +43,8 @@ class Settled:
 
     Attributes:
         body: the body.
-        stays: what was asked to stay float32 and what had to, with reasons.
+        stays: what was asked to stay float32 and what had to, with reasons: what to make the body of the same
+            model with Q/DQ pairs with.
         outputs: how far each float output is from float32.
         found: the names of the nodes that had to stay, by round.
         reached: whether all outputs are finite and as near as they were to be.
@@ -132,6 +133,8 @@ class _Settling:
             found.append(tuple(more))
             body, outputs = self._tried(stays)
         reached = all(map(self._is_near, outputs, outputs.values()))
+        # a quantized weight is no constant of the body any more, but as hard to hold
+        stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
         return Settled(body, stays, outputs, tuple(found), reached)
 
     def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:

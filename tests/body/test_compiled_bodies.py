@@ -22,7 +22,8 @@ RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 
 ATTENTION = """g (float[1, 64, 32] x, int64[1, 1, 64] m) => (float[1, 64, 32] y)
-    <float one = {1}, float low = {-3.4e38}, float two = {2}, float eps = {1e-5}, float s = {0.05}, int8 z = {0}> {
+    <float one = {1}, float low = {-3.4e38}, float two = {2}, float eps = {1e-5}, float s = {0.05},
+     int8 z = {0}> {
     f = Cast <to = 1> (m)  i = Sub (one, f)  j = Mul (i, low)
     n = ReduceMean <axes = [-1]> (x)  d = Sub (x, n)  e = Pow (d, two)  v = ReduceMean <axes = [-1]> (e)
     o = Add (v, eps)  r = Sqrt (o)  h = Div (d, r)
@@ -43,7 +44,7 @@ def test_attention_with_its_mask_and_its_norm(kind: Kind, tmp_path: Path) -> Non
     proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in given.items())
     model = Model.open(proto)
     found = islands(model, kind, dict.fromkeys(needed(model), (-1.0, 1.0)))
-    body = to_half(model, kind, found.stays, masks=found.masks.constants)
+    body = to_half(model, kind, found.stays, masks=found.masks.sources)
     path = tmp_path / "body.onnx"
     onnx.save(body.model.to_proto(), path)
     engine = trt.compile_engine(path)

@@ -136,6 +136,23 @@ def test_rounding_the_input_may_be_what_costs() -> None:
     assert set(result.stays) == {"a"}
 
 
+def test_weights_that_are_too_small_stay_so_when_they_are_quantized() -> None:
+    weights = (1e-7 * RNG.standard_normal((16, 16))).astype(np.float32)
+    model = model_of(
+        "g (float[8, 16] x) => (float[8, 16] y) { a = MatMul (x, w)  y = Softmax (a) }", w=weights
+    )
+    result = settled(model, {"x": RNG.standard_normal((8, 16)).astype(np.float32)})
+    assert {name: why.code for name, why in result.stays.items()} == {"a": "constant"}
+    quantized = model_of(
+        """g (float[8, 16] x) => (float[8, 16] y) {
+        w = DequantizeLinear <axis = 1> (codes, scales)  a = MatMul (x, w)  y = Softmax (a) }""",
+        codes=np.ones((16, 16), np.int8),
+        scales=np.full(16, 1e-7, np.float32),
+    )
+    assert to_half(Model.open(quantized), "fp16", {}).halved == {"a", "y"}
+    assert to_half(Model.open(quantized), "fp16", result.stays).halved == {"y"}
+
+
 def test_a_body_of_control_flow_stays_as_a_whole() -> None:
     model = model_of("""g (float[4] x, bool c) => (float[4] y) <float up = {300}> {
         a = Mul (x, up)

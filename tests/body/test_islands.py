@@ -42,7 +42,7 @@ def codes(found: Islands) -> dict[str, str]:
 
 
 def settled(model: Model, feeds: Feeds, found: Islands) -> Settled:
-    more = {"masks": found.masks.constants, "masked": found.masks.tensors}
+    more = {"masks": found.masks.sources, "masked": found.masks.tensors}
     return settle(model, "fp16", found.stays, [feeds], **more)  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def test_a_mask_of_minus_1e9_in_attention() -> None:
         "m": (np.arange(8) < 5).astype(np.int64).reshape(1, 1, 8).repeat(2, 0),
     }
     found = islands(model, "fp16", measured(model, feeds))
-    assert (found.masks.constants, found.masks.tensors) == ({"low"}, {"low", "j", "a"})
+    assert (found.masks.sources, found.masks.tensors) == ({"low"}, {"low", "j", "a"})
     assert codes(found) == {}
     result = settled(model, feeds, found)
     assert (result.reached, result.found, result.body.masks) == (True, (), ("low",))
@@ -168,11 +168,28 @@ def test_two_masks_of_a_causal_attention() -> None:
         "m": (np.arange(8) < 6).reshape(1, 1, 8),
     }
     found = islands(model, "fp16", measured(model, feeds))
-    assert found.masks.constants == {"c", "low"}
+    assert found.masks.sources == {"c", "low"}
     assert codes(found) == {}
     result = settled(model, feeds, found)
     assert (result.reached, result.found) == (True, ())
     assert result.sqnr_db > 55
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_a_mask_that_is_an_input(op: str) -> None:
+    model = model_of(
+        f"""g (float[1, 8, 16] q, float[1, 1, 8] m) => (float[1, 8, 16] y) {{
+        s = MatMul (q, t)  a = {op} (s, m)  p = Softmax <axis = -1> (a)  y = MatMul (p, q) }}""",
+        t=RNG.standard_normal((16, 8)).astype(np.float32),
+    )
+    mask = np.where(np.arange(8) < 5, 0, -1e9 if op == "Add" else 1e9).astype(np.float32).reshape(1, 1, 8)
+    feeds = {"q": RNG.standard_normal((1, 8, 16)).astype(np.float32), "m": mask}
+    found = islands(model, "fp16", measured(model, feeds))
+    assert (found.masks.sources, codes(found)) == ({"m"}, {})
+    result = settled(model, feeds, found)
+    assert (result.reached, result.found) == (True, ())
+    assert result.sqnr_db > 55
+    assert len(result.body.casts) == 3
 
 
 def test_a_number_like_a_mask_that_is_none() -> None:
@@ -180,7 +197,7 @@ def test_a_number_like_a_mask_that_is_none() -> None:
         <float low = {-1e9}> {
         a = Where (m, x, low)  y = Softmax (a)  z = Neg (a) }""")
     found = islands(model, "fp16", {"x": (-1, 1)})
-    assert found.masks.constants == set()
+    assert found.masks.sources == set()
     assert codes(found) == {"a": "range", "y": "range", "z": "range"}
 
 

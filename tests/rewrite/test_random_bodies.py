@@ -10,7 +10,7 @@ import onnx
 import pytest
 from hypothesis import reject
 from random_models import LAYERED, feeds_of
-from test_random_graphs import graphs, interface, loaded
+from test_random_graphs import graphs, interface, is_valid, loaded
 
 from onnxq.body.convert import to_half
 from onnxq.body.formats import Kind
@@ -28,7 +28,7 @@ def half_of(model: onnx.ModelProto, kind: Kind) -> onnx.ModelProto:
         reject()
 
 
-@graphs(20)
+@graphs(15)
 def test_bodies_load_and_compute(model: onnx.ModelProto) -> None:
     opened = Model.open(model)
     original = opened.to_proto()
@@ -37,12 +37,17 @@ def test_bodies_load_and_compute(model: onnx.ModelProto) -> None:
         half = to_half(opened, "fp16", {}, io=io).model.to_proto()
         assert opened.to_proto() == original
         assert interface(half) == interface(original)
+        if is_valid(original):
+            onnx.checker.check_model(half)
         session = loaded(half)
         ort.load(half, threads=1)
         feeds = feeds_of(half, 0, special=False, c=True, k=1)
         got = session.run({name: feeds[name] for name in session.inputs})
         exact = feeds_of(original, 0, special=False, c=True, k=1)
-        want = wanted.run({name: exact[name] for name in wanted.inputs})
+        try:
+            want = wanted.run({name: exact[name] for name in wanted.inputs})
+        except ort.RunError:  # onnxruntime 1.31 loses the second of two Casts that only a body reads
+            reject()
         for one, other in zip(want, got, strict=True):
             assert other.dtype == (np.float16 if io and one.dtype == np.float32 else one.dtype)
             assert one.shape == other.shape
