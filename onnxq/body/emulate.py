@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+from onnxq.graph.half import HALF
+from onnxq.graph.source import copy_model
 from onnxq.run import ort
 
 _BUDGET = 1 << 28  # bytes of tensors that are compared in one run
@@ -110,30 +112,39 @@ class Tapped:
     ) -> None:
         probes = _probes(names)
         self._outputs = [info.name for info in probes.output]
-        self._types = _input_types(model)
+        model, self._fed = _fed(model)
         self._session = ort.load(model, optimize=False, threads=threads, data_dir=data_dir, probes=probes)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The tensors, for feeds of the float32 model."""
-        return self._session.run(_cast(feeds, self._types), self._outputs)
+        given = dict(feeds)
+        for name, fed in self._fed.items():
+            given[fed] = given.pop(name).astype(np.float32)
+        return self._session.run(given, self._outputs)
 
 
-def _input_types(model: onnx.ModelProto) -> dict[str, np.dtype]:
-    """The dtypes of a model's inputs."""
-    return {
-        info.name: np.dtype(onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))
-        for info in model.graph.input
-        if info.type.tensor_type.elem_type
-    }
+def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """A copy that is fed float32 for its inputs of half precision, and what they are called then.
 
-
-def _cast(feeds: Mapping[str, np.ndarray], types: Mapping[str, np.dtype]) -> dict[str, np.ndarray]:
-    """Feeds in the float types that a model's inputs have."""
-    with np.errstate(over="ignore"):
-        return {
-            name: array.astype(types[name]) if name in types and array.dtype.kind == "f" else array
-            for name, array in feeds.items()
-        }
+    onnxruntime takes no arrays of bfloat16.
+    """
+    if not any(info.type.tensor_type.elem_type in HALF for info in model.graph.input):
+        return model, {}
+    result = copy_model(model)
+    names: dict[str, str] = {}
+    nodes = []
+    for info in result.graph.input:
+        kind = info.type.tensor_type.elem_type
+        if kind in HALF:
+            names[info.name] = f"{info.name}:fed"
+            nodes.append(onnx.helper.make_node("Cast", [names[info.name]], [info.name], to=kind))
+            info.name = names[info.name]
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+    nodes.extend(result.graph.node)
+    rest = onnx.GraphProto(node=nodes)
+    del result.graph.node[:]
+    result.graph.node.extend(rest.node)
+    return result, names
 
 
 def _groups(tensors: Mapping[str, int]) -> Iterator[list[str]]:

@@ -173,4 +173,4 @@ def test_bfloat16_and_inputs_of_its_own_type() -> None:
         assert result.reached
         assert result.sqnr_db > db
         assert bool(result.stays) == (kind == "fp16")
-    assert settled(model, {"x": x}, io=True).reached
+        assert settled(model, {"x": x}, kind=kind, io=True).reached
