@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -128,5 +127,4 @@ def magnitude(constant: Any) -> float:
     """The greatest finite magnitude of a constant."""
     values = constant_of(constant)
     assert values is not None
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max(initial=0.0)) if finite.size else 0.0 if values.size else math.nan
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onnxq.body.bounds import is_float32, magnitude
 from onnxq.body.formats import MASKED, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
-from onnxq.graph.wiring import is_constant
+from onnxq.graph.wiring import constant_of, is_constant
 
 _HAND_ON = (*MOVES, "Cast", "Concat", "Where", "Trilu", "Max")
 _SOFTMAX = ("Softmax", "LogSoftmax")
@@ -62,10 +64,16 @@ def _beyond(model: Model, kind: Kind, bounds: Mapping[int, float]) -> Iterator[A
     for graph in model.graphs():
         for node in graph.nodes:
             for tensor in node.inputs:
-                if is_constant(tensor) and is_float32(tensor) and magnitude(tensor) > highest(kind):
+                if is_constant(tensor) and is_float32(tensor) and _reach(tensor) > highest(kind):
                     yield tensor
             if node.op == "ConstantOfShape" and bounds.get(id(node.outputs[0]), 0.0) > highest(kind):
                 yield node.outputs[0]
+
+
+def _reach(constant: Any) -> float:
+    """The greatest magnitude of a constant, infinity too, which half precision holds but a range does not."""
+    values = constant_of(constant)
+    return float(np.abs(values[~np.isnan(values)]).max(initial=0.0)) if values is not None else 0.0
 
 
 def _flow(source: Any) -> dict[int, Any]:

@@ -175,6 +175,25 @@ def test_two_masks_of_a_causal_attention() -> None:
     assert result.sqnr_db > 55
 
 
+def test_a_mask_of_infinity() -> None:
+    model = model_of(
+        """g (float[1, 8, 16] q, bool[1, 1, 8] m) => (float[1, 8, 16] y) <float zero = {0}> {
+        w = Where (m, zero, low)  s = MatMul (q, t)  a = Add (s, w)  p = Softmax <axis = -1> (a)
+        y = MatMul (p, q) }""",
+        t=RNG.standard_normal((16, 8)).astype(np.float32),
+        low=np.array(-np.inf, np.float32),
+    )
+    feeds = {
+        "q": RNG.standard_normal((1, 8, 16)).astype(np.float32),
+        "m": (np.arange(8) < 6).reshape(1, 1, 8),
+    }
+    found = islands(model, "fp16", measured(model, feeds))
+    assert (found.masks.sources, codes(found)) == ({"low"}, {})
+    result = settled(model, feeds, found)
+    assert (result.reached, result.found) == (True, ())
+    assert result.sqnr_db > 55
+
+
 @pytest.mark.parametrize("op", ["Add", "Sub"])
 def test_a_mask_that_is_an_input(op: str) -> None:
     model = model_of(
