@@ -131,6 +131,11 @@ def make_constant(tensor: Any, values: np.ndarray | SourceValues) -> None:
     tensor._export_dtype = None
 
 
+def is_constant(tensor: Any) -> bool:
+    """Whether a tensor is a constant; does not read its values."""
+    return isinstance(tensor, gs.Constant)
+
+
 def constant_of(tensor: Any) -> np.ndarray | None:
     """A constant tensor's values, None for a variable."""
     return array_of(tensor) if isinstance(tensor, gs.Constant) else None

@@ -1,0 +1,130 @@
+"""The greatest magnitude of each float tensor: measured, or by what the operators on the way to it do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.wiring import constant_of, is_constant
+
+_WITHIN_ONE = (
+    "Sigmoid", "HardSigmoid", "Softmax", "Tanh", "Erf", "Sin", "Cos", "Softsign", "Sign", "EyeLike",
+)  # fmt: skip
+"""Operators that give nothing beyond 1."""
+
+_NO_FURTHER = (
+    *MOVES, "Relu", "LeakyRelu", "Abs", "Neg", "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
+    "ReduceMax", "ReduceMin", "ReduceMean", "TopK", "GatherElements", "GatherND", "Dropout", "Trilu",
+    "ReverseSequence", "Compress", "Floor", "Ceil", "Round", "HardSwish", "Gelu", "Mish", "Pad", "GridSample",
+    "RoiAlign", "Concat", "Max", "Min", "Mean", "Where", "CenterCropPad",
+)  # fmt: skip
+"""Operators that give nothing beyond the greatest magnitude of their float inputs, but for 1 by rounding."""
+
+Ranges = Mapping[str, tuple[float, float]]
+"""The least and the greatest value of tensors that were measured."""
+
+
+def needed(model: Model) -> tuple[str, ...]:
+    """The names of the tensors, inputs too, whose ranges say enough of all float32 ones of the main graph."""
+    named = [tensor.name for tensor in model.graph.inputs if is_float32(tensor)]
+    for node in model.graph.nodes:
+        if not _follows(node):
+            named += [tensor.name for tensor in node.outputs if is_float32(tensor)]
+    return tuple(named)
+
+
+def bounds(model: Model, ranges: Ranges) -> dict[int, float]:
+    """The greatest magnitude of float32 tensors of all graphs, by id, as far as something tells.
+
+    Args:
+        model: a model.
+        ranges: what was measured, by tensor of the main graph.
+    """
+    found: dict[int, float] = {}
+    measured = {name: max(abs(low), abs(high)) for name, (low, high) in ranges.items() if low <= high}
+    for tensor in model.graph.inputs:
+        if tensor.name in measured:
+            found[id(tensor)] = measured[tensor.name]
+    for graph in model.graphs():
+        main = graph is model.graph
+        for node in graph.nodes:
+            bound = _bound(node, found)
+            for tensor in node.outputs:
+                if not is_float32(tensor):
+                    continue
+                known = [measured[tensor.name]] if main and tensor.name in measured else []
+                known += [bound] if bound is not None else []
+                if known:
+                    found[id(tensor)] = min(known)
+    return found
+
+
+def is_float32(tensor: Any) -> bool:
+    """Whether a tensor is one, and float32."""
+    return bool(tensor.name) and tensor.dtype is not None and tensor.dtype == np.float32
+
+
+def _follows(node: Any) -> bool:
+    """Whether what a node gives is bounded by what it reads."""
+    if node.domain not in (None, "", "ai.onnx"):
+        return False
+    if node.op == "Clip":
+        return _clips(node)
+    if node.op == "Cast":
+        return not _from_integers(node)
+    return node.op in (*_WITHIN_ONE, *_NO_FURTHER, "ConstantOfShape")
+
+
+def _clips(node: Any) -> bool:
+    return len(node.inputs) == 3 and all(is_constant(tensor) for tensor in node.inputs[1:])
+
+
+def _from_integers(node: Any) -> bool:
+    return not is_float32(node.inputs[0]) and node.inputs[0].dtype != np.bool_
+
+
+def _bound(node: Any, found: Mapping[int, float]) -> float | None:
+    """The greatest magnitude that a node gives by its operator; None where that says nothing."""
+    if node.domain not in (None, "", "ai.onnx"):
+        return None
+    if node.op == "Cast" and node.inputs[0].dtype == np.bool_:
+        return 1.0
+    if node.op in _WITHIN_ONE:
+        return 1.0
+    if node.op == "ConstantOfShape":
+        return float(np.abs(fill_value(node.proto)).max())
+    if not _follows(node):
+        return None
+    if node.op == "Clip":
+        return max(magnitude(tensor) for tensor in node.inputs[1:])
+    read = list(_magnitudes(node, found))
+    if None in read or not read:
+        return None
+    extra = 1.0 if node.op in ("Round", "Ceil", "Floor") else 0.0
+    return max(entry for entry in read if entry is not None) + extra
+
+
+def _magnitudes(node: Any, found: Mapping[int, float]) -> Iterator[float | None]:
+    for tensor in node.inputs:
+        if is_float32(tensor):
+            yield magnitude(tensor) if is_constant(tensor) else found.get(id(tensor))
+
+
+def fill_value(proto: onnx.NodeProto) -> np.ndarray:
+    """What a ConstantOfShape fills with, [1]."""
+    for attribute in proto.attribute:
+        if attribute.name == "value":
+            return onnx.numpy_helper.to_array(attribute.t)
+    return np.zeros(1, np.float32)
+
+
+def magnitude(constant: Any) -> float:
+    """The greatest finite magnitude of a constant."""
+    values = constant_of(constant)
+    assert values is not None
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

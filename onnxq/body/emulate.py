@@ -1,0 +1,171 @@
+"""What a body in half precision computes at worst: every node rounded to its type, beyond it infinity.
+
+Inside a node sums are float32. Kernels that are fused round less, so that a figure from here is a pessimistic
+one. int8 nodes are computed as they are. (onnxruntime by itself does not round between two float16 nodes.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from onnxq.graph.half import HALF
+from onnxq.graph.source import copy_model
+from onnxq.run import ort
+
+_BUDGET = 1 << 28  # bytes of tensors that are compared in one run
+
+
+@dataclass(slots=True)
+class Loss:
+    """How far a tensor is from float32 over all samples.
+
+    Attributes:
+        signal: sum of the squares of the finite float32 values.
+        noise: sum of the squared differences, where both are finite.
+        beyond: values that are finite in float32 and not in the body.
+        amax: the greatest finite magnitude in float32.
+        shapes: whether all shapes were equal.
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    beyond: int = 0
+    amax: float = 0.0
+    shapes: bool = True
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal to noise, dB: inf where nothing differs, -inf where it is not finite or of another shape."""
+        if self.beyond or not self.shapes:
+            return -math.inf
+        if self.noise == 0:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+
+    def add(self, want: np.ndarray, got: np.ndarray) -> None:
+        """Adds a sample."""
+        if want.shape != got.shape:
+            self.shapes = False
+            return
+        finite = np.isfinite(want)
+        held = finite & np.isfinite(got)
+        exact = want[finite].astype(np.float64)
+        apart = want[held].astype(np.float64) - got[held]
+        self.signal += float(exact @ exact)
+        self.noise += float(apart @ apart)
+        self.beyond += int(np.count_nonzero(finite) - np.count_nonzero(held))
+        self.amax = max(self.amax, float(np.abs(exact).max(initial=0.0)))
+
+
+def emulated(model: onnx.ModelProto, *, threads: int = 0, data_dir: Path | None = None) -> ort.Session:
+    """A session that computes a model of half precision so; bfloat16 as well.
+
+    Raises:
+        RunError: onnxruntime does not take the model.
+    """
+    return ort.load(model, optimize=False, threads=threads, data_dir=data_dir)
+
+
+def losses(
+    reference: onnx.ModelProto,
+    body: onnx.ModelProto,
+    tensors: Mapping[str, int],
+    samples: Sequence[Mapping[str, np.ndarray]],
+    *,
+    threads: int = 0,
+    data_dir: Path | None = None,
+) -> dict[str, Loss]:
+    """How far each of some tensors is from float32.
+
+    Args:
+        reference: the float32 model.
+        body: the model in half precision, of the same inputs but for their type.
+        tensors: float tensors that both main graphs have, and about how many bytes each takes.
+        samples: feeds of the float32 model.
+        threads: threads inside an operator, 0 for all cores.
+        data_dir: the folder of external data.
+
+    Raises:
+        RunError: a model does not run.
+    """
+    found = {name: Loss() for name in tensors}
+    for group in _groups(tensors):
+        one, other = (Tapped(model, group, threads, data_dir) for model in (reference, body))
+        for feeds in samples:
+            for name, want, got in zip(group, one.run(feeds), other.run(feeds), strict=True):
+                found[name].add(want, got)
+    return found
+
+
+class Tapped:
+    """A session that gives some float tensors of a model as float32, which is exact."""
+
+    def __init__(
+        self, model: onnx.ModelProto, names: Sequence[str], threads: int = 0, data_dir: Path | None = None
+    ) -> None:
+        probes = _probes(names)
+        self._outputs = [info.name for info in probes.output]
+        model, self._fed = _fed(model)
+        self._session = ort.load(model, optimize=False, threads=threads, data_dir=data_dir, probes=probes)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The tensors, for feeds of the float32 model."""
+        given = dict(feeds)
+        for name, fed in self._fed.items():
+            given[fed] = given.pop(name).astype(np.float32)
+        return self._session.run(given, self._outputs)
+
+
+def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """A copy that is fed float32 for its inputs of half precision, and what they are called then.
+
+    onnxruntime takes no arrays of bfloat16.
+    """
+    if not any(info.type.tensor_type.elem_type in HALF for info in model.graph.input):
+        return model, {}
+    result = copy_model(model)
+    names: dict[str, str] = {}
+    nodes = []
+    for info in result.graph.input:
+        kind = info.type.tensor_type.elem_type
+        if kind in HALF:
+            names[info.name] = f"{info.name}:fed"
+            nodes.append(onnx.helper.make_node("Cast", [names[info.name]], [info.name], to=kind))
+            info.name = names[info.name]
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+    nodes.extend(result.graph.node)
+    rest = onnx.GraphProto(node=nodes)
+    del result.graph.node[:]
+    result.graph.node.extend(rest.node)
+    return result, names
+
+
+def _groups(tensors: Mapping[str, int]) -> Iterator[list[str]]:
+    """Tensors that are compared in one run, as memory allows."""
+    group: list[str] = []
+    size = 0
+    for name, nbytes in tensors.items():
+        if group and size + nbytes > _BUDGET:
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += nbytes
+    if group:
+        yield group
+
+
+def _probes(names: Iterable[str]) -> onnx.GraphProto:
+    """Gives tensors out as float32, which is exact, and which onnxruntime hands out of bfloat16 too."""
+    probes = onnx.GraphProto()
+    for name in names:
+        out = f"{name}:compared"
+        probes.node.append(onnx.helper.make_node("Cast", [name], [out], to=TensorProto.FLOAT))
+        probes.output.add(name=out)
+    return probes

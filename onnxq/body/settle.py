@@ -1,0 +1,305 @@
+"""What has to stay float32, found by running the body: where a tensor overflows, or loses what it says.
+
+Float32 and the emulated body run on the same samples. Where a tensor is not finite any more, its producer and
+its readers stay float32; where its SQNR falls while that of what it is computed from is fine, so does its
+producer, with the producers of what that reads: what they round is what it amplifies. Then again, as long as
+there are such tensors. An output that is further from float32 than it is to be gets steps of the graph in
+float32, as many as that takes, in front of it or from the inputs on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.body.bounds import is_float32
+from onnxq.body.convert import HalfBody, to_half
+from onnxq.body.emulate import Loss, Tapped, losses
+from onnxq.body.formats import DTYPES, Kind, highest
+from onnxq.graph.model import Model
+from onnxq.graph.view import Tensor
+from onnxq.graph.wiring import bodies, is_constant, reads
+from onnxq.reason import Reason
+
+FLOOR_DB = 20.0
+"""The SQNR below which a tensor counts as lost, where what it is computed from is not."""
+
+ROUNDS = 8
+"""How often more may stay, at most."""
+
+# Of what stays for the sake of an output so many parts, and so many of the largest nodes, are tried in half
+# precision again.
+_PARTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A body, and what running it showed.
+
+    Attributes:
+        body: the body.
+        stays: what was asked to stay float32 and what had to, with reasons: what to make the body of the same
+            model with Q/DQ pairs with.
+        outputs: how far each float output is from float32.
+        found: the names of the nodes that had to stay, by round.
+        reached: whether all outputs are finite and as near as they were to be.
+    """
+
+    body: HalfBody
+    stays: Mapping[str, Reason]
+    outputs: Mapping[str, Loss]
+    found: tuple[tuple[str, ...], ...]
+    reached: bool
+
+    @property
+    def sqnr_db(self) -> float:
+        """The worst output's SQNR, dB."""
+        return min((loss.sqnr_db for loss in self.outputs.values()), default=math.inf)
+
+
+def settle(
+    model: Model,
+    kind: Kind,
+    stays: Mapping[str, Reason],
+    samples: Sequence[Mapping[str, np.ndarray]],
+    *,
+    needed_db: Mapping[str, float] | None = None,
+    io: bool = False,
+    masks: Collection[str] = (),
+    masked: Collection[str] = (),
+    rounds: int = ROUNDS,
+    threads: int = 0,
+) -> Settled:
+    """The model in half precision, with as much float32 as its outputs need.
+
+    Args:
+        model: the float32 model, without Q/DQ pairs of a plan; it is not modified.
+        kind: the type.
+        stays: what stays float32 in any case.
+        samples: feeds of the model; a few.
+        needed_db: the SQNR that each output needs, by name.
+        io: as in `to_half`.
+        masks: as in `to_half`.
+        masked: tensors that hold masked values, which are others in the body.
+        rounds: how often more may stay.
+        threads: threads inside an operator, 0 for all cores.
+
+    Raises:
+        RunError: the model does not run on the samples.
+    """
+    return _Settling(model, kind, samples, needed_db or {}, io, masks, masked, threads).run(stays, rounds)
+
+
+class _Settling:
+    def __init__(
+        self,
+        model: Model,
+        kind: Kind,
+        samples: Sequence[Mapping[str, np.ndarray]],
+        needed: Mapping[str, float],
+        io: bool,
+        masks: Collection[str],
+        masked: Collection[str],
+        threads: int,
+    ) -> None:
+        self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
+        self.io, self.masks, self.masked, self.threads = io, masks, masked, threads
+        self.proto = model.to_proto()
+        self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
+        made = (t for node in model.graph.nodes for t in node.outputs)
+        self.compared = {
+            t.name: _bytes(Tensor(model, t)) for t in made if is_float32(t) and t.name not in masked
+        }
+        self.sizes = {
+            node.name: sum(self.compared.get(t.name, 0) for t in node.outputs) for node in model.graph.nodes
+        }
+        self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
+        self.losses: dict[str, Loss] = {}
+
+    def run(self, stays: Mapping[str, Reason], rounds: int) -> Settled:
+        stays = dict(stays)
+        found: list[tuple[str, ...]] = []
+        body, outputs = self._tried(stays)
+        while len(found) < rounds and not all(map(self._is_near, outputs, outputs.values())):
+            more = self._broken(body) or self._nearer(body, stays, outputs)
+            if not more:
+                break
+            stays.update(more)
+            found.append(tuple(more))
+            body, outputs = self._tried(stays)
+        reached = all(map(self._is_near, outputs, outputs.values()))
+        # a quantized weight is no constant of the body any more, but as hard to hold
+        stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
+        return Settled(body, stays, outputs, tuple(found), reached)
+
+    def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:
+        """The body in which some nodes stay, and how far its outputs are from float32."""
+        body = to_half(self.model, self.kind, stays, io=self.io, masks=self.masks)
+        session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
+        found = {name: Loss() for name in self.outputs}
+        for feeds, wanted in zip(self.samples, self._wanted, strict=True):
+            for loss, want, got in zip(found.values(), wanted, session.run(feeds), strict=True):
+                loss.add(want, got)
+        return body, found
+
+    @functools.cached_property
+    def _wanted(self) -> list[list[np.ndarray]]:
+        """The outputs of float32, for each sample."""
+        session = Tapped(self.proto, self.outputs, self.threads, self.model.data_dir)
+        return [session.run(feeds) for feeds in self.samples]
+
+    def _is_near(self, name: str, loss: Loss) -> bool:
+        if loss.signal == 0:  # all zeros: there is nothing to be near to
+            return not loss.beyond
+        return loss.sqnr_db >= max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
+
+    # -- what stays -------------------------------------------------------------------------------
+
+    def _broken(self, body: HalfBody) -> dict[str, Reason]:
+        """What has to stay because it overflows, else because it loses what it says."""
+        self.losses = losses(
+            self.proto,
+            body.model.to_proto(),
+            self.compared,
+            self.samples,
+            threads=self.threads,
+            data_dir=self.model.data_dir,
+        )
+        beyond: dict[str, Reason] = {}
+        lost: dict[str, Reason] = {}
+        for name, loss in self.losses.items():
+            node = self.producer[name]
+            before = self._before(node)
+            if loss.beyond and -math.inf not in before:
+                nodes = self._touching(name) if loss.amax > highest(self.kind) else [node]
+                self._leave(body, beyond, nodes, self._overflow(name, loss))
+            elif loss.signal and loss.sqnr_db < FLOOR_DB <= min(before, default=math.inf):
+                self._leave(body, lost, self._behind(body, node), self._fall(name, loss, before))
+        return beyond or lost
+
+    def _nearer(
+        self, body: HalfBody, stays: Mapping[str, Reason], outputs: Mapping[str, Loss]
+    ) -> dict[str, Reason]:
+        """What stays so that all outputs are as near as they are to be: some steps from either end."""
+        far = {name: loss for name, loss in outputs.items() if not self._is_near(name, loss)}
+        name, loss = min(far.items(), key=lambda entry: entry[1].sqnr_db)
+        needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
+        why = Reason("accuracy", f"{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
+        best: dict[str, Reason] = {}
+        for steps in (self._steps(far, back=True), self._steps(far, back=False)):
+            groups: list[dict[str, Reason]] = []
+            for nodes in steps:
+                group: dict[str, Reason] = {}
+                self._leave(body, group, nodes, why)
+                groups.append(group)
+            found = self._fewest([group for group in groups if group], stays)
+            if found and (not best or len(found) < len(best)):
+                best = found
+        return best
+
+    def _fewest(self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason]) -> dict[str, Reason]:
+        """As few of the first groups as suffice, without a part that need not; none where all do not."""
+
+        def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
+            _, outputs = self._tried({**stays, **_merged(chosen)})
+            return all(map(self._is_near, outputs, outputs.values()))
+
+        if not groups or not suffices(groups):
+            return {}
+        low, high = 0, len(groups)  # too few, enough
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if suffices(groups[:middle]) else (middle, high)
+        chosen = list(groups[:high])
+        size = -(-high // _PARTS)
+        for start in reversed(range(0, high, size)):
+            rest = [group for group in chosen if group not in groups[start : start + size]]
+            if rest and len(rest) < len(chosen) and suffices(rest):
+                chosen = rest
+        kept = _merged(chosen)
+        for name in sorted(kept, key=lambda name: -self.sizes.get(name, 0))[:_PARTS]:
+            rest_of = {other: why for other, why in kept.items() if other != name}
+            if rest_of and suffices([rest_of]):
+                kept = rest_of
+        return kept
+
+    def _steps(self, outputs: Collection[str], *, back: bool) -> list[list[Any]]:
+        """The nodes that outputs depend on, by their distance from these, or from where the graph begins."""
+        nodes = {id(self.producer[name]): self.producer[name] for name in outputs}
+        levels, seen = [list(nodes.values())], set(nodes)
+        while levels[-1]:
+            behind = [self.producer.get(t.name) for node in levels[-1] for t in reads(node)]
+            more = {id(node): node for node in behind if node is not None and id(node) not in seen}
+            seen.update(more)
+            levels.append(list(more.values()))
+        return levels if back else self._forward(seen)
+
+    def _forward(self, wanted: set[int]) -> list[list[Any]]:
+        """Nodes by the number of nodes before them, at most."""
+        depth: dict[int, int] = {}
+        levels: dict[int, list[Any]] = {}
+        for node in self.model.graph.nodes:
+            makers = [self.producer.get(t.name) for t in reads(node)]
+            depth[id(node)] = max((depth[id(m)] + 1 for m in makers if id(m) in depth), default=0)
+            if id(node) in wanted:
+                levels.setdefault(depth[id(node)], []).append(node)
+        return [levels[key] for key in sorted(levels)]
+
+    def _before(self, node: Any) -> list[float]:
+        """The SQNR of what a node reads, as far as it is compared."""
+        return [self.losses[t.name].sqnr_db for t in reads(node) if t.name in self.losses]
+
+    def _overflow(self, name: str, loss: Loss) -> Reason:
+        dtype = DTYPES[self.kind]
+        return Reason("overflow", f"{name!r} is not finite in {dtype} (up to {loss.amax:.3g} in float32)")
+
+    def _fall(self, name: str, loss: Loss, before: Sequence[float]) -> Reason:
+        least = min(before, default=math.inf)
+        fine = f"from {least:.0f} " if math.isfinite(least) else ""
+        fall = f"falls {fine}to {loss.sqnr_db:.0f} dB in {DTYPES[self.kind]}"
+        return Reason("lost", f"the SQNR of {name!r} {fall}")
+
+    def _touching(self, name: str) -> list[Any]:
+        """The nodes that make and read a tensor."""
+        node = self.producer[name]
+        tensor = next(t for t in node.outputs if t.name == name)
+        return [node, *tensor.outputs]
+
+    def _behind(self, body: HalfBody, node: Any) -> list[Any]:
+        """A node, and the nearest producers of what it reads that compute in half precision."""
+        found, seen, stack = [node], {id(node)}, [node]
+        while stack:
+            for tensor in reads(stack.pop()):
+                producer = self.producer.get(tensor.name) if not is_constant(tensor) else None
+                if producer is None or id(producer) in seen:
+                    continue
+                seen.add(id(producer))
+                found.append(producer)
+                if not any(one.name in body.halved for one in _with_bodies(producer)):
+                    stack.append(producer)
+        return found
+
+    def _leave(self, body: HalfBody, more: dict[str, Reason], nodes: Sequence[Any], why: Reason) -> None:
+        for node in nodes:
+            for one in _with_bodies(node):
+                if one.name in body.halved:
+                    more.setdefault(one.name, why)
+
+
+def _merged(groups: Sequence[Mapping[str, Reason]]) -> dict[str, Reason]:
+    return {name: why for group in groups for name, why in group.items()}
+
+
+def _with_bodies(node: Any) -> list[Any]:
+    """A node and those of its bodies."""
+    return [node, *(one for body in bodies(node) for inner in body.nodes for one in _with_bodies(inner))]
+
+
+def _bytes(tensor: Tensor) -> int:
+    """About how many bytes a tensor takes; an unknown dimension counts as 1."""
+    return 4 * math.prod(dim if isinstance(dim, int) else 1 for dim in tensor.typical_shape or ())

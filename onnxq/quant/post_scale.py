@@ -1,0 +1,172 @@
+"""Another form of weight scales: one for all channels, and their ratio multiplied behind the product.
+
+    before    y = Conv(x, DequantizeLinear(codes, [s0, s1, ...]), b)
+    after     y = Conv(x, DequantizeLinear(codes, s)) * [s0/s, s1/s, ...] + b
+
+The codes are the same, and so are the numbers, but for rounding. Compiled with TensorRT-RTX 1.7.1 the product
+is then written in half precision, where with a scale a channel it is float32; and no multiplier is so small
+that float16 holds it badly. What other runtimes make int8 operators of is the form with a scale a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.graph.layers import Layer, layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
+from onnxq.reason import Reason
+
+_BIASED = ("Conv", "Gemm")
+
+
+@dataclass(frozen=True, slots=True)
+class PostScaled:
+    """What came of it.
+
+    Attributes:
+        layers: the names of the layers that have this form now.
+        left: the layers with a scale a channel that keep theirs, and why.
+    """
+
+    layers: tuple[str, ...]
+    left: Mapping[str, Reason]
+
+
+def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScaled:
+    """Gives int8 layers of the main graph one weight scale, in place.
+
+    Args:
+        model: a quantized model, before it is converted to half precision.
+        layers: the names of the layers that are to have it; None for all.
+    """
+    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    wanted = {node.name for node in nodes if layers is None or node.name in layers}
+    found = {node.name: layer for node in nodes if (layer := _per_channel(node)) is not None}
+    left: dict[str, Reason] = {}
+    done: dict[int, tuple[Any, np.ndarray]] = {}
+    changed = []
+    for name, layer in found.items():
+        why = _obstacle(layer, found, wanted) if name in wanted else None
+        if why is not None:
+            left[name] = why
+        elif name in wanted:
+            _change(model, layer, done)
+            changed.append(name)
+    model.sort()
+    return PostScaled(tuple(changed), left)
+
+
+def _per_channel(node: Node) -> Layer | None:
+    """The layer that a node is, if its weights are codes with a scale for each of its output channels."""
+    layer = layer_of(node, quantized=True) if node.op != "ConvTranspose" else None
+    maker = layer.weight.producer if layer is not None else None
+    if layer is None or maker is None or maker.op != "DequantizeLinear" or maker.domain:
+        return None
+    codes, scale, zero = maker.operands(3)
+    if codes is None or scale is None or not (codes.is_constant and scale.is_constant):
+        return None
+    if codes.dtype != np.int8 or not is_float(scale.dtype) or scale.shape != (layer.outputs,):
+        return None
+    if zero is not None and (zero.constant is None or zero.constant.any()):
+        return None
+    rank = len(codes.shape or ())
+    return layer if layer.outputs > 1 and maker.attr("axis", 1) % rank == layer.axis else None
+
+
+def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str]) -> Reason | None:
+    """Why a layer cannot have the other form."""
+    for user in layer.weight.users:
+        other = found.get(user.name)
+        if other is None or user.name not in wanted or other.axis != layer.axis:
+            return Reason("shared-weights", f"{user.name!r} reads the same weights otherwise")
+    if layer.weight.is_output:
+        return Reason("shared-weights", f"{layer.weight.name!r} is an output of the model")
+    if layer.node.op == "MatMul" and layer.index == 0:
+        other_rank = layer.node.inputs[1].rank if layer.node.inputs[1] is not None else None
+        if other_rank is None or other_rank < 2:
+            return Reason("rank", "it multiplies a vector, or the rank of what it multiplies is not known")
+    bias = layer.node.operands(3)[2] if layer.node.op in _BIASED else None
+    if bias is not None and not bias.is_constant:
+        return Reason("computed-bias", f"its bias {bias.name!r} is no constant")
+    return None
+
+
+def _change(model: Model, layer: Layer, done: dict[int, tuple[Any, np.ndarray]]) -> None:
+    raw, name = layer.node.node, layer.node.name
+    weight = layer.weight.tensor
+    if id(weight) not in done:
+        maker = weight.inputs[0]
+        scale, ratio = _split(Tensor(model, maker.inputs[0]), Tensor(model, maker.inputs[1]), layer.axis)
+        replace_input(maker, 1, model.new_constant(f"{weight.name}_one_scale", scale))
+        if len(maker.inputs) > 2:
+            replace_input(maker, 2, model.new_constant(f"{weight.name}_zero", np.array(0, np.int8)))
+        maker.proto = _without_axis(maker.proto)
+        done[id(weight)] = maker, ratio
+    ratio = done[id(weight)][1]
+    out = raw.outputs[0]
+    shape = _shape(layer)
+    factor = model.new_constant(f"{name}_ratio", ratio.reshape(shape))
+    bias = _take_bias(layer, shape)
+    product = new_tensor(model.unique(f"{out.name}_unscaled"), out.dtype, out.shape)
+    replace_output(raw, 0, product)
+    end = out if bias is None else new_tensor(model.unique(f"{out.name}_unbiased"), out.dtype, out.shape)
+    added = [model.new_node("Mul", [product, factor], [end], name=f"{name}_Mul")]
+    if bias is not None:
+        constant = model.new_constant(f"{name}_bias", bias)
+        added.append(model.new_node("Add", [end, constant], [out], name=f"{name}_Add"))
+    model.graph.nodes.extend(added)
+
+
+def _split(codes: Tensor, scales: Tensor, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """One scale, in the middle of all, and each channel's ratio to it; 1 for a channel without weights."""
+    given, values = codes.constant, scales.constant
+    assert given is not None
+    assert values is not None
+    others = tuple(i for i in range(given.ndim) if i != axis)
+    alive = given.any(axis=others)
+    held = values[alive].astype(np.float64) if alive.any() else np.ones(1)
+    one = np.sqrt(held.min() * held.max()).astype(values.dtype)
+    ratio = np.where(alive, values.astype(np.float64) / one, 1.0)
+    return np.array(one), ratio.astype(values.dtype)
+
+
+def _shape(layer: Layer) -> tuple[int, ...]:
+    """The shape of a number for each channel, as it stands behind the product."""
+    if layer.node.op == "Conv":
+        size = len(layer.weight.shape or ())
+        return (1, -1, *[1] * (size - 2))
+    return (-1, 1) if layer.node.op == "MatMul" and layer.index == 0 else (-1,)
+
+
+def _take_bias(layer: Layer, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Takes a layer's bias off it; what is added behind it instead."""
+    raw = layer.node.node
+    if layer.node.op not in _BIASED or len(raw.inputs) < 3:
+        return None
+    tensor = raw.inputs[2]
+    values = constant_of(tensor) if tensor.name and is_constant(tensor) else None
+    replace_input(raw, 2, new_tensor("", None, None))
+    list.pop(raw.inputs)
+    if values is None:
+        return None
+    if layer.node.op == "Conv":
+        return values.reshape(shape)
+    scaled: np.ndarray = (values * np.float32(layer.node.attr("beta", 1.0))).astype(values.dtype)
+    return scaled
+
+
+def _without_axis(proto: onnx.NodeProto) -> onnx.NodeProto:
+    result = onnx.NodeProto()
+    result.CopyFrom(proto)
+    kept = [attribute for attribute in result.attribute if attribute.name != "axis"]
+    del result.attribute[:]
+    result.attribute.extend(kept)
+    return result
