@@ -25,6 +25,8 @@ LAYER_METHODS = ("minmax", "average", "percentile", "entropy", "mse")
 METHODS = (*LAYER_METHODS, "auto")
 PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 LEVELS = ("always", "when-possible", "never")
+BODIES = ("fp16", "bf16", "fp32")
+SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
 
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
@@ -395,31 +397,53 @@ class Format:
 
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
-        body: the type of what stays in float; `fp32` so far.
+        body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
+            that runs the types that the file states, else what the model has.
+        io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
+        scale_form: the form of the weights' scales, of `SCALE_FORMS`; None: what is best for the target.
         cache: also write a calibration cache, for TensorRT's implicit quantization.
         plan: a plan file to obey, see `onnxq.plan`; data are needed for ranges that it does not state, and
             to verify.
 
     Raises:
-        UserError: there is no such type.
+        UserError: there is no such type or form, or `io` is another type than `body`.
     """
 
     TITLE: ClassVar[str] = "Layers"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*'",)
+    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*'", "--body fp16 --io fp16")
     TABLE: ClassVar[str] = "format"
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
-    body: str = option(
-        "fp32", "Type of what stays in float.", kinds.one_of("body", ("fp32",)), metavar="TYPE"
+    body: str | None = option(
+        None,
+        "Type of what is not quantized: fp16, bf16 or fp32.",
+        kinds.one_of("body", BODIES),
+        metavar="TYPE",
     )
+    io: str | None = option(
+        None, "Type of float inputs and outputs: fp32, or that of the body.", kinds.one_of("io", BODIES),
+        metavar="TYPE",
+    )  # fmt: skip
+    scale_form: str | None = option(
+        None, "Form of weight scales: per-channel, post-scale or per-tensor.",
+        kinds.one_of("scale form", SCALE_FORMS), metavar="FORM",
+    )  # fmt: skip
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
     plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
     def __post_init__(self) -> None:
-        if self.body in ("fp16", "bf16"):
-            raise UserError(f"body {self.body!r} is not there yet", hint="this version has 'fp32'")
-        if self.body != "fp32":
-            raise unknown_name("body", self.body, ("fp32",))
+        for kind, value, known in (
+            ("body", self.body, BODIES),
+            ("io", self.io, BODIES),
+            ("scale form", self.scale_form, SCALE_FORMS),
+        ):
+            if value is not None and value not in known:
+                raise unknown_name(kind, value, known)
+        if self.io not in (None, "fp32") and self.body not in (None, self.io):
+            raise UserError(
+                f"inputs and outputs are to be {self.io}, and the body {self.body}",
+                hint="give one type for both, or leave --io out: inputs and outputs stay float32",
+            )
 
 
 Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]

@@ -56,6 +56,9 @@ class Target:
         limits: the largest sizes that it takes, and the numbers of its kernels, by name.
         types: the flags of trtexec and of Polygraphy that let it run the types of Q/DQ pairs; empty
             where none is needed.
+        strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
+            choose by flags.
+        scale_form: the form of weight scales that is best for it, of `onnxq.settings.SCALE_FORMS`.
         source: where the table is from.
     """
 
@@ -71,6 +74,8 @@ class Target:
     explicit: bool = True
     cache: str | None = None
     types: tuple[str, ...] = ()
+    strongly_typed: bool = False
+    scale_form: str = "per-channel"
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -118,6 +123,8 @@ def load_target(name: str) -> Target:
         explicit=data.get("explicit", base.explicit if base else True),
         cache=data.get("cache", base.cache if base else None),
         types=tuple(data.get("types", base.types if base else ())),
+        strongly_typed=data.get("strongly_typed", base.strongly_typed if base else False),
+        scale_form=data.get("scale_form", base.scale_form if base else "per-channel"),
     )
 
 

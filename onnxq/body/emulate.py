@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -64,13 +65,36 @@ class Loss:
         self.amax = max(self.amax, float(np.abs(exact).max(initial=0.0)))
 
 
-def emulated(model: onnx.ModelProto, *, threads: int = 0, data_dir: Path | None = None) -> ort.Session:
-    """A session that computes a model of half precision so; bfloat16 as well.
+class Emulated:
+    """Runs a model of half precision so, bfloat16 as well: fed float32, it gives float32.
 
-    Raises:
-        RunError: onnxruntime does not take the model.
+    Attributes:
+        inputs: names of the inputs.
+        outputs: names of the outputs.
     """
-    return ort.load(model, optimize=False, threads=threads, data_dir=data_dir)
+
+    def __init__(self, model: onnx.ModelProto, *, threads: int = 0, data_dir: Path | None = None) -> None:
+        """Loads it.
+
+        Raises:
+            RunError: onnxruntime does not take the model.
+        """
+        model, self._fed = _fed(model)
+        halves = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in HALF]
+        self._given = {name: f"{name}:compared" for name in halves}
+        self._session = ort.load(
+            model, optimize=False, threads=threads, data_dir=data_dir, probes=_probes(halves)
+        )
+        names = {fed: name for name, fed in self._fed.items()}
+        self.inputs = tuple(names.get(name, name) for name in self._session.inputs)
+        self.outputs = tuple(info.name for info in model.graph.output)
+
+    def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None) -> list[Any]:
+        """The outputs wanted, or all; see `onnxq.run.ort.Session.run`."""
+        given = dict(feeds)
+        for name, fed in self._fed.items():
+            given[fed] = given.pop(name).astype(np.float32)
+        return self._session.run(given, [self._given.get(name, name) for name in outputs or self.outputs])
 
 
 def losses(

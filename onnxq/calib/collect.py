@@ -55,6 +55,7 @@ class Request:
         tensors: names of inputs, constants or outputs of nodes of the main graph, of any numeric type
             (taken as float32).
         counting: what the histograms are made of.
+        bounded: further tensors, which have no histogram, and may hold infinities and NaN.
         channels: the channel axis of the tensors whose channels are told apart.
         samples: how many samples there are going to be, in all shards; None: not known.
         shapes: shapes of tensors for the first sample, as far as they are known.
@@ -64,6 +65,7 @@ class Request:
 
     tensors: Sequence[str]
     counting: Counting = "none"
+    bounded: Sequence[str] = ()
     channels: Mapping[str, int] = field(default_factory=dict)
     samples: int | None = None
     shapes: Mapping[str, Sequence[int | str | None]] = field(default_factory=dict)
@@ -120,7 +122,8 @@ def collect(
         ort.RunError: onnxruntime does not load the model.
     """
     start = time.perf_counter()
-    names = list(dict.fromkeys(request.tensors))
+    bounded = [name for name in request.bounded if name not in request.tensors]
+    names = list(dict.fromkeys((*request.tensors, *bounded)))
     known = makers(model.graph)
     for name in names:
         if name not in known:
@@ -129,9 +132,12 @@ def collect(
     head = next(rest, None)
     if head is None:
         raise NoSamples("there are zero samples to calibrate with", hint="check the data")
-    sizes = _sizes(model, request, names, request.first or head, data_dir, watch.skip is not None)
+    counted = list(dict.fromkeys(request.tensors))
+    sizes = _sizes(model, request, counted, request.first or head, data_dir, watch.skip is not None)
     opset = opset_of(model)
-    groups = _groups([_probe(name, request, sizes, opset) for name in names], sizes)
+    probes = [_probe(name, request, sizes, opset) for name in counted]
+    probes += [Probe(name, ends=True) for name in bounded]
+    groups = _groups(probes, sizes)
     usual = _Usual(request, request.first or head, sizes, opset)
     # the first pass looks at every tensor, so that a bad sample is left out of all groups
     groups[0] += [replace(probe, rows=None) for group in groups[1:] for probe in group]
@@ -437,13 +443,15 @@ class _Pass:
         if not (self._by_own_sizes or self._usual.explains(self._probes, reading)):
             self._go_by_own_sizes()
             reading = self._run(sample)
-        doubtful = np.flatnonzero(reading.finite < 0)
-        if len(doubtful):  # the sums overflowed, or a value is not finite: look at each value from now on
+        doubtful = [i for i in np.flatnonzero(reading.finite < 0) if not self._probes[i].ends]
+        if doubtful:  # the sums overflowed, or a value is not finite: look at each value from now on
             for i in doubtful:
                 self._probes[i] = replace(self._probes[i], overflows=True)
             self._load()
             reading = self._run(sample)
-        wrong = {self._probes[i].tensor: i for i in np.flatnonzero(reading.finite == 0)}
+        wrong = {
+            self._probes[i].tensor: i for i in np.flatnonzero(reading.finite == 0) if not self._probes[i].ends
+        }
         if wrong:
             order = makers(self._model.graph)
             name = next(name for name in order if name in wrong)

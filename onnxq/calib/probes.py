@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, helper
 
 _SCALARS = ("low", "high", "sum", "squares", "size")
+_OF_ENDS = ("low", "high", "size")
 _SUMS = (("ReduceSum", "sum"), ("ReduceSumSquare", "squares"))
 SLICE_OPSET = 10  # from which Slice takes where it starts as an input
 _ZERO = np.float32(0)  # added to -0, it makes it 0: which of them is the least depends on the order
@@ -101,6 +102,7 @@ class Probe:
             drifts by percents; None: where its shape in a sample `has_many` values.
         overflows: whether its values are finite although their sum may not be, so that they are
             looked at one by one.
+        ends: whether its least and its greatest value are all that is taken, of any values; no sums.
     """
 
     tensor: str
@@ -108,6 +110,7 @@ class Probe:
     channels: Channels | None = None
     by_lines: bool | None = False
     overflows: bool = False
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,8 @@ class Reading:
     Attributes:
         low: the least value of each tensor, float32 [probes]; +inf where it has none.
         high: the greatest value, likewise; -inf where it has none.
-        sums: the sum of the values and that of their squares, rounded to float32, [probes, 2].
+        sums: the sum of the values and that of their squares, rounded to float32, [probes, 2]; NaN where they
+            are not taken.
         size: how many values there are, int64 [probes].
         finite: 1 where all are finite, 0 where not, -1 where only `Probe.overflows` could tell.
         rows: the rows to count, float32, or None.
@@ -164,6 +168,7 @@ class ProbeGraph:
         """
         self._probes = tuple(probes)
         self._floats = frozenset(floats)
+        self._places: list[int] = []  # of what is taken in the table of all probes' scalars
         self._opset = opset
         self._prefix = _unused_prefix(model.graph)
         self.graph = onnx.GraphProto()
@@ -195,9 +200,9 @@ class ProbeGraph:
 
     def read(self, values: Sequence[Any]) -> Reading:
         """What the probes found, from the values of the outputs."""
-        count = len(self._probes) * len(_SCALARS)
-        table = np.array(values[:count], np.float64).reshape(-1, len(_SCALARS))
-        rest = iter(values[count:])
+        table = np.full((len(self._probes), len(_SCALARS)), np.nan)
+        table.ravel()[self._places] = values[: len(self._places)]
+        rest = iter(values[len(self._places) :])
         finite = np.where(np.isfinite(table[:, 2]), 1, -1)
         rows: list[np.ndarray | None] = []
         channels: list[np.ndarray | None] = []
@@ -235,6 +240,8 @@ class ProbeGraph:
         self._reduce("ReduceMin", x, f"low{i}")
         self._reduce("ReduceMax", x, f"high{i}")
         self._node("Size", [x], f"size{i}")
+        if probe.ends:
+            return
         if probe.by_lines is None:
             self._sum_by_own_lines(i, x)
         for op, what in _SUMS if probe.by_lines is not None else ():
@@ -318,7 +325,8 @@ class ProbeGraph:
         return self._node(op, [x, self._constant(f"{output}_axes", axes)], output, keepdims=keepdims)
 
     def _add_scalar_outputs(self, i: int) -> None:
-        for what in _SCALARS:
+        for what in _OF_ENDS if self._probes[i].ends else _SCALARS:
+            self._places.append(i * len(_SCALARS) + _SCALARS.index(what))
             self._add_output(f"{what}{i}", TensorProto.INT64 if what == "size" else TensorProto.FLOAT, [])
 
     def _add_outputs(self, i: int, probe: Probe) -> None:

@@ -16,7 +16,7 @@ from onnxq.cli.screen import Screen
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
     settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "body", "cache", "plan"), config=True,
+    without=("allow_interface_changes", "cache", "plan"), config=True,
 )  # fmt: skip
 def plan(
     screen: Screen,

@@ -35,7 +35,7 @@ def commands(
     if implicit and cache is not None:
         build += ["--int8", f"--calib={cache}"]
     elif build_types:
-        build.append(build_types)
+        build += build_types.split()
     for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
         if profiles:
             shapes = ",".join(
@@ -44,7 +44,7 @@ def commands(
             build.append(f"--{flag}={shapes}")
     lines = [shlex.join(build)]
     if original is not None and not implicit:
-        run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *filter(None, [run_types])]
+        run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *run_types.split()]
         for flag, position in (
             ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),
         ):  # fmt: skip

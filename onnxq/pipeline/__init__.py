@@ -147,7 +147,7 @@ def quantize(
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     with _sanitized(model, data, groups, layers, format, observe) as quantization:
-        return quantization.run(format.keep_float, compilation)
+        return quantization.run(compilation)
 
 
 def plan(
@@ -192,7 +192,7 @@ def plan(
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     keywords.end((*_GROUPS, "format", "layers"))
     with _sanitized(model, data, groups, layers, format, observe) as quantization:
-        return quantization.plan(format.keep_float)
+        return quantization.plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _sanitized(
             job = Job(model, groups.repairs, observe)
             job.bind(groups.inputs)
             source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given, format.cache, file)
+            quantization = Quantization(job, course, source, given, format, file)
             job.sanitize()
             refuse_sizes(job)
         yield quantization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.reason import Reason, code_of
 from onnxq.run import ort
-from onnxq.settings import Calibration, Feeding
+from onnxq.settings import Calibration, Feeding, Format
 
 STATED = Reason("cache", "calibration cache", "user")
 
@@ -131,7 +131,7 @@ class Prepared:
 def prepare(
     job: Job,
     shapes: Mapping[str, Sequence[int]],
-    keep_float: Sequence[str],
+    format: Format,
     layers: Sequence[LayerRule],
     file: PlanFile | None = None,
 ) -> Prepared:
@@ -140,7 +140,7 @@ def prepare(
     Args:
         job: of a sanitized model.
         shapes: the shapes of the inputs in a typical sample.
-        keep_float: names of nodes to keep in float, as globs.
+        format: what is kept in float, as globs, and the form of weight scales.
         layers: what the configuration says of layers.
         file: the plan to obey; where it says something, the configuration does not count.
 
@@ -165,9 +165,11 @@ def prepare(
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
-            return make_plan(job.model, job.rules, keep_float, {**floats, **vetoes}, wanted)
+            return make_plan(job.model, job.rules, format.keep_float, {**floats, **vetoes}, wanted)
 
         found = Obeyed(make({}, ())) if file is None else obey(file, job.model, make)
+        if file is None and format.scale_form == "per-tensor":
+            found = replace(found, plan=found.plan.per_tensor())
     prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
     prepared.layers, prepared.weights = own.ranges(found.plan), own.weights(found.plan)
     prepared.notes += own.notes
@@ -320,13 +322,14 @@ def measure(
     job: Job,
     prepared: Prepared,
     tensors: Sequence[str],
+    bounded: Sequence[str],
     counting: Counting,
     samples: Iterator[Sample],
     first: Sample,
     total: int | None,
     skip: Callable[[Sample, UserError], None] | None,
 ) -> Stats:
-    """Takes statistics of tensors; of none where no part of the model runs.
+    """Takes statistics of tensors, and the ends of others; of none where no part of the model runs.
 
     Raises:
         UserError: see `collect`.
@@ -334,7 +337,11 @@ def measure(
     if not prepared.reference.graph.output:
         return Stats({}, np.zeros(0, np.int64))
     (ready,) = job.feeds([first])
-    request = Request(tensors, counting, samples=total, shapes=job.model.typical_shapes, first=ready)
+    computed = makers(prepared.reference.graph)
+    request = Request(
+        tensors, counting, [name for name in bounded if name in computed], samples=total,
+        shapes=job.model.typical_shapes, first=ready,
+    )  # fmt: skip
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)
     try:
         found = collect(

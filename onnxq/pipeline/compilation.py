@@ -17,7 +17,9 @@ from onnxq import report as reporting
 from onnxq.emit import files
 from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
+from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
 from onnxq.quant.insert import in_float
 from onnxq.quant.plan import QuantPlan
@@ -33,6 +35,9 @@ KEPT_TO_COMPILE = Reason(
 # How long to look for the layer to blame: each trial compiles.
 _SEARCH_SECONDS = 180.0
 
+_REFUSALS = 8
+"""How many nodes of a half body the compiler may refuse before the body is float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompilerVerdict:
@@ -43,7 +48,8 @@ class CompilerVerdict:
         failure: why a model did not compile whose original does; empty where none is like that.
         blame: "quantization", "repair" or "", of a failure.
         layer: the layer where it breaks, "" where that is not known.
-        model: the model with that layer in float, which compiles; None where there is none.
+        model: the model with that layer in float, its body float32; None where none compiles.
+        made: the same as it is written.
     """
 
     engine: trt.Engine
@@ -51,6 +57,7 @@ class CompilerVerdict:
     blame: str = ""
     layer: str = ""
     model: onnx.ModelProto | None = None
+    made: Finished | None = None
 
     @property
     def regression(self) -> dict[str, str] | None:
@@ -63,32 +70,42 @@ class Compiled:
     """The result as it is kept.
 
     Attributes:
-        proto: the model.
+        made: the model.
+        quantized: the same with a body of float32.
         plan: what is quantized in it.
         engine: the report's part on the compiler.
     """
 
-    proto: onnx.ModelProto
+    made: Finished
+    quantized: onnx.ModelProto
     plan: QuantPlan
     engine: dict[str, Any]
 
 
 def compiled(
-    job: Job, wanted: Compilation, profiles: Mapping[str, Profile], prepared: Prepared, proto: onnx.ModelProto
+    job: Job,
+    wanted: Compilation,
+    profiles: Mapping[str, Profile],
+    prepared: Prepared,
+    done: Quantized,
+    finish: Finish,
+    made: Finished,
 ) -> Compiled:
-    """Compiles the result; leaves a layer in float with which it does not compile, and the original does.
+    """Compiles the result; leaves in float32, or in float, what it does not compile with.
 
     Args:
         job: of the model.
         wanted: whether it is to be compiled, and for what.
         profiles: shapes of the dynamic inputs.
         prepared: the plan, and the model without pairs.
-        proto: the quantized model.
+        done: the quantized model, its body float32.
+        finish: makes the model that is written of such a one.
+        made: that of `done`.
     """
     plan = prepared.plan
 
     def not_run(why: str) -> Compiled:
-        return Compiled(proto, plan, reporting.engine_not_run(why, len(plan.planned)))
+        return Compiled(made, done.proto, plan, reporting.engine_not_run(why, len(plan.planned)))
 
     if not job.target.explicit:
         return not_run(
@@ -99,17 +116,23 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            return Compiled(proto, plan, reporting.engine_part(engine, plan.planned))
+            return Compiled(made, done.proto, plan, reporting.engine_part(engine, plan.planned))
         try:
-            verdict = Compiler(job, wanted.sm, profiles).judge(proto, prepared.sanitized, plan)
+            compiler = Compiler(job, wanted.sm, profiles)
+            made, engine = compiler.finished(done.model, finish, made)
+            if engine.status != "failed":
+                return Compiled(made, done.proto, plan, reporting.engine_part(engine, plan.planned))
+            verdict = compiler.judge(engine, done.proto, prepared.sanitized, plan, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
+    quantized = done.proto
     if verdict.model is not None:
-        proto = verdict.model
-        ops = {node.name: node.op_type for node in proto.graph.node}
+        quantized = verdict.model
+        ops = {node.name: node.op_type for node in quantized.graph.node}
         plan = plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
+        made = verdict.made or made
     engine_part = reporting.engine_part(verdict.engine, plan.planned, verdict.regression)
-    return Compiled(proto, plan, engine_part)
+    return Compiled(made, quantized, plan, engine_part)
 
 
 class Compiler:
@@ -119,19 +142,57 @@ class Compiler:
         """What to compile for; `profiles`: shapes of the dynamic inputs."""
         self._job, self._sm, self._profiles = job, sm, profiles
 
-    def judge(self, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan) -> CompilerVerdict:
-        """Compiles a quantized model; where that fails and the original compiles, once more without a layer.
+    def finished(self, model: Model, finish: Finish, made: Finished) -> tuple[Finished, trt.Engine]:
+        """A quantized model as it compiles: nodes that the compiler refuses in half precision stay float32.
+
+        Where that does not help and it compiles with a float32 body, it has that one.
 
         Args:
-            model: the quantized model.
+            model: the quantized model, its body float32.
+            finish: makes the model that is written of such a one; it learns what stays.
+            made: what it made.
+        """
+        engine = first = self.compile(made.proto)
+        for _ in range(_REFUSALS):
+            node = _refused(engine) if engine.status == "failed" and made.body is not None else ""
+            if made.body is None or node not in made.body.halved:
+                break
+            finish.refused[node] = Reason("compiler", trt.plain(engine.reason).split("\n")[0], "tensorrt")
+            made = finish(model)
+            engine = self.compile(made.proto)
+        if engine.status != "failed" or made.body is None:
+            return made, engine
+        whole = finish.in_float32(model)
+        engine = self.compile(whole.proto)
+        if engine.status == "failed":
+            return made, first
+        finish.notes.append(
+            f"NVIDIA's compiler does not take the {finish.wish.kind} body, and takes a float32 one: "
+            f"{trt.plain(first.reason)}"
+        )
+        return whole, engine
+
+    def judge(
+        self,
+        engine: trt.Engine,
+        model: onnx.ModelProto,
+        sanitized: onnx.ModelProto,
+        plan: QuantPlan,
+        finish: Finish,
+    ) -> CompilerVerdict:
+        """What a quantized model fails by: where the original compiles, tried once more without a layer.
+
+        Args:
+            engine: what came of compiling it.
+            model: the quantized model, its body float32.
             sanitized: what it was quantized from.
             plan: what is quantized.
+            finish: makes the model that is written of one with a float32 body.
 
         Raises:
             UserError: a profile does not fit what the compiler makes of the inputs.
         """
-        engine = self.compile(model)
-        if engine.status != "failed" or not self._original_compiles():
+        if not self._original_compiles():
             return CompilerVerdict(engine)
         if not plan.readers or self.compile(sanitized).status != "compiled":
             return CompilerVerdict(
@@ -143,7 +204,9 @@ class Compiler:
             for layer in suspects:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
-                    return CompilerVerdict(again, engine.reason, "quantization", layer, rest)
+                    opened = Model(rest, None, self._job.model.data_dir)
+                    made, again = self.finished(opened, finish, finish(opened))
+                    return CompilerVerdict(again, engine.reason, "quantization", layer, rest, made)
         return CompilerVerdict(engine, engine.reason, "quantization", layer)
 
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
@@ -168,6 +231,12 @@ class Compiler:
                 with contextlib.suppress(UserError):  # its inputs are others than the result's
                     return trt.compile_engine(path, sm=self._sm, profiles=profiles).status == "compiled"
         return False
+
+
+def _refused(engine: trt.Engine) -> str:
+    """The node that the compiler says it does not take; "" where it names none."""
+    named = next((error.node for error in engine.errors if error.node), "")
+    return named or trt.node_of(engine.reason)
 
 
 class _Trials:

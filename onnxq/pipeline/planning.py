@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.quant.obey import amax_of_weights, entries
-from onnxq.quant.plan_file import PlanFile, encodable
+from onnxq.quant.plan_file import BodyEntry, PlanFile, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
 
@@ -79,6 +79,8 @@ def planned(
     shapes: Mapping[str, tuple[int, ...]],
     origin: str,
     report: dict[str, Any],
+    body: BodyEntry,
+    post_scaled: Collection[str] = (),
 ) -> Planned:
     """The plan of a run.
 
@@ -89,10 +91,12 @@ def planned(
         shapes: the sizes of a typical sample.
         origin: where the ranges are from, for the reader of the file.
         report: what was done and found on the way.
+        body: what is not quantized.
+        post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
     weights = {**amax_of_weights(prepared.plan, job.model), **prepared.weights}
-    layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights)
+    layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights, post_scaled)
     file = PlanFile(
         "" if source is None else encodable(source.name),
         job.fingerprint(),
@@ -102,6 +106,7 @@ def planned(
         tuple(tensors),
         tuple(groups),
         tuple(constants),
+        body,
         origin,
     )
     return Planned(file, report, source)

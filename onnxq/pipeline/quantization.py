@@ -12,6 +12,7 @@ from onnxq import report as reporting
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.pipeline.body import Finish, Finished, Wish, body_part, bounded, entry_of, finish_of
 from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
@@ -21,22 +22,22 @@ from onnxq.pipeline.calibration import (
     prepare,
 )
 from onnxq.pipeline.choosing import Quantized, quantized
-from onnxq.pipeline.compilation import compiled
+from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.verifying import references, verify
+from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
-from onnxq.run.compare import Reference
+from onnxq.run.compare import OutputAccuracy, Reference
 from onnxq.run.profiles import Profile, resolve_profiles
-from onnxq.settings import Compilation
+from onnxq.settings import Compilation, Format
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -48,6 +49,7 @@ NOT_VERIFIED = (
 class _Measured:
     """What is known when the scales are."""
 
+    wish: Wish
     prepared: Prepared
     stats: Stats
     ranges: Ranges
@@ -64,18 +66,19 @@ class Quantization:
         options: Calibrating,
         source: Source | None,
         given: Given | None,
-        cache: bool = False,
+        format: Format,
         file: PlanFile | None = None,
     ) -> None:
-        """What the user gives: data, statistics, a plan; `cache`: whether a calibration cache is wanted."""
+        """What the user gives: data, statistics, a plan; and what is to be written."""
         self._job, self._options, self._source, self._given = job, options, source, given
-        self._header = job.target.cache if cache or not job.target.explicit else None
+        self._header = job.target.cache if format.cache or not job.target.explicit else None
+        self._format = format
         self._file = file
         if file is not None:
             check_plan(file, job)
             self._options = replace(options, own_methods=file.methods)
 
-    def plan(self, keep_float: Sequence[str]) -> Planned:
+    def plan(self) -> Planned:
         """The steps up to the scales; without data and statistics, up to the plan.
 
         Raises:
@@ -84,20 +87,32 @@ class Quantization:
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
         if self._source is None and self._given is None:
-            prepared = prepare(job, {}, keep_float, self._options.layers)
+            wish = Wish.of(job, self._format, None)
+            prepared = prepare(job, {}, self._format, self._options.layers)
             notes = [*prepared.notes, *_unknown_sizes(job)]
             part = {
                 "plan": self._plan_part(prepared.plan),
                 "calibration": {"measured": False, "notes": notes},
+                "body": body_part(Finish(wish, None), None, (), (), ()),
             }
-            return planned(job, prepared, {}, {}, "none yet: there was no data", self._planning(part))
-        measured = self._measured(sampling, keep_float, sampling.shapes)
-        prepared, done = measured.prepared, measured.done
+            origin = "none yet: there was no data"
+            return planned(job, prepared, {}, {}, origin, self._planning(part), entry_of(None, wish))
+        measured = self._measured(sampling, sampling.shapes)
+        prepared, done, wish = measured.prepared, measured.done, measured.wish
+        finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
+        made = finish(done.model)
         calibration = self._report(sampling, prepared, measured.stats, done, None)
-        part = {"plan": self._plan_part(prepared.plan), "calibration": {"measured": True, **calibration}}
+        part = {
+            "plan": self._plan_part(prepared.plan),
+            "calibration": {"measured": True, **calibration},
+            "body": body_part(finish, made, (), (), ()),
+        }
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration['method']}{samples}"
-        return planned(job, prepared, done.ranges, sampling.shapes, origin, self._planning(part))
+        return planned(
+            job, prepared, done.ranges, sampling.shapes, origin, self._planning(part),
+            entry_of(finish, wish), made.post_scaled,
+        )  # fmt: skip
 
     def _plan_part(self, plan: QuantPlan) -> dict[str, Any]:
         return {**plan.to_json(), "file": None if self._file is None else str(self._file.path)}
@@ -108,7 +123,7 @@ class Quantization:
         plain: dict[str, Any] = reporting.to_json(report)
         return plain
 
-    def run(self, keep_float: Sequence[str], compilation: Compilation) -> Result:
+    def run(self, compilation: Compilation) -> Result:
         """All steps.
 
         Raises:
@@ -121,25 +136,26 @@ class Quantization:
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
-        measured = self._measured(sampling, keep_float, shapes)
+        measured = self._measured(sampling, shapes)
         prepared, stats, ranges = measured.prepared, measured.stats, measured.ranges
         done, expected = measured.done, measured.expected
-        accuracy = verify(job, sampling, done.proto, expected)
-        final = compiled(job, compilation, profiles, prepared, done.proto)
-        if final.proto is not done.proto:
-            accuracy = verify(job, sampling, final.proto, expected)
+        finish = finish_of(job, measured.wish, prepared, stats, done, sampling)
+        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
+        final = compiled(job, compilation, profiles, prepared, done, finish, made)
         prepared = replace(prepared, plan=final.plan)
         cache = self._cache(prepared, ranges, done)
         if cache is not None and not ranges.tensors and self._file is not None:
             prepared.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
+        accuracy, body = self._judged(sampling, finish, final, expected)
         part = {
             "plan": self._plan_part(final.plan),
             "calibration": self._report(sampling, prepared, stats, done, cache),
             "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in accuracy],
+            "body": body,
         }
-        result = as_float or job.result(final.proto, {}, done.model)
+        result = as_float or job.result(final.made.proto, {}, final.made.model)
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
         result.report["engine"] = final.engine
@@ -147,14 +163,29 @@ class Quantization:
         job.finish(result.report)
         return result
 
-    def _measured(
-        self, sampling: Sampling, keep_float: Sequence[str], shapes: Mapping[str, Sequence[int]]
-    ) -> _Measured:
+    def _judged(
+        self, sampling: Sampling, finish: Finish, final: Compiled, expected: Reference | None
+    ) -> tuple[Sequence[OutputAccuracy], dict[str, Any]]:
+        """How near the result is to the float model, and the report's part on its body."""
+        job, made = self._job, final.made
+        int8 = verify(job, sampling, final.quantized, expected)
+        if made.body is None:
+            return int8, body_part(finish, made, int8, (), int8)
+        together = verify(job, sampling, made.proto, expected, emulate=True)
+        alone: Sequence[OutputAccuracy] = ()
+        settled = finish.decision.settled if finish.decision is not None else None
+        if settled is not None:
+            proto = settled.body.model.to_proto()
+            alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
+        return together, body_part(finish, made, int8, alone, together)
+
+    def _measured(self, sampling: Sampling, shapes: Mapping[str, Sequence[int]]) -> _Measured:
         """The steps up to the scales."""
         job, options = self._job, self._options
-        prepared = prepare(job, shapes, keep_float, options.layers, self._file)
+        wish = Wish.of(job, self._format, self._file)
+        prepared = prepare(job, shapes, self._format, options.layers, self._file)
         with job.step("calibrate"):
-            ranging = Ranging(job, options, sampling, self._given, prepared)
+            ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
             floats, expected = references(job, options, sampling, prepared.reference)
@@ -162,7 +193,7 @@ class Quantization:
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")
         done = quantized(job, options, sampling, prepared, ranges, floats)
-        return _Measured(prepared, stats, ranges, done, expected)
+        return _Measured(wish, prepared, stats, ranges, done, expected)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

@@ -30,11 +30,20 @@ class Ranging:
     """Statistics and ranges, for one prepared model."""
 
     def __init__(
-        self, job: Job, options: Calibrating, sampling: Sampling, given: Given | None, prepared: Prepared
+        self,
+        job: Job,
+        options: Calibrating,
+        sampling: Sampling,
+        given: Given | None,
+        prepared: Prepared,
+        bounded: Sequence[str] = (),
     ) -> None:
-        """What there is to take them from: samples, statistics or a cache that is given, or both."""
+        """What there is to take them from: samples, statistics or a cache that is given, or both.
+
+        `bounded` are further tensors of which the ends are enough, and nothing if there are no samples.
+        """
         self._job, self._options, self._sampling, self._given = job, options, sampling, given
-        self._prepared = prepared
+        self._prepared, self._bounded = prepared, bounded
 
     def statistics(self, *, cache: bool) -> Stats:
         """The statistics of what the plan names: given, else measured.
@@ -61,9 +70,10 @@ class Ranging:
             return known
         parts = self._sampling.parts
         again = parts is not None and parts.used is not None  # not an iterator
-        if not missing and (known.tensors or (stated and again)):
+        ends = [name for name in self._bounded if name not in known.tensors and name not in wanted]
+        if not missing and not ends and (known.tensors or (stated and again)):
             return known
-        found = self._measured(missing)
+        found = self._measured(missing, ends)
         return replace(found, tensors={**known.tensors, **found.tensors}) if known.tensors else found
 
     def ranges(self, stats: Stats) -> Ranges:
@@ -91,8 +101,8 @@ class Ranging:
                 hint="give the data as well, --calib DATA: what is missing is measured, and nothing else",
             )
 
-    def _measured(self, tensors: Sequence[str]) -> Stats:
-        """The statistics of tensors over the samples that calibrate."""
+    def _measured(self, tensors: Sequence[str], bounded: Sequence[str]) -> Stats:
+        """The statistics of tensors over the samples that calibrate; of others, the ends."""
         sampling = self._sampling
         assert sampling.parts is not None
         assert sampling.first is not None
@@ -100,6 +110,7 @@ class Ranging:
             self._job,
             self._prepared,
             tensors,
+            bounded,
             self._options.counting,
             sampling.calibrating(),
             sampling.first,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnxq.calib.collect import Request
+from onnxq.calib.probes import makers
 from onnxq.calib.shards import (
     Checkpoints,
     DataArguments,
@@ -26,10 +27,11 @@ from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.pipeline.body import Wish, bounded
 from onnxq.pipeline.calibration import Calibrating, activations, prepare, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
-from onnxq.settings import Division, ImageOptions
+from onnxq.settings import Division, Format, ImageOptions
 
 
 def take_statistics(
@@ -133,8 +135,10 @@ def _work(
         UserError: there is nothing to calibrate.
     """
     shapes = {name: array.shape for name, array in first.feeds.items()}
-    prepared = prepare(job, shapes, (), ())
+    prepared = prepare(job, shapes, Format(), ())
     tensors = prepared.plan.measured
+    computed = makers(prepared.reference.graph)
+    ends = [name for name in bounded(job, Wish.of(job, Format(), None)) if name in computed]
     if not job.target.explicit:
         tensors = tuple(dict.fromkeys((*tensors, *activations(job, prepared))))
     if not prepared.reference.graph.output or not tensors:
@@ -150,7 +154,7 @@ def _work(
     )  # fmt: skip
     (ready,) = job.feeds([first])
     request = Request(
-        tensors, options.counting, samples=samples, shapes=job.model.typical_shapes, first=ready
+        tensors, options.counting, ends, samples=samples, shapes=job.model.typical_shapes, first=ready
     )
     return Work(
         prepared.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import islice
 
 import onnx
 
+from onnxq.body.emulate import Emulated
 from onnxq.errors import Fault
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.run import ort
-from onnxq.run.compare import OutputAccuracy, Recording, Reference, compare_models
+from onnxq.run.compare import OutputAccuracy, Recording, Reference, Runner, compare_models
 
 
 def references(
@@ -41,10 +43,28 @@ def references(
         return choosing, Recording(session, sampling.feeds(sampling.held_out()))
 
 
+BODY_SAMPLES = 8
+"""On how many samples the body alone is compared."""
+
+
 def verify(
-    job: Job, sampling: Sampling, proto: onnx.ModelProto, expected: Reference | None
+    job: Job,
+    sampling: Sampling,
+    proto: onnx.ModelProto,
+    expected: Reference | None,
+    *,
+    emulate: bool = False,
+    most: int | None = None,
 ) -> list[OutputAccuracy]:
     """Compares the outputs of the quantized model with those of the float one, on samples held out.
+
+    Args:
+        job: of the float model.
+        sampling: gives the samples.
+        proto: the model to compare.
+        expected: the float model; None: there is nothing to compare with.
+        emulate: whether half precision is rounded after every node, see `onnxq.body.emulate`.
+        most: how many samples at most.
 
     Raises:
         UserError: it does not run on a sample.
@@ -56,10 +76,12 @@ def verify(
         if isinstance(expected, Recording):
             expected.rewind()
         part = job.runnable(job.part(proto)[0])
+        candidate: Runner
         with loading():
-            session = ort.load(part, data_dir=job.model.data_dir)
+            load = Emulated if emulate else ort.load
+            candidate = load(part, data_dir=job.model.data_dir)
         with sampling.named():
-            return compare_models(expected, session, sampling.feeds(sampling.held_out()))
+            return compare_models(expected, candidate, islice(sampling.feeds(sampling.held_out()), most))
 
 
 @contextlib.contextmanager

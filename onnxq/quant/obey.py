@@ -64,6 +64,7 @@ def entries(
     model: Model,
     ranges: Mapping[str, Range],
     weights: Mapping[tuple[str, int | None], np.ndarray],
+    post_scaled: Collection[str] = (),
 ) -> tuple[list[LayerEntry], list[TensorEntry], list[GroupEntry], list[WeightEntry]]:
     """What a file says of a plan, in the order of the model.
 
@@ -72,6 +73,7 @@ def entries(
         model: the model that it is of.
         ranges: of the measured tensors; those without one have no amax.
         weights: what quantized constants cover.
+        post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
     groups = {group.id: group for group in plan.groups}
     activations = [site for site in plan.sites if site.kind == "activation"]
@@ -79,14 +81,16 @@ def entries(
     used = dict.fromkeys(site.group for site in activations)
     shared = [groups[number] for number in used if len(groups[number].tensors) > 1]
     return (
-        _layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes]),
+        _layer_entries(plan, [(node.name, node.op) for node in model.graph.nodes], post_scaled),
         tensors,
         [GroupEntry(group.tensors, group.reasons) for group in shared],
         [_weight_entry(site, weights) for site in plan.sites if site.kind == "weight"],
     )
 
 
-def _layer_entries(plan: QuantPlan, nodes: Iterable[tuple[str, str]]) -> list[LayerEntry]:
+def _layer_entries(
+    plan: QuantPlan, nodes: Iterable[tuple[str, str]], post_scaled: Collection[str]
+) -> list[LayerEntry]:
     kept = {entry.node: str(entry.because) for entry in plan.kept_float}
     layers = {layer.node: layer for layer in plan.layers}
     inputs: dict[str, list[int]] = {}
@@ -100,10 +104,11 @@ def _layer_entries(plan: QuantPlan, nodes: Iterable[tuple[str, str]]) -> list[La
         layer = layers.get(node)
         note = "" if layer is None or layer.macs is None else f"{layer.macs:,} multiply-accumulates"
         if layer is not None and layer.quantized:
-            found.append(LayerEntry(node, op, "int8", f"{op} runs in int8", note=note))
+            scales = "post-scale" if node in post_scaled else ""
+            found.append(LayerEntry(node, op, "int8", f"{op} runs in int8", scales=scales, note=note))
         elif layer is not None or node in kept:
             half = tuple(sorted(inputs.get(node, ())))
-            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note))
+            found.append(LayerEntry(node, op, "float", kept.get(node, ""), half, note=note))
         elif node in inputs:
             found.append(LayerEntry(node, op, "int8", whys[node] or "it reads what is int8 anyway"))
     return found

@@ -183,6 +183,11 @@ class QuantPlan:
             found |= more
         return frozenset(found)
 
+    def per_tensor(self) -> QuantPlan:
+        """The plan with one scale for each constant."""
+        sites = (dataclasses.replace(s, axis=None) if s.kind == "weight" else s for s in self.sites)
+        return dataclasses.replace(self, sites=tuple(sites))
+
     def without(self, node: str, because: str, ops: Mapping[str, str]) -> QuantPlan:
         """The plan with a node in float, and those that cannot stay quantized without it.
 

@@ -14,6 +14,16 @@
     format = "float"
     because = "boxes lose precision"
 
+    [body]
+    type = "fp16"
+    io = "fp32"
+    scales = "post-scale"
+    settled = true
+
+    [[float32]]
+    node = "/norm/Pow"
+    because = "Pow makes much of what its operand is rounded by"
+
     [[tensor]]
     name = "x"
     amax = 2.640625
@@ -33,15 +43,15 @@ it, which has their hash in its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tomli_w
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, unknown_name
 from onnxq.quant.plan_arrays import pack
 from onnxq.tables import (
     At,
@@ -51,6 +61,8 @@ from onnxq.version import VERSION
 
 FORMAT = 1
 """The version of the format that is written, and the only one that is read."""
+
+BodyType = Literal["fp16", "bf16", "fp32", "own"]
 
 IN_FILE = "file"
 """What stands for a long list of amax, which is in the file beside."""
@@ -65,6 +77,9 @@ _HEAD = """\
 #             --calib or --stats: by the run's method, or by method = "entropy" or another one of its own.
 # [[group]]   Tensors with one scale, the widest. One in no group has a scale of its own.
 # [[weight]]  An amax for each channel along axis, or one for all; without it, the largest magnitudes.
+# [body]      The type of what is not quantized, and of inputs and outputs (io). Where it is settled,
+#             [[float32]] is all of it that stays float32, and each int8 layer says the form of its scales;
+#             without settled = true both are found again, which needs data.
 """
 
 
@@ -78,6 +93,7 @@ class LayerEntry:
         format: `int8` or `float`.
         because: why.
         inputs: those that it reads quantized although it does not run in int8.
+        scales: the form of its weights' scales, `post-scale` or "": as [[weight]] says.
         note: what a reader of the file may want to know.
     """
 
@@ -86,7 +102,37 @@ class LayerEntry:
     format: str
     because: str = ""
     inputs: tuple[int, ...] = ()
+    scales: str = ""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Float32Entry:
+    """A node that stays float32 in a half body, and why."""
+
+    node: str
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyEntry:
+    """What is not quantized.
+
+    Attributes:
+        type: its type, `fp16`, `bf16`, `fp32`; `own`: what the model has.
+        io: that of inputs and outputs.
+        scales: the form of weight scales, of `onnxq.settings.SCALE_FORMS`.
+        settled: whether it is stated what stays float32, and which layers have which form.
+        masks: names of what holds values of a mask beyond half precision.
+        float32: what stays float32.
+    """
+
+    type: BodyType
+    io: BodyType = "fp32"
+    scales: str = "per-channel"
+    settled: bool = False
+    masks: tuple[str, ...] = ()
+    float32: tuple[Float32Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +196,7 @@ class PlanFile:
         tensors: activations.
         groups: those of more than one tensor.
         weights: constants.
+        body: what is not quantized; None: the file does not say.
         origin: where the ranges are from, for the reader.
         path: the file; None: not read from one.
         document: its text.
@@ -163,6 +210,7 @@ class PlanFile:
     tensors: tuple[TensorEntry, ...]
     groups: tuple[GroupEntry, ...]
     weights: tuple[WeightEntry, ...]
+    body: BodyEntry | None = None
     origin: str = ""
     path: Path | None = None
     document: str = ""
@@ -176,6 +224,17 @@ class PlanFile:
         """An error about what stands somewhere in the file; `keys`: the way to it in its data."""
         error = At(keys, message, hint)
         return error if self.path is None else error.in_file(self.path, self.document)
+
+    def check_float32(self, known: Collection[str]) -> None:
+        """Refuses nodes that stay float32 and are none of the model.
+
+        Raises:
+            UserError: there is one.
+        """
+        for index, entry in enumerate(self.body.float32 if self.body is not None else ()):
+            if entry.node not in known:
+                unknown = unknown_name("node", entry.node, sorted(known))
+                raise self.error(("float32", index, "node"), str(unknown), unknown.hint)
 
     def files(self, name: str) -> dict[str, bytes]:
         """The content of the files that hold the plan.
@@ -208,7 +267,7 @@ class PlanFile:
             yield f"# Ranges: {_plain(self.origin)}\n"
         for layer in self.layers:
             said = {"node": layer.node, "op": layer.op, "format": layer.format}
-            yield _table("layer", said | _given(layer, "inputs", "because"), layer.note)
+            yield _table("layer", said | _given(layer, "inputs", "scales", "because"), layer.note)
         for tensor in self.tensors:
             said = {"name": tensor.name}
             more = _given(tensor, "amax", "method", "percentile", "constant", "because")
@@ -218,11 +277,20 @@ class PlanFile:
         for weight in self.weights:
             said = {"name": weight.name} | _given(weight, "axis")
             yield _table("weight", said | _amax(weight) | _given(weight, "because"))
+        if self.body is not None:
+            yield tomli_w.dumps({"body": _body(self.body)})
+            for entry in self.body.float32:
+                yield _table("float32", {"node": entry.node} | _given(entry, "because"))
 
 
 def _table(kind: str, values: Mapping[str, Any], note: str = "") -> str:
     comment = f"# {_plain(note)}\n" if note else ""
     return f"{comment}[[{kind}]]\n{tomli_w.dumps(values)}"
+
+
+def _body(body: BodyEntry) -> dict[str, Any]:
+    said = {"type": body.type, "io": body.io, "scales": body.scales, "settled": body.settled}
+    return said | ({"masks": list(body.masks)} if body.masks else {})
 
 
 def _given(entry: Any, *names: str) -> dict[str, Any]:

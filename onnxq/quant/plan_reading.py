@@ -14,6 +14,8 @@ from onnxq.quant.plan_arrays import unpack
 from onnxq.quant.plan_file import (
     FORMAT,
     IN_FILE,
+    BodyEntry,
+    Float32Entry,
     GroupEntry,
     LayerEntry,
     PlanFile,
@@ -21,7 +23,7 @@ from onnxq.quant.plan_file import (
     WeightEntry,
     key_of,
 )
-from onnxq.settings import LAYER_METHODS
+from onnxq.settings import BODIES, LAYER_METHODS, SCALE_FORMS
 from onnxq.tables import (
     At,
     Keys,
@@ -35,6 +37,7 @@ from onnxq.tables import (
     tables,
     text,
     texts,
+    truth,
 )
 from onnxq.target import NAMES as TARGETS
 from onnxq.version import VERSION
@@ -105,18 +108,24 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 _TOP: Mapping[str, Reader] = {
     "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text,
     "model": table, "shapes": table,
-    "layer": tables, "tensor": tables, "group": tables, "weight": tables,
+    "layer": tables, "tensor": tables, "group": tables, "weight": tables, "float32": tables,
+    "body": table,
 }  # fmt: skip
 _MODEL: Mapping[str, Reader] = {"name": text, "hash": text}
 _LAYER: Mapping[str, Reader] = {
     "node": text, "op": text, "format": choice("format", ("int8", "float")), "inputs": _indices,
-    "because": text,
+    "scales": choice("form of scales", SCALE_FORMS[:2]), "because": text,
 }  # fmt: skip
 _TENSOR: Mapping[str, Reader] = {
     "name": text, "amax": _magnitude, "method": choice("method for single tensors", LAYER_METHODS),
     "percentile": number(100), "constant": number(1), "because": text,
 }  # fmt: skip
 _GROUP: Mapping[str, Reader] = {"share": _names, "because": texts}
+_BODY: Mapping[str, Reader] = {
+    "type": choice("body", (*BODIES, "own")), "io": choice("io", BODIES),
+    "scales": choice("form of scales", SCALE_FORMS), "settled": truth, "masks": texts,
+}  # fmt: skip
+_FLOAT32: Mapping[str, Reader] = {"node": text, "because": text}
 _WEIGHT: Mapping[str, Reader] = {"name": text, "axis": _axis, "amax": _magnitudes, "because": text}
 
 
@@ -140,6 +149,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     ]
     groups = [GroupEntry(**values) for values in _entries(top, "group", _GROUP, "share")]
     weights = list(_entries(top, "weight", _WEIGHT, "name"))
+    body = _read_body(top)
     _once("layer", "node", [entry.node for entry in layers])
     _once("tensor", "name", [entry.name for entry in tensors])
     _once("weight", "name", [(values["name"], values.get("axis")) for values in weights])
@@ -157,9 +167,31 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
         tuple(tensors),
         tuple(groups),
         tuple(WeightEntry(**values) for values in weights),
+        body,
         path=path,
         document=document,
     )
+
+
+def _read_body(top: Mapping[str, Any]) -> BodyEntry | None:
+    """What is not quantized; None where the file does not say."""
+    if "body" not in top:
+        if "float32" in top:
+            raise At(("float32", 0), "[[float32]] is said, and there is no [body]", "state the body's type")
+        return None
+    said = _required(read_table(top["body"], _BODY, ("body",)), ("body",), "type")
+    nodes = [Float32Entry(**values) for values in _entries(top, "float32", _FLOAT32, "node")]
+    _once("float32", "node", [entry.node for entry in nodes])
+    body = BodyEntry(**said, float32=tuple(nodes))
+    if body.io not in ("fp32", body.type):
+        message = f"inputs and outputs are {body.io}, and the body is {body.type}"
+        raise At(("body", "io"), message, 'write io = "fp32", or the type of the body')
+    if nodes and not body.settled:
+        message = "[[float32]] is said, and the body is not settled"
+        raise At(
+            ("float32", 0, "node"), message, "write settled = true into [body], or leave [[float32]] out"
+        )
+    return body
 
 
 def _entries(

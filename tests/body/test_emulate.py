@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
-from onnxq.body.emulate import emulated, losses
+from onnxq.body.emulate import Emulated, losses
 from onnxq.body.settle import Settled, settle
 from onnxq.graph.model import Model
 
@@ -34,10 +34,10 @@ def test_a_square_overflows_between_two_nodes() -> None:
     model = model_of("g (float[N] x) => (float[N] y) { a = Mul (x, x)  y = Sqrt (a) }")
     x = np.array([200, 300], np.float32)
     half = to_half(Model.open(model), "fp16", {}).model.to_proto()
-    (got,) = emulated(half).run({"x": x})
+    (got,) = Emulated(half).run({"x": x})
     assert got.tolist() == [200, math.inf]
     wide = to_half(Model.open(model), "bf16", {}).model.to_proto()
-    (got,) = emulated(wide).run({"x": x})
+    (got,) = Emulated(wide).run({"x": x})
     assert got[1] == pytest.approx(300, rel=2**-7)
 
 
@@ -49,7 +49,7 @@ def test_sums_inside_a_node_are_float32() -> None:
     x[0, :2048] = np.abs(x[0, :2048])  # partial sums go up to 524,288
     x[0, 2048:] = -np.abs(x[0, 2048:])
     x[0, 0] = 17
-    (got,) = emulated(half).run({"x": x})
+    (got,) = Emulated(half).run({"x": x})
     assert got.item() == 16
 
 
@@ -58,7 +58,7 @@ def test_int8_nodes_are_computed_as_they_are() -> None:
         q = QuantizeLinear (x, s, z)  d = DequantizeLinear (q, s, z)  y = Add (d, d) }""")
     half = to_half(Model.open(model), "fp16", {}).model.to_proto()
     x = np.array([0.34, -5.06], np.float32)
-    (got,) = emulated(half).run({"x": x})
+    (got,) = Emulated(half).run({"x": x})
     codes = np.float16(np.rint(x / np.float32(0.1)) * np.float32(0.1))
     assert np.array_equal(got, (codes + codes).astype(np.float32))
 

@@ -11,7 +11,7 @@ from onnx import numpy_helper, parser
 
 from onnxq.body.bounds import bounds, needed
 from onnxq.body.convert import to_half
-from onnxq.body.emulate import emulated
+from onnxq.body.emulate import Emulated
 from onnxq.body.islands import Islands, islands
 from onnxq.body.settle import Settled, settle
 from onnxq.graph.model import Model
@@ -78,7 +78,7 @@ def test_activations_of_100000() -> None:
     assert (result.found, result.reached) == ((), True)
     assert result.sqnr_db > 55
     plain = to_half(model, "fp16", {}).model.to_proto()
-    assert not np.isfinite(emulated(plain).run(feeds)[0]).all()
+    assert not np.isfinite(Emulated(plain).run(feeds)[0]).all()
 
 
 def test_a_margin_for_what_calibration_did_not_see() -> None:

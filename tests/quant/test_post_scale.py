@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
-from onnxq.body.emulate import emulated
+from onnxq.body.emulate import Emulated
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import PostScaled, post_scale
 from onnxq.run import ort, trt
@@ -113,7 +113,7 @@ def test_the_numbers_stay(form: str) -> None:
     (want,) = ort.load(before, optimize=False).run(feeds)
     (got,) = ort.load(proto, optimize=False).run(feeds)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * float(np.abs(want).max()))
-    (half,) = emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
+    (half,) = Emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
     assert sqnr_db(want, half) > 52
 
 

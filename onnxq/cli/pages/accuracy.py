@@ -17,7 +17,10 @@ _SMALL_ERROR = 0.1
 
 
 def accuracy_section(
-    page: Page, accuracy: Sequence[Mapping[str, Any]], calibration: Mapping[str, Any]
+    page: Page,
+    accuracy: Sequence[Mapping[str, Any]],
+    calibration: Mapping[str, Any],
+    body: Mapping[str, Any],
 ) -> None:
     """How near the int8 model's outputs are, and on which samples."""
     held_out = calibration["held_out"]
@@ -32,9 +35,30 @@ def accuracy_section(
     text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
+    _of_each(page, accuracy, body)
     _destroyed(page, accuracy)
     if calibration["not_verified"]:
         page.entry(calibration["not_verified"], style="yellow")
+
+
+def _of_each(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> None:
+    """What int8 and half precision do by themselves, of the output that is furthest off."""
+    by_name = {entry["output"]: entry for entry in body.get("outputs", ())}
+    worst = next((by_name[e["output"]] for e in accuracy if e["output"] in by_name), None)
+    if worst is None or worst["int8_db"] is None:
+        return
+    alone = (
+        "" if worst["body_db"] is None else f", the {body['type']} body alone {decibels(worst['body_db'])}"
+    )
+    page.entry(
+        f"{shorten(worst['output'], 40)}: int8 alone {decibels(worst['int8_db'])}{alone}; half precision is "
+        "rounded after every node here, in fused kernels less often"
+    )
+
+
+def decibels(level: float | str) -> str:
+    """A level in dB; infinities are strings."""
+    return f"{level} dB" if isinstance(level, str) else f"{level:.1f} dB"
 
 
 def _destroyed(page: Page, accuracy: Sequence[Mapping[str, Any]]) -> None:

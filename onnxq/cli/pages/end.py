@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.cli.pages.accuracy import accuracy_section
+from onnxq.cli.pages.body import body_section
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
 from onnxq.cli.pages.plan import plan_section
@@ -34,7 +35,8 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     for entry in report["interface_changes"]:
         page.section("Interface", f"{entry['tensor']}: {entry['was']} -> {entry['now']}", "yellow")
     if report["plan"]:
-        accuracy_section(page, report["accuracy"], report["calibration"])
+        body_section(page, report["body"])
+        accuracy_section(page, report["accuracy"], report["calibration"], report["body"])
         engine_section(page, report["engine"])
     if not report["plan"]:
         size_section(page, report)

@@ -1,0 +1,122 @@
+"""What stays float32 in a half body, and how far the body is from float32: found on the float model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from onnxq.body.bounds import Ranges, is_float32
+from onnxq.body.convert import HalfBody, to_half
+from onnxq.body.emulate import Loss, losses
+from onnxq.body.formats import Kind
+from onnxq.body.islands import MARGIN, Islands, islands
+from onnxq.body.settle import Settled, settle
+from onnxq.graph.model import Model
+from onnxq.reason import Reason
+
+ABOVE_DB = 15.0
+"""By how much the body alone is to be nearer to float32 than int8 alone."""
+
+ENOUGH_DB = 100.0
+"""What is always near enough: float32 has about 140 dB of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a body is made by: the same with Q/DQ pairs and without.
+
+    Attributes:
+        kind: its type.
+        io: whether float32 inputs and outputs of the model are of this type too.
+        stays: the names of the nodes that stay float32, and why.
+        masks: the names of what holds values of a mask, see `to_half`.
+        islands: what was known before anything ran; None where it was stated.
+        settled: what running it showed; None where it did not run.
+    """
+
+    kind: Kind
+    io: bool
+    stays: Mapping[str, Reason]
+    masks: tuple[str, ...]
+    islands: Islands | None = None
+    settled: Settled | None = None
+
+    def convert(self, model: Model, more: Mapping[str, Reason] | None = None) -> HalfBody:
+        """A model with this body; `more`: further nodes that stay float32.
+
+        Raises:
+            UserError: see `to_half`.
+        """
+        return to_half(model, self.kind, {**self.stays, **(more or {})}, io=self.io, masks=self.masks)
+
+
+def decide(
+    model: Model,
+    quantized: onnx.ModelProto | None,
+    kind: Kind,
+    ranges: Ranges,
+    samples: Sequence[Mapping[str, np.ndarray]],
+    *,
+    io: bool = False,
+    above_db: float = ABOVE_DB,
+    margin: float = MARGIN,
+    threads: int = 0,
+) -> Decision:
+    """As much float32 as it takes.
+
+    Args:
+        model: the float32 model; it is not modified.
+        quantized: the same with Q/DQ pairs; None: outputs are to be as near as `settle` wants by default.
+        kind: the type.
+        ranges: what calibration measured of `onnxq.body.bounds.needed(model)`, by tensor.
+        samples: feeds of the float32 model; a few. Without any, nothing runs.
+        io: whether float32 inputs and outputs of the model are of this type too.
+        above_db: by how much each output is to be nearer to float32 than int8 leaves it.
+        margin: how many times further than measured a tensor may go.
+        threads: threads inside an operator, 0 for all cores.
+
+    Raises:
+        RunError: a model does not run on the samples.
+        UserError: see `to_half`.
+    """
+    found = islands(model, kind, ranges, margin=margin)
+    masks = tuple(sorted(found.masks.sources))
+    if not samples:
+        return Decision(kind, io, found.stays, masks, found)
+    settled = settle(
+        model,
+        kind,
+        found.stays,
+        samples,
+        needed_db=_needed(model, quantized, samples, above_db, threads),
+        io=io,
+        masks=found.masks.sources,
+        masked=found.masks.tensors,
+        threads=threads,
+    )
+    return Decision(kind, io, settled.stays, masks, found, settled)
+
+
+def _needed(
+    model: Model,
+    quantized: onnx.ModelProto | None,
+    samples: Sequence[Mapping[str, np.ndarray]],
+    above_db: float,
+    threads: int,
+) -> dict[str, float]:
+    """The SQNR that each float output needs, dB."""
+    ends = {tensor.name: 0 for tensor in model.graph.outputs if is_float32(tensor)}
+    if quantized is None or not ends:
+        return {}
+    int8: Mapping[str, Loss] = losses(
+        model.to_proto(), quantized, ends, samples, threads=threads, data_dir=model.data_dir
+    )
+    return {
+        name: min(loss.sqnr_db + above_db, ENOUGH_DB)
+        for name, loss in int8.items()
+        if math.isfinite(loss.sqnr_db)
+    }

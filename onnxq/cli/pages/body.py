@@ -1,0 +1,44 @@
+"""The section on what is not quantized: its type, what stays float32, the form of weight scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnxq.cli.pages.words import counted, first_few, tally
+from onnxq.cli.screen import Page, shorten
+
+_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "own": "as the model has it"}
+
+_QUIET = ("between",)
+"""Reasons that are no news: what stands between two int8 layers."""
+
+
+def body_section(page: Page, body: Mapping[str, Any]) -> None:
+    """The type of what is not quantized, what stays float32, and why."""
+    page.section("Body", f"{_NAMES[body['type']]}: {body['because']}")
+    half = body["type"] in ("fp16", "bf16")
+    if half:
+        if body["io"] != "float32":
+            page.entry(f"so are inputs and outputs: {first_few(body['interface'])}", style="yellow")
+        _float32(page, body)
+    forms = len(body["post_scaled"])
+    if forms:
+        page.entry(
+            f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product: onnxruntime "
+            "fuses layers with a scale a channel only (--scale-form per-channel)"
+        )
+    for note in body["notes"]:
+        page.entry(note, style="yellow")
+
+
+def _float32(page: Page, body: Mapping[str, Any]) -> None:
+    """What stays float32, by kind of reason."""
+    stays = [entry for entry in body["float32"] if entry["code"] not in _QUIET]
+    if not stays:
+        return
+    page.entry(f"{counted(len(stays), 'node')} stay float32")
+    for code, count in tally(entry["code"] for entry in stays).items():
+        first = next(entry for entry in stays if entry["code"] == code)
+        more = f" (and {count - 1} like it)" if count > 1 else ""
+        page.entry(f"{shorten(first['node'])} ({first['op']}): {first['because']}{more}", 2, "dim")

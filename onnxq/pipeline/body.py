@@ -1,0 +1,312 @@
+"""The type of what is not quantized: what stays float32 and why, the model as it is written, and figures.
+
+The body comes last: rules are proved and scales chosen in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.body.bounds import needed
+from onnxq.body.convert import HalfBody
+from onnxq.body.decide import Decision, decide
+from onnxq.body.formats import DTYPES, Kind
+from onnxq.calib.stats import Stats
+from onnxq.graph.duplicate import duplicate
+from onnxq.graph.half import speaks_half
+from onnxq.graph.model import Model
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
+from onnxq.quant.post_scale import post_scale
+from onnxq.reason import Reason, code_of
+from onnxq.run import ort
+from onnxq.run.compare import OutputAccuracy
+from onnxq.settings import Format
+
+SAMPLES = 2
+"""How many samples say what has to stay float32: each trial runs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What body there is to be.
+
+    Attributes:
+        kind: its type; None: float types stay as they are.
+        io: whether inputs and outputs are of this type too.
+        form: the form of weight scales.
+        because: why it is that type.
+        stated: the plan that says what stays float32, or None.
+    """
+
+    kind: Kind | None
+    io: bool
+    form: str
+    because: Reason
+    stated: PlanFile | None = None
+
+    @staticmethod
+    def of(job: Job, format: Format, file: PlanFile | None) -> Wish:
+        """That of a run: by flag, by the plan, else by the target and the model.
+
+        Raises:
+            UserError: the plan has another body.
+        """
+        own = speaks_half(job.model.to_proto(weights=False))
+        kind, because = _kind(job, format, own)
+        form = format.scale_form or job.target.scale_form
+        wish = Wish(kind, kind is not None and format.io == kind, form, because)
+        return wish if file is None or file.body is None else wish.obeying(file, format)
+
+    def obeying(self, file: PlanFile, format: Format) -> Wish:
+        """That of a plan.
+
+        Raises:
+            UserError: a flag says otherwise.
+        """
+        body = file.body
+        assert body is not None
+        for key, name, flag, said in (
+            ("type", "body", format.body, body.type),
+            ("io", "io", format.io, body.io),
+            ("scales", "scale form", format.scale_form, body.scales),
+        ):
+            if flag is not None and flag != said:
+                message = f"the plan's {name} is {said}, and this run's {flag}"
+                raise file.error(("body", key), message, "leave the flag out, or edit the plan")
+        kind: Kind | None = None if body.type in ("fp32", "own") else body.type  # type: ignore[assignment]
+        because = Reason("plan", "the plan says so", "user")
+        return replace(self, kind=kind, io=body.io == kind, form=body.scales, because=because, stated=file)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is stated what stays float32."""
+        return self.stated is not None and self.stated.body is not None and self.stated.body.settled
+
+
+def _kind(job: Job, format: Format, half: bool) -> tuple[Kind | None, Reason]:
+    title = job.target.title
+    if format.body is not None or format.io not in (None, "fp32"):
+        kind = format.body or format.io
+        return (None if kind == "fp32" else kind), Reason("asked", "asked for", "user")  # type: ignore[return-value]
+    if not job.target.strongly_typed:
+        return None, Reason("flags", f"{title} chooses types by flags of its builder", "tensorrt")
+    if half:
+        return None, Reason("own", "the model has types of half precision itself", "user")
+    return "fp16", Reason("typed", f"{title} runs the types that the file states", "tensorrt")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A quantized model as it is written.
+
+    Attributes:
+        model: the model, open.
+        proto: the same.
+        body: how it was converted; None: it was not.
+        post_scaled: names of the layers whose weights have one scale, and its ratios behind the product.
+        left: int8 layers that keep a scale a channel although the other form was wanted, and why.
+    """
+
+    model: Model
+    proto: onnx.ModelProto
+    body: HalfBody | None
+    post_scaled: tuple[str, ...] = ()
+    left: Mapping[str, Reason] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Finish:
+    """What is done with a quantized model before it is written.
+
+    Attributes:
+        wish: what was wanted.
+        decision: what the body is made by; None: float types stay as they are.
+        layers: names of the layers that are to have one weight scale; None: all that can.
+        notes: what the user may not expect.
+    """
+
+    wish: Wish
+    decision: Decision | None
+    layers: Sequence[str] | None = ()
+    notes: list[str] = field(default_factory=list)
+    refused: dict[str, Reason] = field(default_factory=dict)
+
+    def __call__(self, model: Model) -> Finished:
+        """A quantized model in its last form; it is not modified."""
+        form: tuple[tuple[str, ...], Mapping[str, Reason]] = ((), {})
+        if self.layers is None or self.layers:
+            model = duplicate(model)
+            found = post_scale(model, self.layers)
+            form = found.layers, found.left
+        body = None
+        if self.decision is not None:
+            body = self.decision.convert(model, self.refused)
+            model = body.model
+        return Finished(model, model.to_proto(handover=True), body, *form)
+
+    def in_float32(self, model: Model) -> Finished:
+        """The same with a float32 body."""
+        self.decision = None
+        return self(model)
+
+
+def bounded(job: Job, wish: Wish) -> tuple[str, ...]:
+    """The names of the tensors whose ranges the body asks for."""
+    return needed(job.model) if wish.kind is not None and not wish.settled else ()
+
+
+def finish_of(
+    job: Job, wish: Wish, prepared: Prepared, stats: Stats, done: Quantized, sampling: Sampling
+) -> Finish:
+    """Decides how a quantized model is written.
+
+    Args:
+        job: of the float model.
+        wish: what is wanted.
+        prepared: the plan, and what does not run.
+        stats: the ranges of tensors.
+        done: the quantized model.
+        sampling: gives the samples that say what has to stay float32: those that chose scales.
+
+    Raises:
+        UserError: the model cannot have this body.
+    """
+    finish = Finish(wish, None, layers_of(wish))
+    if wish.kind is None:
+        return finish
+    with job.step("body"):
+        if wish.settled:
+            assert wish.stated is not None
+            body = wish.stated.body
+            assert body is not None
+            names = {node.name for graph in job.model.graphs() for node in graph.nodes}
+            wish.stated.check_float32(names)
+            stays = {entry.node: Reason("plan", entry.because, "user") for entry in body.float32}
+            finish.decision = Decision(wish.kind, wish.io, stays, body.masks)
+            return finish
+        ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
+        runs = not prepared.not_run and bool(prepared.reference.graph.output) and not job.in_float32
+        samples: list[Mapping[str, np.ndarray]] = []
+        if runs and sampling.parts is not None:
+            samples = list(islice(sampling.feeds(sampling.choosing()), SAMPLES))
+        try:
+            finish.decision = decide(job.model, done.proto, wish.kind, ranges, samples, io=wish.io)
+        except ort.RunError as error:
+            finish.notes.append(f"the body did not run: {error}; what stays float32 is by ranges alone")
+            finish.decision = decide(job.model, None, wish.kind, ranges, (), io=wish.io)
+        finish.notes += _notes(finish.decision, samples)
+    return finish
+
+
+def layers_of(wish: Wish) -> Sequence[str] | None:
+    """The layers that are to have one weight scale; None: all that can."""
+    if wish.stated is not None and wish.stated.body is not None and wish.stated.body.settled:
+        return [layer.node for layer in wish.stated.layers if layer.scales == "post-scale"]
+    return None if wish.form == "post-scale" else ()
+
+
+def entry_of(finish: Finish | None, wish: Wish) -> BodyEntry:
+    """What a plan file says; `finish`: None without data."""
+    kind: BodyType = wish.kind or _unchanged(wish)
+    io: BodyType = kind if wish.io else "fp32"
+    if finish is None:
+        return BodyEntry(kind, io, wish.form)
+    decision = finish.decision
+    stays = [] if decision is None else [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
+    masks = () if decision is None else decision.masks
+    return BodyEntry(kind, io, wish.form, True, masks, tuple(stays))
+
+
+def _type(wish: Wish, made: Finished | None) -> BodyType:
+    """The type that the body has; without data, that it is going to have."""
+    if made is None:
+        return wish.kind or _unchanged(wish)
+    return made.body.kind if made.body is not None else _unchanged(wish)
+
+
+def _unchanged(wish: Wish) -> BodyType:
+    """What a body is whose type is not changed: that of the model, where it has half precision itself."""
+    return "own" if wish.because.code == "own" else "fp32"
+
+
+def _notes(decision: Decision, samples: Sequence[Any]) -> list[str]:
+    notes = []
+    dtype = DTYPES[decision.kind]
+    unknown = decision.islands.without_range if decision.islands is not None else ()
+    if unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        notes.append(
+            f"the range of {unknown[0]!r}{more} was not measured: what makes and reads it stays float32 "
+            "(give --calib, or take the statistics again)"
+        )
+    if not samples:
+        notes.append(f"the {dtype} body was not run: what stays float32 is by ranges and operators alone")
+    elif decision.settled is not None and not decision.settled.reached:
+        notes.append(f"in {dtype} some output stays further from float32 than it is to be: see body.outputs")
+    return notes
+
+
+def body_part(
+    finish: Finish,
+    made: Finished | None,
+    int8: Sequence[OutputAccuracy],
+    alone: Sequence[OutputAccuracy],
+    together: Sequence[OutputAccuracy],
+) -> dict[str, Any]:
+    """What the report says of the body.
+
+    Args:
+        finish: how it was decided.
+        made: the model as it is written; None without data.
+        int8: how near int8 is to float, around it float32.
+        alone: likewise the body without int8, emulated.
+        together: likewise both, emulated.
+    """
+    part: dict[str, Any] = {
+        "type": _type(finish.wish, made),
+        "because": str(finish.wish.because),
+        "code": finish.wish.because.code,
+        "scale_form": finish.wish.form,
+        "io": DTYPES[finish.wish.kind].name if finish.wish.kind and finish.wish.io else "float32",
+        "post_scaled": [] if made is None else list(made.post_scaled),
+        "per_channel": {} if made is None else {name: str(why) for name, why in made.left.items()},
+        "notes": list(finish.notes),
+    }
+    body = None if made is None else made.body
+    if body is None:
+        return part
+    alone_db = {entry.output: entry.sqnr_db for entry in alone}
+    both_db = {entry.output: entry.sqnr_db for entry in together}
+    ops = {node.name: node.op for graph in body.model.graphs() for node in graph.nodes}
+    part |= {
+        "half": len(body.halved),
+        "float32": [
+            {"node": name, "op": ops.get(name, ""), "because": str(why), "code": code_of(why)}
+            for name, why in body.stays.items()
+            if code_of(why) != "pairs"
+        ],
+        "casts": [{"tensor": cast.tensor, "to": cast.to} for cast in body.casts],
+        "constants": len(body.constants),
+        "masks": list(body.masks),
+        "interface": list(body.interface),
+        "outputs": [
+            {
+                "output": entry.output,
+                "int8_db": entry.sqnr_db,
+                "body_db": alone_db.get(entry.output),
+                "together_db": both_db.get(entry.output),
+            }
+            for entry in int8
+        ],
+    }
+    return part
