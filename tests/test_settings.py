@@ -41,7 +41,8 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "samples": ("3", 3), "seed": ("3", 3), "stats": ('"a.npz"', Path("/f/a.npz")), "partial": ("true", True),
     "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
     "plan": ('"p.toml"', Path("/f/p.toml")),
-    "body": ('"fp32"', "fp32"), "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
+    "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
+    "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
 }  # fmt: skip
 

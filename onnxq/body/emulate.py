@@ -144,7 +144,7 @@ class Tapped:
         given = dict(feeds)
         for name, fed in self._fed.items():
             given[fed] = given.pop(name).astype(np.float32)
-        return self._session.run(given, self._outputs)
+        return self._session.run(given, self._outputs) if self._outputs else []
 
 
 def _fed(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:

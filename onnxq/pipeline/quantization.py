@@ -218,7 +218,7 @@ class Quantization:
         return reporting.calibration_part(
             reporting.CalibrationFacts(
                 plan=prepared.plan,
-                stats=stats,
+                stats=self._of_plan(prepared, stats),
                 method=self._method(done.ranges),
                 choice=done.choice.to_json() if done.choice is not None else None,
                 ranges=done.ranges,
@@ -236,6 +236,14 @@ class Quantization:
                 in_float32=self._job.in_float32,
             )
         )
+
+    def _of_plan(self, prepared: Prepared, stats: Stats) -> Stats:
+        """The statistics of what has a scale; those of the body are there for their ends alone."""
+        wanted = {*prepared.plan.measured}
+        if self._header is not None:
+            wanted.update(activations(self._job, prepared))
+        found = {name: entry for name, entry in stats.tensors.items() if name in wanted}
+        return replace(stats, tensors=found)
 
     def _method(self, ranges: Mapping[str, Range]) -> str:
         """The method, unless a calibration cache states every range."""

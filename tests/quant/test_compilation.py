@@ -84,7 +84,7 @@ NAMES = [f"conv_{number}" for number in range(7)]
 def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, words: str) -> None:
     words = words.format(node=node)
     asked = compiler(breaks_at(node, words=words))
-    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax")
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32")
     assert len(asked) <= 3 + 1 + 4  # a search in 8 nodes
     assert quantized_nodes(result.model) == {*NAMES, "pool"} - {node}
     onnx.checker.check_model(result.model, full_check=True)
@@ -137,9 +137,9 @@ def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
     nets, without = chain("a", "b"), {}
     for kept in ("a", "b"):
         compiler(lambda model: COMPILED)
-        wanted = onnxq.quantize(nets, samples(), method="minmax", keep_float=[kept])
+        wanted = onnxq.quantize(nets, samples(), method="minmax", body="fp32", keep_float=[kept])
         compiler(breaks_at(kept))
-        found = onnxq.quantize(nets, samples(), method="minmax")
+        found = onnxq.quantize(nets, samples(), method="minmax", body="fp32")
         assert found.report["accuracy"] == wanted.report["accuracy"]
         without[kept] = found.report["accuracy"]
     assert without["a"] != without["b"]
@@ -147,7 +147,7 @@ def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
 
 def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
     compiler(lambda model: failed("both") if quantized_nodes(model) & {"conv_1", "conv_4"} else COMPILED)
-    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax")
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32")
     assert quantized_nodes(result.model) == {*NAMES, "pool"}
     engine = result.report["engine"]
     assert engine["regressed"]
@@ -156,7 +156,7 @@ def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
 
 def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
     asked = compiler(lambda model: failed("no importer"))
-    engine = onnxq.quantize(chain("a"), samples(), method="minmax").report["engine"]
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32").report["engine"]
     assert len(asked) == 2
     assert engine["status"] == "failed"
     assert not engine["regressed"]
@@ -165,7 +165,7 @@ def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
 
 def test_a_model_that_compiles_is_compiled_once(compiler) -> None:
     asked = compiler(lambda model: COMPILED)
-    onnxq.quantize(chain("a"), samples(), method="minmax")
+    onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32")
     assert len(asked) == 1
 
 
@@ -180,9 +180,9 @@ def test_a_repair_that_breaks_it_is_told_apart(compiler) -> None:
         return COMPILED if whole else failed("something about 'b'")
 
     compiler(judge)
-    engine = onnxq.quantize(onnx.shape_inference.infer_shapes(proto), samples(), method="minmax").report[
-        "engine"
-    ]
+    engine = onnxq.quantize(
+        onnx.shape_inference.infer_shapes(proto), samples(), method="minmax", body="fp32"
+    ).report["engine"]
     assert engine["regressed"]
     assert engine["regression"] == {"reason": "something about 'b'", "by": "repair", "node": "b"}
 
@@ -200,7 +200,7 @@ def test_the_original_is_compiled_with_what_is_stated_of_it(compiler) -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     del proto.graph.value_info[:]
     proto.graph.output[0].type.ClearField("value")
-    onnxq.quantize(proto, samples(), method="minmax", shapes={"x": [1, 16, 8, 8]})
+    onnxq.quantize(proto, samples(), method="minmax", body="fp32", shapes={"x": [1, 16, 8, 8]})
     assert shapes == [[1, 16, 8, 8]] * 2
 
 
@@ -209,7 +209,7 @@ def test_a_compiler_that_fails_itself_costs_nothing(compiler) -> None:
         raise onnxq.errors.Fault("the program that runs it failed")
 
     compiler(judge)
-    engine = onnxq.quantize(chain("a"), samples(), method="minmax").report["engine"]
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32").report["engine"]
     assert engine["status"] == "not-run"
     assert "failed" in engine["reason"]
 
@@ -235,7 +235,17 @@ def test_the_exit_code(compiler, judge, flags: list[str], code: int, says: str, 
     onnx.save(chain("a", "b"), tmp_path / "m.onnx")
     np.savez(tmp_path / "data.npz", x=np.concatenate([sample["x"] for sample in samples()]))
     output = tmp_path / "m.int8.onnx"
-    arguments = ["quantize", tmp_path / "m.onnx", "--calib", tmp_path / "data.npz", "-o", output, *flags]
+    arguments = [
+        "quantize",
+        tmp_path / "m.onnx",
+        "--calib",
+        tmp_path / "data.npz",
+        "-o",
+        output,
+        "--body",
+        "fp32",
+        *flags,
+    ]
     ran = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "110"})
     assert ran.exit_code == code, ran.output
     assert says in ran.output
@@ -251,7 +261,7 @@ def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("onnxq.quant.insert.unify_scale_types", lambda model: [])
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((1, 32, 64)).astype(np.float16)} for _ in range(4)]
-    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax")
+    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax", body="fp32")
     engine = result.report["engine"]
     assert "lhs_scale" in engine["regression"]["reason"]
     assert engine["status"] == "compiled", engine["reason"]

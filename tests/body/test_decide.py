@@ -1,4 +1,4 @@
-"""The body of a quantized model: nearer to float32 than int8 is, and figures of both."""
+"""What stays float32: nearer to float32 than int8 is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from onnxq.body.bounds import needed
-from onnxq.body.build import build_body
+from onnxq.body.bounds import is_float32, needed
+from onnxq.body.decide import decide
+from onnxq.body.emulate import losses
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import post_scale
 
@@ -42,14 +43,33 @@ def test_figures_of_both(post: bool) -> None:
     before = quantized.to_proto()
     ranges = dict.fromkeys(needed(model), (-700.0, 700.0))
     feeds = [{"x": RNG.standard_normal((8, 16)).astype(np.float32)} for _ in range(3)]
-    built = build_body(model, quantized, "fp16", ranges, feeds)
+    decision = decide(model, before, "fp16", ranges, feeds)
+    body = decision.convert(quantized)
     assert quantized.to_proto() == before
-    figures = (built.int8, built.settled.outputs, built.together)
-    int8, alone, both = (losses["y"].sqnr_db for losses in figures)
+    ends = {tensor.name: 0 for tensor in model.graph.outputs if is_float32(tensor)}
+    exact = model.to_proto()
+    int8, both = (losses(exact, proto, ends, feeds)["y"].sqnr_db for proto in (before, body.model.to_proto()))
+    assert decision.settled is not None
+    alone = decision.settled.outputs["y"].sqnr_db
     assert 75 < int8 < 85
-    assert built.settled.reached
+    assert decision.settled.reached
     assert alone > min(int8 + 15, 100)
     assert abs(both - int8) < 0.5
-    assert built.settled.stays["y"].code == "accuracy"
-    assert "m" in built.body.halved
-    onnx.checker.check_model(built.body.model.to_proto())
+    assert decision.stays["y"].code == "accuracy"
+    assert "m" in body.halved
+    onnx.checker.check_model(body.model.to_proto())
+
+
+def test_without_samples_nothing_runs() -> None:
+    model = with_weights("g (float[2, 4] x) => (float[2, 4] y) { e = Exp (x)  y = Relu (e) }")
+    decision = decide(model, None, "fp16", dict.fromkeys(needed(model), (-9.0, 9.0)), ())
+    assert decision.settled is None
+    assert {name: why.code for name, why in decision.stays.items()} == {"e": "power"}
+
+
+def test_a_model_without_float_outputs() -> None:
+    model = with_weights("g (float[2, 4] x) => (int64[2, 4] y) { r = Relu (x)  y = Cast <to = 7> (r) }")
+    feeds = [{"x": RNG.standard_normal((2, 4)).astype(np.float32)}]
+    decision = decide(model, model.to_proto(), "fp16", dict.fromkeys(needed(model), (-9.0, 9.0)), feeds)
+    assert decision.settled is not None
+    assert decision.settled.reached
