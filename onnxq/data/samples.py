@@ -78,11 +78,13 @@ class Sample:
     feeds: dict[str, np.ndarray]
 
 
-def as_float32(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """The samples for a model that is run as float32: double and bfloat16 are, float16 stays."""
+def as_float32(samples: Iterable[Sample], *, float16: bool = False) -> Iterator[Sample]:
+    """The samples for a model that is run as float32: double and bfloat16 are, float16 where it is said."""
     for sample in samples:
         cast = {
-            name: array.astype(np.float32) if is_float(array.dtype) and array.dtype != np.float16 else array
+            name: array.astype(np.float32)
+            if is_float(array.dtype) and (float16 or array.dtype != np.float16)
+            else array
             for name, array in sample.feeds.items()
         }
         yield replace(sample, feeds=cast)

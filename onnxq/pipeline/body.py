@@ -45,6 +45,8 @@ class Wish:
         io: whether inputs and outputs are of this type too.
         form: the form of weight scales.
         because: why it is that type.
+        half: whether the model has half precision itself.
+        widens: whether that becomes float32, and with `io` its inputs and outputs too.
         stated: the plan that says what stays float32, or None.
     """
 
@@ -52,6 +54,8 @@ class Wish:
     io: bool
     form: str
     because: Reason
+    half: bool = False
+    widens: bool = False
     stated: PlanFile | None = None
 
     @staticmethod
@@ -64,7 +68,8 @@ class Wish:
         own = speaks_half(job.model.to_proto(weights=False))
         kind, because = _kind(job, format, own)
         form = format.scale_form or job.target.scale_form
-        wish = Wish(kind, kind is not None and format.io == kind, form, because)
+        io = format.io == (kind or "fp32")
+        wish = Wish(kind, io, form, because, half=own, widens=own and format.body == "fp32")
         return wish if file is None or file.body is None else wish.obeying(file, format)
 
     def obeying(self, file: PlanFile, format: Format) -> Wish:
@@ -85,7 +90,10 @@ class Wish:
                 raise file.error(("body", key), message, "leave the flag out, or edit the plan")
         kind: Kind | None = None if body.type in ("fp32", "own") else body.type  # type: ignore[assignment]
         because = Reason("plan", "the plan says so", "user")
-        return replace(self, kind=kind, io=body.io == kind, form=body.scales, because=because, stated=file)
+        return replace(
+            self, kind=kind, io=body.io == (kind or "fp32"), form=body.scales, because=because,
+            widens=self.half and body.type == "fp32", stated=file,
+        )  # fmt: skip
 
     @property
     def settled(self) -> bool:
@@ -218,7 +226,7 @@ def layers_of(wish: Wish) -> Sequence[str] | None:
 def entry_of(finish: Finish | None, wish: Wish) -> BodyEntry:
     """What a plan file says; `finish`: None without data."""
     kind: BodyType = wish.kind or _unchanged(wish)
-    io: BodyType = kind if wish.io else "fp32"
+    io: BodyType = kind if wish.io else "own" if wish.half else "fp32"
     if finish is None:
         return BodyEntry(kind, io, wish.form)
     decision = finish.decision
@@ -236,7 +244,7 @@ def _type(wish: Wish, made: Finished | None) -> BodyType:
 
 def _unchanged(wish: Wish) -> BodyType:
     """What a body is whose type is not changed: that of the model, where it has half precision itself."""
-    return "own" if wish.because.code == "own" else "fp32"
+    return "own" if wish.half and not wish.widens else "fp32"
 
 
 def _notes(decision: Decision, samples: Sequence[Any]) -> list[str]:

@@ -86,6 +86,7 @@ class Job:
         self.rewrites = RewriteReport()
         self.stated: list[Assumption] = []
         self.in_float32 = False  # whether onnxruntime runs the model as float32
+        self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None
         self._data_names: Mapping[str, str] | None = None
 
@@ -238,9 +239,19 @@ class Job:
         """The model in the type that it is run in."""
         return float32.as_float32(proto, self.model.data_dir) if self.in_float32 else proto
 
+    def widen(self, *, io: bool) -> None:
+        """Makes float32 of what is float16 or bfloat16; `io`: inputs and outputs too."""
+        was = self.model
+        proto = float32.widened(was.to_proto(handover=True), was.data_dir, io=io)
+        model = Model(proto, was.path, was.data_dir)
+        model.runtime, model.limits, model.spool = was.runtime, was.limits, was.spool
+        model.assumed, model.interface_changes = was.assumed, was.interface_changes
+        self.model, self._wide_io = model, io
+
     def feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Samples in the type that the model runs in."""
-        return as_float32(samples) if self.in_float32 else iter(samples)
+        cast = self.in_float32 or self._wide_io
+        return as_float32(samples, float16=self._wide_io) if cast else iter(samples)
 
     def upgrade(self) -> None:
         """Raises the opset where it is too old for Q/DQ, and compares the model before and after."""

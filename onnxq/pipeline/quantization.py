@@ -88,6 +88,8 @@ class Quantization:
         sampling = Sampling(job, self._options, self._source, self._given)
         if self._source is None and self._given is None:
             wish = Wish.of(job, self._format, None)
+            if wish.widens:
+                job.widen(io=wish.io)
             prepared = prepare(job, {}, self._format, self._options.layers)
             notes = [*prepared.notes, *_unknown_sizes(job)]
             part = {
@@ -183,6 +185,8 @@ class Quantization:
         """The steps up to the scales."""
         job, options = self._job, self._options
         wish = Wish.of(job, self._format, self._file)
+        if wish.widens:
+            job.widen(io=wish.io)
         prepared = prepare(job, shapes, self._format, options.layers, self._file)
         with job.step("calibrate"):
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))

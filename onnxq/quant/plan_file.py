@@ -120,7 +120,7 @@ class BodyEntry:
 
     Attributes:
         type: its type, `fp16`, `bf16`, `fp32`; `own`: what the model has.
-        io: that of inputs and outputs.
+        io: that of inputs and outputs; `own`: what the model has.
         scales: the form of weight scales, of `onnxq.settings.SCALE_FORMS`.
         settled: whether it is stated what stays float32, and which layers have which form.
         masks: names of what holds values of a mask beyond half precision.

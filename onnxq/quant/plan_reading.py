@@ -122,7 +122,7 @@ _TENSOR: Mapping[str, Reader] = {
 }  # fmt: skip
 _GROUP: Mapping[str, Reader] = {"share": _names, "because": texts}
 _BODY: Mapping[str, Reader] = {
-    "type": choice("body", (*BODIES, "own")), "io": choice("io", BODIES),
+    "type": choice("body", (*BODIES, "own")), "io": choice("io", (*BODIES, "own")),
     "scales": choice("form of scales", SCALE_FORMS), "settled": truth, "masks": texts,
 }  # fmt: skip
 _FLOAT32: Mapping[str, Reader] = {"node": text, "because": text}
@@ -183,7 +183,7 @@ def _read_body(top: Mapping[str, Any]) -> BodyEntry | None:
     nodes = [Float32Entry(**values) for values in _entries(top, "float32", _FLOAT32, "node")]
     _once("float32", "node", [entry.node for entry in nodes])
     body = BodyEntry(**said, float32=tuple(nodes))
-    if body.io not in ("fp32", body.type):
+    if body.io not in ("fp32", "own", body.type):
         message = f"inputs and outputs are {body.io}, and the body is {body.type}"
         raise At(("body", "io"), message, 'write io = "fp32", or the type of the body')
     if nodes and not body.settled:
