@@ -27,9 +27,11 @@ def compare(
     ] = None,
 ) -> None:
     """Compare the outputs of two models on data."""
+    from onnxq.body.emulate import Emulated
     from onnxq.cli.pages.accuracy import accuracy_page
     from onnxq.data.samples import InputSpec, named, watched
     from onnxq.data.sources import open_source
+    from onnxq.graph.half import speaks_half
     from onnxq.graph.model import Model
     from onnxq.run import ort
     from onnxq.run.compare import compare_models
@@ -59,15 +61,21 @@ def compare(
         read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
         feeds = (sample.feeds for sample in read)
         types = {name: dtype for name, dtype, _ in models[1].inputs}
-        result = compare_models(ort.load(reference), ort.load(candidate), feeds, types)
+        half = [speaks_half(model.to_proto(weights=False)) for model in models]
+        one, other = (
+            Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
+            for path, model, is_half in zip((reference, candidate), models, half, strict=True)
+        )
+        result = compare_models(one, other, feeds, types)
     found = [entry.to_json() for entry in result]
     fed = source.to_json()
-    screen.show(accuracy_page(reference, candidate, found, fed))
+    screen.show(accuracy_page(reference, candidate, found, fed, emulated=any(half)))
     screen.document(
         {
             "schema": 1,
             "reference": str(reference),
             "candidate": str(candidate),
+            "emulated": any(half),
             "data": {"path": place.script or str(place.path), **fed},
             "accuracy": found,
         }

@@ -187,7 +187,7 @@ class Recording:
         return list(pickle.load(self._file))
 
 
-Reference = Session | Recording
+Reference = Runner | Recording
 """A model, or what it gave."""
 
 

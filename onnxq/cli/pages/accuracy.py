@@ -119,11 +119,18 @@ def closeness(entry: Mapping[str, Any]) -> str:
 
 
 def accuracy_page(
-    reference: Path, candidate: Path, accuracy: Sequence[Mapping[str, Any]], data: Mapping[str, Any]
+    reference: Path,
+    candidate: Path,
+    accuracy: Sequence[Mapping[str, Any]],
+    data: Mapping[str, Any],
+    *,
+    emulated: bool,
 ) -> Page:
-    """How near the outputs of two models are."""
+    """How near the outputs of two models are; `emulated`: whether half precision is."""
     page = Page()
     page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
     _outputs(page.plain, sorted(accuracy, key=nearness), len(accuracy))
+    if emulated:
+        page.plain("half precision is rounded after every node, in fused kernels less often")
     data_section(page, data)
     return page
