@@ -8,9 +8,18 @@ from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.errors import UserError
 
 
-@takes(settings.Repairs, settings.Inputs, settings.Runtime, config=True)
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.Repairs, settings.Inputs, settings.Runtime,
+    without=(
+        "method", "percentile", "constant", "search", "exact", "samples", "seed", "partial",
+        "keep_float", "scale_form", "cache", "plan",
+    ),
+    config=True,
+)  # fmt: skip
 def sanitize(
     screen: Screen,
     chosen: Chosen,
@@ -21,7 +30,7 @@ def sanitize(
     """Repair a model so that the target takes it.
 
     What it computes stays the same: each change is proved on sampled inputs. Writes X.onnx and
-    X.report.json.
+    X.report.json. With --body, float types change too, as far as data show that they can.
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
@@ -29,9 +38,24 @@ def sanitize(
 
     path = output or Path(f"{model.stem}.clean.onnx")
     check_output(path, model, force=force)
+    format = chosen.group(settings.Format)
+    typed = format.body is not None or format.io not in (None, "fp32")
+    if not typed and (chosen.flags(settings.DataPlace) or chosen.flags(settings.Calibration)):
+        raise UserError("sanitize needs data for another body only", hint="give --body fp16, or no data")
     with screen.progress() as observe:
         repairs, inputs = chosen.group(settings.Repairs), chosen.group(settings.Inputs)
-        result = onnxq.sanitize(model, repairs=repairs, inputs=inputs, observe=observe)
+        result = onnxq.sanitize(
+            model,
+            chosen.source() if typed and chosen.place != settings.DataPlace() else None,
+            body=format.body,
+            io=format.io,
+            stats=chosen.group(settings.Calibration).stats if typed else None,
+            feeding=chosen.group(settings.Feeding),
+            images=chosen.images,
+            repairs=repairs,
+            inputs=inputs,
+            observe=observe,
+        )
         chosen.tell(result.report)
         result.save(path, force=force)
     if not screen.quiet:

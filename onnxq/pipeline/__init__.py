@@ -54,7 +54,13 @@ Values = Mapping[str, Any]
 
 def sanitize(
     model: ModelSource,
+    data: DataSource | None = None,
     *,
+    body: str | None = None,
+    io: str | None = None,
+    stats: str | os.PathLike[str] | None = None,
+    feeding: Feeding | Values | None = None,
+    images: ImageOptions | Values | None = None,
     repairs: Repairs | Values | None = None,
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
@@ -65,6 +71,12 @@ def sanitize(
 
     Args:
         model: a path or a ModelProto, which is not modified.
+        data: as in `quantize`, for a body of half precision: it says what such a type holds.
+        body: the type that float32 becomes, or for `fp32` what is of half precision; None: types stay.
+        io: that of inputs and outputs, as in `Format`.
+        stats: what `calibrate` wrote, in the place of data or beside it.
+        feeding: how samples become inputs.
+        images: how image files do.
         repairs: how it is repaired, and what for.
         inputs: what is stated about its inputs.
         runtime: what onnxruntime runs it with, for the proofs.
@@ -79,11 +91,23 @@ def sanitize(
     keywords = Keywords("sanitize", options)
     repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end(("repairs", "inputs", "runtime", "observe"))
-    with remarks.heard(), ort.custom_ops(runtime.ort_ops):
-        result = sanitize_any(model, repairs, inputs, observe)
-        refuse_invalid(result)
-    return result
+    feeding, chosen = keywords.group(Feeding, feeding), image_options(images)
+    keywords.end(("repairs", "inputs", "runtime", "feeding", "images", "observe", "body", "io", "stats"))
+    format = Format(body=body, io=io)
+    if body is None and io in (None, "fp32"):
+        with remarks.heard(), ort.custom_ops(runtime.ort_ops):
+            result = sanitize_any(model, repairs, inputs, observe)
+            refuse_invalid(result)
+        return result
+    if data is None and stats is None and body != "fp32":
+        raise UserError(
+            f"what {body or io} holds of this model is not known: its ranges were never measured",
+            hint="give --calib DATA, or --stats FILE, which `onnxq calibrate` wrote",
+        )
+    calibration = Calibration(method="minmax", stats=stats)
+    groups = _Groups(repairs, inputs, feeding, chosen, calibration, runtime)
+    with _sanitized(model, data, groups, (), format, observe) as quantization:
+        return quantization.convert()
 
 
 def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Result:

@@ -18,6 +18,7 @@ from onnxq.body.convert import HalfBody
 from onnxq.body.decide import Decision, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
+from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
@@ -65,6 +66,11 @@ class Wish:
         Raises:
             UserError: the plan has another body.
         """
+        if not job.target.explicit and (format.body or format.io or "fp32") != "fp32":
+            raise UserError(
+                f"{job.target.title} calibrates a float32 model by itself; a body was asked for",
+                hint="leave --body and --io out: its builder has the flag --fp16",
+            )
         own = speaks_half(job.model.to_proto(weights=False))
         kind, because = _kind(job, format, own)
         form = format.scale_form or job.target.scale_form
@@ -276,7 +282,7 @@ def body_part(
     Args:
         finish: how it was decided.
         made: the model as it is written; None without data.
-        int8: how near int8 is to float, around it float32.
+        int8: how near int8 is to float, around it float32; none where nothing is quantized.
         alone: likewise the body without int8, emulated.
         together: likewise both, emulated.
     """
@@ -293,6 +299,7 @@ def body_part(
     body = None if made is None else made.body
     if body is None:
         return part
+    int8_db = {entry.output: entry.sqnr_db for entry in int8}
     alone_db = {entry.output: entry.sqnr_db for entry in alone}
     both_db = {entry.output: entry.sqnr_db for entry in together}
     ops = {node.name: node.op for graph in body.model.graphs() for node in graph.nodes}
@@ -310,11 +317,11 @@ def body_part(
         "outputs": [
             {
                 "output": entry.output,
-                "int8_db": entry.sqnr_db,
+                "int8_db": int8_db.get(entry.output),
                 "body_db": alone_db.get(entry.output),
                 "together_db": both_db.get(entry.output),
             }
-            for entry in int8
+            for entry in int8 or alone
         ],
     }
     return part

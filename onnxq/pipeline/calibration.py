@@ -134,6 +134,8 @@ def prepare(
     format: Format,
     layers: Sequence[LayerRule],
     file: PlanFile | None = None,
+    *,
+    quantizes: bool = True,
 ) -> Prepared:
     """Upgrades the model where Q/DQ needs it, and plans.
 
@@ -143,6 +145,7 @@ def prepare(
         format: what is kept in float, as globs, and the form of weight scales.
         layers: what the configuration says of layers.
         file: the plan to obey; where it says something, the configuration does not count.
+        quantizes: whether anything is to be quantized.
 
     Raises:
         UserError: a glob or an entry matches nothing.
@@ -161,11 +164,12 @@ def prepare(
             node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()
         }
         own = LayerRules(job.model, layers)
+        rules = job.rules if quantizes else ()
         if file is None:
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
-            return make_plan(job.model, job.rules, format.keep_float, {**floats, **vetoes}, wanted)
+            return make_plan(job.model, rules, format.keep_float, {**floats, **vetoes}, wanted)
 
         found = Obeyed(make({}, ())) if file is None else obey(file, job.model, make)
         if file is None and format.scale_form == "per-tensor":

@@ -246,6 +246,7 @@ class Job:
         model = Model(proto, was.path, was.data_dir)
         model.runtime, model.limits, model.spool = was.runtime, was.limits, was.spool
         model.assumed, model.interface_changes = was.assumed, was.interface_changes
+        model.source = was.source
         self.model, self._wide_io = model, io
 
     def feeds(self, samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -308,6 +309,7 @@ class Job:
             "dropped_initializers": model.dropped,
             "size": reporting.size_part(model.source, proto),
             "plan": {},
+            "body": {},
             "calibration": {},
             "accuracy": [],
             **part,

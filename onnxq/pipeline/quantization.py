@@ -165,6 +165,24 @@ class Quantization:
         job.finish(result.report)
         return result
 
+    def convert(self) -> Result:
+        """The model with another body, and nothing quantized.
+
+        Raises:
+            UserError: the data or the statistics cannot be used, or the model cannot have this body.
+        """
+        job = self._job
+        sampling = Sampling(job, self._options, self._source, self._given)
+        measured = self._measured(sampling, sampling.shapes, quantizes=False)
+        finish = finish_of(job, measured.wish, measured.prepared, measured.stats, measured.done, sampling)
+        made = finish(measured.done.model)
+        accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
+        part = {
+            "engine": reporting.engine_not_run("sanitize does not compile"),
+            "body": body_part(finish, made, (), accuracy, ()),
+        }
+        return job.result(made.proto, part, made.model)
+
     def _judged(
         self, sampling: Sampling, finish: Finish, final: Compiled, expected: Reference | None
     ) -> tuple[Sequence[OutputAccuracy], dict[str, Any]]:
@@ -181,13 +199,15 @@ class Quantization:
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
         return together, body_part(finish, made, int8, alone, together)
 
-    def _measured(self, sampling: Sampling, shapes: Mapping[str, Sequence[int]]) -> _Measured:
+    def _measured(
+        self, sampling: Sampling, shapes: Mapping[str, Sequence[int]], *, quantizes: bool = True
+    ) -> _Measured:
         """The steps up to the scales."""
         job, options = self._job, self._options
         wish = Wish.of(job, self._format, self._file)
         if wish.widens:
             job.widen(io=wish.io)
-        prepared = prepare(job, shapes, self._format, options.layers, self._file)
+        prepared = prepare(job, shapes, self._format, options.layers, self._file, quantizes=quantizes)
         with job.step("calibrate"):
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
             stats = ranging.statistics(cache=self._header is not None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.cli.pages.data import data_section
-from onnxq.cli.pages.words import counted
+from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
 _LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
@@ -54,11 +54,6 @@ def _of_each(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[st
         f"{shorten(worst['output'], 40)}: int8 alone {decibels(worst['int8_db'])}{alone}; half precision is "
         "rounded after every node here, in fused kernels less often"
     )
-
-
-def decibels(level: float | str) -> str:
-    """A level in dB; infinities are strings."""
-    return f"{level} dB" if isinstance(level, str) else f"{level:.1f} dB"
 
 
 def _destroyed(page: Page, accuracy: Sequence[Mapping[str, Any]]) -> None:

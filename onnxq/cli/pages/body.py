@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.cli.pages.words import counted, first_few, tally
+from onnxq.cli.pages.words import counted, decibels, first_few, tally
 from onnxq.cli.screen import Page, shorten
 
 _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "own": "as the model has it"}
+
+_SHOWN = 6
 
 _QUIET = ("between",)
 """Reasons that are no news: what stands between two int8 layers."""
@@ -42,3 +44,13 @@ def _float32(page: Page, body: Mapping[str, Any]) -> None:
         first = next(entry for entry in stays if entry["code"] == code)
         more = f" (and {count - 1} like it)" if count > 1 else ""
         page.entry(f"{shorten(first['node'])} ({first['op']}): {first['because']}{more}", 2, "dim")
+
+
+def outputs_alone(page: Page, body: Mapping[str, Any]) -> None:
+    """How near the outputs of a model with this body are, where nothing is quantized."""
+    for entry in body.get("outputs", ())[:_SHOWN]:
+        if entry["body_db"] is not None:
+            page.entry(
+                f"{shorten(entry['output'], 40)}: {decibels(entry['body_db'])} rounded after every "
+                "node; fused kernels round less often"
+            )

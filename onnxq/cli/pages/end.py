@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.cli.pages.accuracy import accuracy_section
-from onnxq.cli.pages.body import body_section
+from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
 from onnxq.cli.pages.plan import plan_section
@@ -39,6 +39,9 @@ def end_screen(report: Mapping[str, Any]) -> Page:
         accuracy_section(page, report["accuracy"], report["calibration"], report["body"])
         engine_section(page, report["engine"])
     if not report["plan"]:
+        if report["body"]:
+            body_section(page, report["body"])
+            outputs_alone(page, report["body"])
         size_section(page, report)
     for number, file in enumerate(report["files"]):
         text = f"{file}  {size_text(Path(file).stat().st_size)}"

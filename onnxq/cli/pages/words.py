@@ -57,3 +57,8 @@ def decimal(count: int) -> str:
             value = count / unit
             return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
     return str(count)
+
+
+def decibels(level: float | str) -> str:
+    """A level in dB; infinities are strings."""
+    return f"{level} dB" if isinstance(level, str) else f"{level:.1f} dB"
