@@ -1,0 +1,229 @@
+"""The body through `quantize`, `plan` and `sanitize`: types, reasons, round trips, what the compiler refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper, parser
+
+import onnxq
+from onnxq.body.emulate import Emulated
+from onnxq.errors import UserError
+from onnxq.run import trt
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
+NET = """g (float[N, 16, 8, 8] x) => (float[N, 16, 8, 8] y) {
+    [one] c = Conv <pads = [1, 1, 1, 1]> (x, w)  [act] r = Relu (c)
+    [two] d = Conv <pads = [1, 1, 1, 1]> (r, v)  [add] s = Add (d, r)  [out] y = Sigmoid (s) }"""
+QUICK = {"method": "minmax", "prove": "never", "compile": False}
+HALF = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+
+
+def net(text: str = NET, **constants: np.ndarray) -> onnx.ModelProto:
+    model = parser.parse_model(HEAD + text)
+    random = np.random.default_rng(0)
+    for name in ("w", "v"):
+        if name in text.split() or f"{name})" in text:
+            values = (random.standard_normal((16, 16, 3, 3)) / 12).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(values, name))
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return model
+
+
+def samples(count: int = 16, scale: float = 1.0) -> list[dict[str, np.ndarray]]:
+    random = np.random.default_rng(1)
+    values = random.standard_normal((count, 1, 16, 8, 8)) * scale
+    return [{"x": value.astype(np.float32)} for value in values]
+
+
+def types(model: onnx.ModelProto) -> dict[str, int]:
+    """The element type of what each Conv, Add and Sigmoid gives."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    known = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
+    known.update((info.name, info.type.tensor_type.elem_type) for info in model.graph.output)
+    return {
+        node.name: known[node.output[0]] for node in model.graph.node if node.name in ("one", "two", "add")
+    }
+
+
+def scale_types(model: onnx.ModelProto) -> set[int]:
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    return {kinds[n.input[1]] for n in model.graph.node if n.op_type.endswith("quantizeLinear")}
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [("tensorrt-11", "fp16"), ("tensorrt-rtx", "fp16"), ("tensorrt-10", "fp32"), ("tensorrt-8.6", "fp32")],
+)
+def test_the_default_is_half_where_the_file_states_the_types(target: str, kind: str) -> None:
+    result = onnxq.quantize(net(), samples(), target=target, **QUICK)  # type: ignore[arg-type]
+    assert result.report["body"]["type"] == kind
+    assert set(types(result.model).values()) == {HALF.get(kind, TensorProto.FLOAT)}
+    assert scale_types(result.model) == {TensorProto.FLOAT}
+    for info in (*result.model.graph.input, *result.model.graph.output):
+        assert info.type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+@pytest.mark.parametrize("kind", HALF)
+def test_inputs_and_outputs_by_request(kind: str) -> None:
+    result = onnxq.quantize(net(), samples(), body=kind, io=kind, **QUICK)  # type: ignore[arg-type]
+    for info in (*result.model.graph.input, *result.model.graph.output):
+        assert info.type.tensor_type.elem_type == HALF[kind]
+    changed = {entry["tensor"] for entry in result.report["interface_changes"]}
+    assert changed == {"x", "y"} == set(result.report["body"]["interface"])
+    onnx.checker.check_model(result.model)
+
+
+def test_the_figures_are_of_the_emulation() -> None:
+    model, data = net(), samples()
+    result = onnxq.quantize(model, data, **QUICK)  # type: ignore[arg-type]
+    (entry,) = result.report["body"]["outputs"]
+    assert entry["body_db"] > entry["int8_db"] + 15
+    assert abs(entry["together_db"] - entry["int8_db"]) < 1
+    assert result.report["accuracy"][0]["sqnr_db"] == entry["together_db"]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"target": "tensorrt-rtx"}, {"body": "bf16"}, {"body": "fp32"}, {"io": "fp16"},
+    {"scale_form": "per-tensor"}, {"scale_form": "post-scale"},
+    {"target": "tensorrt-rtx", "scale_form": "per-channel"}, {"target": "tensorrt-8.6"},
+])  # fmt: skip
+def test_a_plan_gives_the_same_bytes_without_data(options: dict[str, Any], tmp_path: Path) -> None:
+    data = samples(scale=100.0)  # Exp overflows float16: something stays float32
+    model = net(NET.replace("[out] y = Sigmoid (s)", "[e] e = Exp (r)  [out] y = Div (s, e)"))
+    wanted = onnxq.quantize(model, data, **QUICK, **options)
+    plan = {name: value for name, value in QUICK.items() if name != "compile"}
+    onnxq.plan(model, data, **plan, **options).save(tmp_path / "p.toml")  # type: ignore[arg-type]
+    target = {"target": options["target"]} if "target" in options else {}
+    found = onnxq.quantize(model, plan=tmp_path / "p.toml", **QUICK, **target)  # type: ignore[arg-type]
+    assert found.model.SerializeToString() == wanted.model.SerializeToString()
+    assert found.report["body"]["type"] == wanted.report["body"]["type"]
+
+
+def test_a_plan_says_what_stays_float32(tmp_path: Path) -> None:
+    model, path = net(), tmp_path / "p.toml"
+    onnxq.plan(model, samples(), method="minmax", prove="never").save(path)
+    text = path.read_text() + '\n[[float32]]\nnode = "add"\nbecause = "I say so"\n'
+    path.write_text(text)
+    result = onnxq.quantize(model, plan=path, **QUICK)  # type: ignore[arg-type]
+    assert types(result.model)["add"] == TensorProto.FLOAT
+    assert types(result.model)["two"] == TensorProto.FLOAT16
+    said = {entry["node"]: entry["because"] for entry in result.report["body"]["float32"]}
+    assert said["add"] == "I say so"
+    path.write_text(text.replace('"add"', '"ad"'))
+    with pytest.raises(UserError, match="no node 'ad'"):
+        onnxq.quantize(model, plan=path, **QUICK)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="the plan's body is fp16, and this run's fp32"):
+        onnxq.quantize(model, plan=path, body="fp32", **QUICK)  # type: ignore[arg-type]
+
+
+def test_ranges_are_those_of_the_data() -> None:
+    """Two nets that are the same but for the data: one overflows float16."""
+    model = net(NET.replace("[out] y = Sigmoid (s)", "[sq] q = Mul (s, s)  [out] y = Sigmoid (q)"))
+    small = onnxq.quantize(model, samples(), **QUICK).report["body"]  # type: ignore[arg-type]
+    large = onnxq.quantize(model, samples(scale=1000.0), **QUICK)  # type: ignore[arg-type]
+    assert "sq" not in {entry["node"] for entry in small["float32"]}
+    stays = {entry["node"]: entry for entry in large.report["body"]["float32"]}
+    assert stays["sq"]["code"] == "range"
+    assert "bfloat16 would hold it" in stays["sq"]["because"]
+    (y,) = Emulated(large.model).run(samples(scale=1000.0)[0])
+    assert np.isfinite(y).all()
+
+
+def test_statistics_without_ranges_leave_float32(tmp_path: Path) -> None:
+    """A calibration cache states scales and no ranges."""
+    model, data = net(), samples()
+    whole = onnxq.quantize(model, data, target="tensorrt-8.6", cache=True, **QUICK)  # type: ignore[arg-type]
+    assert whole.cache is not None
+    (tmp_path / "x.cache").write_text(whole.cache)
+    result = onnxq.quantize(model, stats=tmp_path / "x.cache", **QUICK)  # type: ignore[arg-type]
+    body = result.report["body"]
+    assert body["type"] == "fp16"
+    assert {e["code"] for e in body["float32"] if e["node"] in ("add", "two")} == {"no-range"}
+    assert any("was not measured" in note for note in body["notes"])
+    assert any("was not run" in note for note in body["notes"])
+
+
+def test_statistics_of_calibrate_have_the_ranges(tmp_path: Path) -> None:
+    model, data = net(), samples()
+    onnxq.calibrate(model, data, tmp_path / "s.npz")
+    result = onnxq.quantize(model, stats=tmp_path / "s.npz", **QUICK)  # type: ignore[arg-type]
+    assert not {e["code"] for e in result.report["body"]["float32"]} & {"no-range"}
+    assert set(types(result.model).values()) == {TensorProto.FLOAT16}
+
+
+def failed(node: str) -> trt.Engine:
+    return trt.Engine("failed", f"{node}_1 has no runners ", "a compiler", 89)
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[onnx.ModelProto], trt.Engine]], None]:
+    def install(judge: Callable[[onnx.ModelProto], trt.Engine]) -> None:
+        def compile_engine(path: Path, **_: object) -> trt.Engine:
+            return judge(onnx.load(path))
+
+        monkeypatch.setattr(trt, "compile_engine", compile_engine)
+        monkeypatch.setattr(trt, "installed", lambda: "a compiler")
+
+    return install
+
+
+COMPILED = trt.Engine("compiled", "", "a compiler", 89)
+
+
+def test_what_the_compiler_refuses_in_half_stays_float32(compiler: Any) -> None:
+    compiler(lambda m: failed("add") if types(m).get("add") == TensorProto.FLOAT16 else COMPILED)
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    assert result.report["engine"]["status"] == "compiled"
+    assert types(result.model) == {"one": 10, "two": 10, "add": 1}
+    stays = {entry["node"]: entry["code"] for entry in result.report["body"]["float32"]}
+    assert stays["add"] == "compiler"
+
+
+def test_a_body_that_the_compiler_does_not_take_is_float32(compiler: Any) -> None:
+    compiler(lambda m: failed("nobody") if TensorProto.FLOAT16 in types(m).values() else COMPILED)
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    assert result.report["engine"]["status"] == "compiled"
+    assert set(types(result.model).values()) == {TensorProto.FLOAT}
+    assert result.report["body"]["type"] == "fp32"
+    assert any("takes a float32 one" in note for note in result.report["body"]["notes"])
+
+
+def test_sanitize_changes_types_where_it_is_asked_to() -> None:
+    model, data = net(), samples()
+    assert set(types(onnxq.sanitize(model).model).values()) == {TensorProto.FLOAT}
+    half = onnxq.sanitize(model, data, body="fp16")
+    assert set(types(half.model).values()) == {TensorProto.FLOAT16}
+    assert half.report["body"]["outputs"][0]["body_db"] > 50
+    assert not half.report["plan"]
+    wide = onnxq.sanitize(half.model, body="fp32")
+    assert set(types(wide.model).values()) == {TensorProto.FLOAT}
+    with pytest.raises(UserError, match="what fp16 holds of this model is not known"):
+        onnxq.sanitize(model, body="fp16")
+
+
+def test_a_model_of_half_precision_is_widened_where_it_is_asked_to() -> None:
+    model = onnxq.sanitize(net(), samples(), body="fp16", io="fp16").model
+    data = [{"x": one["x"].astype(np.float16)} for one in samples()]
+    own = onnxq.quantize(model, data, **QUICK)  # type: ignore[arg-type]
+    assert own.report["body"]["type"] == "own"
+    assert set(types(own.model).values()) == {TensorProto.FLOAT16}
+    wide = onnxq.quantize(model, data, body="fp32", **QUICK)  # type: ignore[arg-type]
+    assert set(types(wide.model).values()) == {TensorProto.FLOAT}
+    assert wide.report["interface_changes"] == []
+    ends = onnxq.quantize(model, data, body="fp32", io="fp32", **QUICK)  # type: ignore[arg-type]
+    assert {entry["tensor"] for entry in ends.report["interface_changes"]} == {"x", "y"}
+    with pytest.raises(UserError, match="one type of half precision"):
+        onnxq.quantize(model, data, body="bf16", **QUICK)  # type: ignore[arg-type]
+
+
+def test_two_types_are_refused() -> None:
+    with pytest.raises(UserError, match="inputs and outputs are to be fp16, and the body bf16"):
+        onnxq.quantize(net(), samples(), body="bf16", io="fp16", **QUICK)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="calibrates a float32 model by itself"):
+        onnxq.quantize(net(), samples(), body="fp16", target="tensorrt-7", **QUICK)  # type: ignore[arg-type]
