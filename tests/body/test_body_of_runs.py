@@ -1,4 +1,4 @@
-"""The body through `quantize`, `plan` and `sanitize`: types, reasons, round trips, what the compiler refuses."""
+"""The body through `quantize`, `plan` and `sanitize`: types, reasons, round trips, refusals."""
 
 from __future__ import annotations
 
