@@ -1,4 +1,4 @@
-"""Inserting the pairs: with the scales of the method, or with those that the outputs choose."""
+"""Inserting the pairs: with the scales of the method, or as the outputs choose."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import onnx
 from onnxq.errors import Fault
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.pipeline.agreeing import disagreeing
 from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
@@ -22,6 +23,8 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
+
+NOT_COMPARED = "whether products of two activations in int8 agree with float ones was not measured"
 
 # What candidates have in common is not run again; in more pieces small models lose more than that saves.
 _PIECES = 4
@@ -75,13 +78,56 @@ def quantized(
         prepared.notes += _widened(inserted)
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)
-    if not options.chooses or not inserted.scales or not free:
-        return Quantized(inserted.model, proto, found, scales)
+    choice = None
+    if options.chooses and inserted.scales and free:
+        with job.step("choose"):
+            choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
+        found = choice.ranges
+        scales = scales_of(plan, found)
+        set_scales(proto, inserted.scales, scales)
+    done = Quantized(inserted.model, proto, found, scales, choice)
+    return _agreed(job, sampling, prepared, ranges, floats, inserted, done)
+
+
+def _agreed(
+    job: Job,
+    sampling: Sampling,
+    prepared: Prepared,
+    ranges: Ranges,
+    floats: Reference | None,
+    inserted: Inserted,
+    done: Quantized,
+) -> Quantized:
+    """The model without the joint decisions that the outputs do not bear; the plan is changed with it."""
+    replan = prepared.replan
+    if replan is None or not prepared.plan.together:
+        return done
+    if floats is None or sampling.parts is None:
+        prepared.notes.append(NOT_COMPARED)
+        return done
     with job.step("choose"):
-        choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
-    scales = scales_of(plan, choice.ranges)
-    set_scales(proto, inserted.scales, scales)
-    return Quantized(inserted.model, proto, choice.ranges, scales, choice)
+        measuring = _measuring(job, prepared, inserted, done.proto)
+        try:
+            with sampling.named():
+                vetoes = disagreeing(
+                    prepared.plan,
+                    replan,
+                    lambda: _samples(sampling, floats),
+                    lambda feeds, candidates: noise.measure(floats, measuring, feeds, candidates),
+                )
+        except Fault as fault:  # the file is tried as a whole when it is verified
+            prepared.notes.append(f"{NOT_COMPARED}: {fault}")
+            return done
+    if vetoes is None:
+        prepared.notes.append(NOT_COMPARED)
+    if not vetoes:
+        return done
+    with job.step("insert"):
+        plan = prepared.plan = ranges.plan = replan(vetoes)
+        found = {name: done.ranges[name] for name in plan.measured}
+        scales = scales_of(plan, found)
+        again = insert(job.model, plan, scales, Patches(amax=prepared.weights)).model
+        return Quantized(again, again.to_proto(handover=True), found, scales, done.choice)
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:
@@ -109,21 +155,10 @@ def _choice(
     default = options.default
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
-    part = job.runnable(job.part(proto)[0])
-    measuring = MeasuringCopy(
-        inserted,
-        prepared.plan,
-        part,
-        prepared.reference,
-        data_dir=job.model.data_dir,
-        in_float32=job.in_float32,
-        pieces=1 if speaks_half(part) else _PIECES,
-    )
+    measuring = _measuring(job, prepared, inserted, proto)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
-        if isinstance(floats, Recording):
-            floats.rewind()
-        return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))
+        return _samples(sampling, floats)
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
         return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
@@ -138,3 +173,24 @@ def _choice(
     if not choice.why and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
     return choice
+
+
+def _measuring(job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.ModelProto) -> MeasuringCopy:
+    """The model with pairs, to be run with other scales and with pairs off."""
+    part = job.runnable(job.part(proto)[0])
+    return MeasuringCopy(
+        inserted,
+        prepared.plan,
+        part,
+        prepared.reference,
+        data_dir=job.model.data_dir,
+        in_float32=job.in_float32,
+        pieces=1 if speaks_half(part) else _PIECES,
+    )
+
+
+def _samples(sampling: Sampling, floats: Reference) -> Iterator[Mapping[str, np.ndarray]]:
+    """What the samples that choose feed the model."""
+    if isinstance(floats, Recording):
+        floats.rewind()
+    return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))

@@ -170,7 +170,6 @@ class Resolver:
             tuple(Joint(tuple(node.name for node in joint.nodes), joint.because) for joint in together),
         )
 
-
     def _why_float(self, node: Node) -> str:
         """Why a layer that nothing forbids is in float."""
         half = [index for index in (0, 1) if Edge(node.name, index) in self.edges]

@@ -1,0 +1,76 @@
+"""Products of two activations stay in int8 where the outputs agree: joint decisions, tried on samples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxq.quant.measuring import Candidate
+from onnxq.quant.plan import Joint, QuantPlan
+from onnxq.reason import Reason
+from onnxq.run.noise import Noise
+
+MOST_DB = 1.0
+"""What they may cost of the outputs' SQNR, all together."""
+
+_SAMPLES = 8
+
+Replan = Callable[[Mapping[str, str]], QuantPlan]
+"""Asks the rules again, with some nodes forced into float, and why."""
+
+Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
+"""Runs the model on samples with each candidate."""
+
+
+def disagreeing(
+    plan: QuantPlan, replan: Replan, samples: Callable[[], Iterable[Any]], measure: Measure
+) -> dict[str, Reason] | None:
+    """The nodes of joint decisions that cost too much, and why.
+
+    A Softmax has one scale for all rows of all heads: where some have one great weight and others many small
+    ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions together
+    cost at most `MOST_DB`, all stay; else those that cost most are taken back, as few as that takes.
+
+    Args:
+        plan: the plan; only decisions about products of two activations are tried: layers with weights gain
+            more from int8, and are not taken back.
+        replan: what the plan is without some.
+        samples: gives samples, the same ones at each call.
+        measure: runs the model.
+
+    Returns:
+        They, or None where no output can be compared.
+    """
+    weighted = {layer.node for layer in plan.layers if layer.weights}
+    joints = [joint for joint in plan.together if weighted.isdisjoint(joint.nodes)]
+
+    def without(taken: Sequence[Joint]) -> Candidate:
+        nodes = {node: joint.because for joint in taken for node in joint.nodes}
+        return Candidate(float_layers=plan.readers - replan(nodes).readers if nodes else ())
+
+    def levels(*taken: Sequence[Joint]) -> np.ndarray:
+        few = itertools.islice(samples(), _SAMPLES)
+        return measure(few, [without(one) for one in taken]).sqnr_db()
+
+    if not joints:
+        return {}
+    kept, freed = levels((), joints)
+    wanted = freed - MOST_DB
+    if np.isnan(kept):
+        return None
+    if kept >= wanted:
+        return {}
+    alone = levels(*([joint] for joint in joints))
+    order = [joints[i] for i in np.argsort(-alone, kind="stable")]
+    few, enough = 0, len(order)  # so many are too few, and so many enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if levels(order[:middle])[0] < wanted:
+            few = middle
+        else:
+            enough = middle
+    text = f"in int8 such products leave the outputs {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
+    return {node: Reason("disagrees", text) for joint in order[:enough] for node in joint.nodes}
