@@ -35,7 +35,7 @@ from onnxq.rule import (
 )
 
 _HEADS = (16, 32, 64)
-_SCORED = ("Add", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg")
+_SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg")
 _SHAPED = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 _TAKEN = (*REARRANGES, "Slice", "Split", "Gather")
 
@@ -207,7 +207,7 @@ def _skips(because: str = "", limits: Mapping[str, int] | None = None, **changed
 EXAMPLES = [
     _fires(),
     # what is done to the scores
-    _fires(scores="d = Div (s, c)  a = Add (m, d)  p = Softmax <axis = 2> (a)"),
+    _fires(scores="d = Div (s, c)  a = Sum (m, d)  e = Add (a, m)  p = Softmax <axis = 2> (e)"),
     _fires(scores="d = Mul (c, s)  e = Sub (d, m)  a = Where (b, low, e)  p = Softmax (a)"),
     _fires(scores="d = Neg (s)  e = Max (d, low)  a = Min (e, c)  p = Softmax (a)"),
     _fires(scores="d = Reshape (s, apart)  e = Softmax (d)  f = Identity (e)  p = Reshape (f, back)"),
