@@ -11,6 +11,9 @@ the one for half precision. NVIDIA's documentation of TensorRT 10 says the same.
 - at least 2 queries, and no more keys and queries than the target's table says
 - an int8 layer reads the output, moved at most; nobody else reads the scores or their Softmax
 
+It stays where the outputs agree: all weights have one scale, in which the many small ones of one head may be
+lost beside the great one of another.
+
 A scale, a mask or a bias on the way to the Softmax does no harm, nor does how q, k and v come about. A length
 that is not known may be too great.
 """
@@ -70,7 +73,10 @@ def int8_attention(node: Node) -> list[Quantize | Together] | None:
         for one in (found.first, found.last)
         for index in (0, 1)
     ]
-    return [*asked, Together([found.first, found.last], "attention is one kernel, in int8 or in float")]
+    return [
+        *asked,
+        Together([found.first, found.last], "attention is one kernel, in int8 or in float", tried=True),
+    ]
 
 
 def _multiplies_activations(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Products of two activations stay in int8 where the outputs agree: joint decisions, tried on samples."""
+"""Joint decisions that hold only where the outputs agree: they are tried on samples."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
 def disagreeing(
     plan: QuantPlan, replan: Replan, samples: Callable[[], Iterable[Any]], measure: Measure
 ) -> dict[str, Reason] | None:
-    """The nodes of joint decisions that cost too much, and why.
+    """The nodes of joint decisions that cost the outputs too much, and why.
 
-    A Softmax has one scale for all rows of all heads: where some have one great weight and others many small
-    ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions together
-    cost at most `MOST_DB`, all stay; else those that cost most are taken back, as few as that takes.
+    In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
+    many small ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions
+    together cost at most `MOST_DB`, all stay; else those that cost most are taken back, as few as that takes.
 
     Args:
-        plan: the plan; only decisions about products of two activations are tried: layers with weights gain
-            more from int8, and are not taken back.
+        plan: the plan; what another rule decides for good is not tried.
         replan: what the plan is without some.
         samples: gives samples, the same ones at each call.
         measure: runs the model.
@@ -44,8 +43,8 @@ def disagreeing(
     Returns:
         They, or None where no output can be compared.
     """
-    weighted = {layer.node for layer in plan.layers if layer.weights}
-    joints = [joint for joint in plan.together if weighted.isdisjoint(joint.nodes)]
+    decided = {node for joint in plan.together if not joint.tried for node in joint.nodes}
+    joints = [joint for joint in plan.together if joint.tried and decided.isdisjoint(joint.nodes)]
 
     def without(taken: Sequence[Joint]) -> Candidate:
         nodes = {node: joint.because for joint in taken for node in joint.nodes}
@@ -72,5 +71,5 @@ def disagreeing(
             few = middle
         else:
             enough = middle
-    text = f"in int8 such products leave the outputs {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
+    text = f"with such layers in int8 the outputs have {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
     return {node: Reason("disagrees", text) for joint in order[:enough] for node in joint.nodes}

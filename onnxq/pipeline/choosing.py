@@ -24,7 +24,7 @@ from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
 
-NOT_COMPARED = "whether products of two activations in int8 agree with float ones was not measured"
+NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
 # What candidates have in common is not run again; in more pieces small models lose more than that saves.
 _PIECES = 4
@@ -100,7 +100,7 @@ def _agreed(
 ) -> Quantized:
     """The model without the joint decisions that the outputs do not bear; the plan is changed with it."""
     replan = prepared.replan
-    if replan is None or not prepared.plan.together:
+    if replan is None or not any(joint.tried for joint in prepared.plan.together):
         return done
     if floats is None or sampling.parts is None:
         prepared.notes.append(NOT_COMPARED)

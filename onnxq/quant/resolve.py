@@ -167,7 +167,7 @@ class Resolver:
             tuple(sorted(kept, key=lambda entry: order[entry.node])),
             tuple(layers.values()),
             None if None in others else sum(filter(None, others)),
-            tuple(Joint(tuple(node.name for node in joint.nodes), joint.because) for joint in together),
+            tuple(Joint(tuple(n.name for n in one.nodes), one.because, one.tried) for one in together),
         )
 
     def _why_float(self, node: Node) -> str:
