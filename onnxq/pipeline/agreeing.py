@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.quant.choice import Scales
 from onnxq.quant.measuring import Candidate
 from onnxq.quant.plan import Joint, QuantPlan
 from onnxq.reason import Reason
@@ -26,7 +27,11 @@ Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
 
 
 def disagreeing(
-    plan: QuantPlan, replan: Replan, samples: Callable[[], Iterable[Any]], measure: Measure
+    plan: QuantPlan,
+    replan: Replan,
+    samples: Callable[[], Iterable[Any]],
+    measure: Measure,
+    others: Sequence[Scales] = (),
 ) -> dict[str, Reason] | None:
     """The nodes of joint decisions that cost the outputs too much, and why.
 
@@ -39,6 +44,8 @@ def disagreeing(
         replan: what the plan is without some.
         samples: gives samples, the same ones at each call.
         measure: runs the model.
+        others: scales that would be chosen from: what is best with these layers in int8 need not be best with
+            them in float.
 
     Returns:
         They, or None where no output can be compared.
@@ -46,28 +53,29 @@ def disagreeing(
     decided = {node for joint in plan.together if not joint.tried for node in joint.nodes}
     joints = [joint for joint in plan.together if joint.tried and decided.isdisjoint(joint.nodes)]
 
-    def without(taken: Sequence[Joint]) -> Candidate:
+    def without(taken: Sequence[Joint], scales: Scales) -> Candidate:
         nodes = {node: joint.because for joint in taken for node in joint.nodes}
-        return Candidate(float_layers=plan.readers - replan(nodes).readers if nodes else ())
+        return Candidate(float_layers=plan.readers - replan(nodes).readers, scales=scales)
 
-    def levels(*taken: Sequence[Joint]) -> np.ndarray:
-        few = itertools.islice(samples(), _SAMPLES)
-        return measure(few, [without(one) for one in taken]).sqnr_db()
+    def levels(*candidates: Candidate) -> np.ndarray:
+        return measure(itertools.islice(samples(), _SAMPLES), candidates).sqnr_db()
 
     if not joints:
         return {}
-    kept, freed = levels((), joints)
-    wanted = freed - MOST_DB
+    sets: list[Scales] = [{}, *others]
+    kept, *all_freed = levels(Candidate(), *(without(joints, scales) for scales in sets))
     if np.isnan(kept):
         return None
+    best, freed = sets[int(np.argmax(all_freed))], max(all_freed)
+    wanted = freed - MOST_DB
     if kept >= wanted:
         return {}
-    alone = levels(*([joint] for joint in joints))
+    alone = levels(*(without([joint], best) for joint in joints))
     order = [joints[i] for i in np.argsort(-alone, kind="stable")]
     few, enough = 0, len(order)  # so many are too few, and so many enough
     while enough - few > 1:
         middle = (few + enough) // 2
-        if levels(order[:middle])[0] < wanted:
+        if levels(without(order[:middle], best))[0] < wanted:
             few = middle
         else:
             enough = middle

@@ -16,11 +16,12 @@ from onnxq.pipeline.agreeing import disagreeing
 from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
+from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
 from onnxq.quant.ranges import Range, Ranges, scales_of
+from onnxq.quant.thresholds import Method
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
 
@@ -75,7 +76,7 @@ def quantized(
         found = ranges.all(options.default)
         scales = scales_of(plan, found)
         inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
-        prepared.notes += _widened(inserted)
+        prepared.notes += [note for note in _widened(inserted) if note not in prepared.notes]
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)
     choice = None
@@ -86,48 +87,54 @@ def quantized(
         scales = scales_of(plan, found)
         set_scales(proto, inserted.scales, scales)
     done = Quantized(inserted.model, proto, found, scales, choice)
-    return _agreed(job, sampling, prepared, ranges, floats, inserted, done)
+    refused = _refused(job, options, sampling, prepared, ranges, floats, inserted, proto)
+    if not refused:
+        return done
+    assert prepared.replan is not None
+    prepared.plan = ranges.plan = prepared.replan(refused)
+    prepared.replan = None
+    return quantized(job, options, sampling, prepared, ranges, floats)
 
 
-def _agreed(
+def _refused(
     job: Job,
+    options: Calibrating,
     sampling: Sampling,
     prepared: Prepared,
     ranges: Ranges,
     floats: Reference | None,
     inserted: Inserted,
-    done: Quantized,
-) -> Quantized:
-    """The model without the joint decisions that the outputs do not bear; the plan is changed with it."""
+    proto: onnx.ModelProto,
+) -> Mapping[str, str]:
+    """The nodes of joint decisions to be tried that the outputs do not bear in int8, and why."""
     replan = prepared.replan
     if replan is None or not any(joint.tried for joint in prepared.plan.together):
-        return done
+        return {}
     if floats is None or sampling.parts is None:
         prepared.notes.append(NOT_COMPARED)
-        return done
+        return {}
     with job.step("choose"):
-        measuring = _measuring(job, prepared, inserted, done.proto)
+        measuring = _measuring(job, prepared, inserted, proto)
         try:
             with sampling.named():
-                vetoes = disagreeing(
+                found = disagreeing(
                     prepared.plan,
                     replan,
                     lambda: _samples(sampling, floats),
                     lambda feeds, candidates: noise.measure(floats, measuring, feeds, candidates),
+                    scale_sets(ranges, _methods(options)) if options.chooses else (),
                 )
         except Fault as fault:  # the file is tried as a whole when it is verified
             prepared.notes.append(f"{NOT_COMPARED}: {fault}")
-            return done
-    if vetoes is None:
+            return {}
+    if found is None:
         prepared.notes.append(NOT_COMPARED)
-    if not vetoes:
-        return done
-    with job.step("insert"):
-        plan = prepared.plan = ranges.plan = replan(vetoes)
-        found = {name: done.ranges[name] for name in plan.measured}
-        scales = scales_of(plan, found)
-        again = insert(job.model, plan, scales, Patches(amax=prepared.weights)).model
-        return Quantized(again, again.to_proto(handover=True), found, scales, done.choice)
+    return found or {}
+
+
+def _methods(options: Calibrating) -> Sequence[Method]:
+    """The methods that the outputs choose from."""
+    return SEARCH if options.search else AUTO
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:
@@ -163,10 +170,11 @@ def _choice(
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
         return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
 
-    methods = SEARCH if options.search else AUTO
     try:
         with sampling.named():
-            choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
+            choice = choose(
+                ranges, _methods(options), samples, tried, prior=default, refine=not options.search
+            )
     except Fault as fault:  # the file is tried as a whole when it is verified
         why = f"the candidates could not be measured: {fault}"
         return Choice(default, ranges.all(default), why=why)

@@ -44,8 +44,8 @@ def net(
         keys: how many.
         channels: a head.
         queries: how many, of another input; as many as keys, of the same, by default.
-        form: `bert` (a product each for q, k and v), `vit` (one, cut behind the transposition), `gpt` (one, cut
-            before it).
+        form: `bert` (a product each for q, k and v), `vit` (one, cut behind the transposition), `gpt` (one,
+            cut before it).
         sharp: how far each head's scores are from 0.
         batch: its size or symbol.
     """
@@ -130,7 +130,9 @@ def engine_of(proto: onnx.ModelProto, path: Path, half: bool = True) -> trt.Engi
 @pytest.mark.parametrize(
     ("form", "half", "batch"), [("bert", True, 1), ("vit", True, 1), ("gpt", True, "N"), ("bert", False, 1)]
 )
-def test_the_engine_has_one_int8_kernel_for_it(form: str, half: bool, batch: int | str, tmp_path: Path) -> None:
+def test_the_engine_has_one_int8_kernel_for_it(
+    form: str, half: bool, batch: int | str, tmp_path: Path
+) -> None:
     engine = engine_of(net(form=form, batch=batch), tmp_path, half)
     (kernel,) = [layer for layer in engine.layers if PRODUCTS.intersection(layer.nodes)]
     assert kernel.name.startswith("_gemm_mha")
@@ -194,7 +196,7 @@ def test_it_stays_in_int8_where_the_outputs_agree(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["mse", "auto"])
 def test_it_goes_where_small_weights_are_lost_beside_great_ones(method: str) -> None:
-    mixed = net(sharp=(60, 0.01, 0.01, 0.01))
+    mixed = net(sharp=(200, 0.01, 0.01, 0.01))
     result = onnxq.quantize(mixed, samples(), method=method, compile=False)
     without = onnxq.quantize(mixed, samples(), method=method, compile=False, skip=["int8_attention"])
     assert formats(result.report) == formats(without.report)
@@ -203,8 +205,7 @@ def test_it_goes_where_small_weights_are_lost_beside_great_ones(method: str) -> 
     assert all("dB of SQNR" in entry["because"] for entry in kept)
     pairs = [node.output[0] for node in result.model.graph.node if node.op_type == "QuantizeLinear"]
     assert pairs == [node.output[0] for node in without.model.graph.node if node.op_type == "QuantizeLinear"]
-    if method == "mse":
-        assert result.report["accuracy"] == without.report["accuracy"]
+    assert result.report["accuracy"] == without.report["accuracy"]
 
 
 def test_a_plan_says_what_the_outputs_said(tmp_path: Path) -> None:
