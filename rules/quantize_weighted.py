@@ -51,7 +51,8 @@ def _is_cut_into_heads(node: Node) -> bool:
     while todo:
         for user in todo.pop().users:
             moves = user.op in REARRANGES
-            biased = user.op == "Add" and any(t is not None and t.is_constant for t in user.inputs)
+            added = [t for t in user.inputs if t is not None and not t.is_constant]
+            biased = user.op in ("Add", "Sum") and len(added) == 1
             cut = user.op in ("Split", "Slice", "Gather")
             if not user.domain and (moves or biased or cut):
                 todo += user.outputs
@@ -115,10 +116,12 @@ EXAMPLES = [
             ("[l] a = MatMul (x, w)", "x -> l:0; w -> l:1"),
             ("[l] m = MatMul (x, w)  a = Add (m, bias)", "x -> l:0; w -> l:1"),
             ("[l] m = MatMul (x, w)  a = Add (bias, m)", "x -> l:0; w -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Sum (m, bias, bias)", "x -> l:0; w -> l:1"),
             ("[l] m = MatMul (x, w)  a = Identity (m)", "x -> l:0; w -> l:1"),
             ("[l] m = MatMul (x, w)  u = Unsqueeze (m, n0)  a = Squeeze (u, n0)", "x -> l:0; w -> l:1"),
             # what computes values is not passed
             ("[l] m = MatMul (x, w)  a = Add (m, x)", "x -> l:0; w axis 1 -> l:1"),
+            ("[l] m = MatMul (x, w)  a = Sum (m, bias, x)", "x -> l:0; w axis 1 -> l:1"),
             ("[l] m = MatMul (x, w)  a = Mul (m, bias)", "x -> l:0; w axis 1 -> l:1"),
             ("[l] m = MatMul (x, w)  a = Tanh (m)", "x -> l:0; w axis 1 -> l:1"),
         )

@@ -1,4 +1,4 @@
-"""Quantize the residual input of an Add that a convolution feeds.
+"""Quantize the residual input of an Add, or of a Sum of two tensors, that a convolution feeds.
 
 TensorRT fuses `relu(conv(y) + x)` into the convolution, whose output has the precision of the
 residual input `x`. So `x` is quantized, with the pair that the block's first convolution reads, and
@@ -14,8 +14,10 @@ from typing import Any
 from onnxq.rule import Fires, Node, Quantize, Read, Skips, Tensor, layer_of, place
 
 
-@place("Add")
+@place("Add", "Sum")
 def residual_add(node: Node) -> list[Quantize | Read]:
+    if len(node.inputs) != 2:
+        return []
     one, other = node.inputs
     if one is None or other is None or one.is_constant or other.is_constant:
         return []
@@ -81,6 +83,7 @@ EXAMPLES = [
     _fires(_MAIN + "z = Relu (x)  [s] s = Add (c, z)", _PLAN + "x -> a:0; z -> s:1"),
     _fires(_MAIN + "z = Relu (x)  [s] s = Add (z, c)", _PLAN + "x -> a:0; z -> s:0"),
     _fires(_MAIN + "[s] s = Add (c, r)", "x -> a:0; r -> c:0, s:1; w axis 0 -> a:1, c:1"),
+    _fires(_MAIN + "[s] s = Sum (r, c)", "x -> a:0; r -> c:0, s:0; w axis 0 -> a:1, c:1"),
     # both end in a convolution: the shorter branch, on either side
     _fires(
         _MAIN + _BOTH + "[s] s = Add (c, d)",
@@ -140,6 +143,8 @@ EXAMPLES = [
         "t = Tanh (x)  h = Relu (t)  [a] a = Conv (h, w)  n = Neg (h)  e = Relu (i)  [d] d = Conv (e, w)  [s] s = Add (d, a)",
         "h -> a:0; e -> d:0; a -> s:1; w axis 0 -> a:1, d:1",
     ),
+    Skips(lambda: _net("a = Conv (x, w)  s = Sum (a, x, i)")),
+    Skips(lambda: _net("a = Conv (x, w)  s = Sum (a)")),
     Skips(lambda: _net("s = Add (x, x)")),
     Skips(lambda: _net("s = Add (x, k)")),
     Skips(lambda: _net("s = Add (k, x)")),

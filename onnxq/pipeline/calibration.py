@@ -116,6 +116,7 @@ class Prepared:
         stated: the ranges that a plan file states.
         weights: what quantized constants cover, where that is not what they hold.
         notes: what the user may not expect.
+        replan: the plan with more nodes in float, and why; None where a file states it.
     """
 
     plan: QuantPlan
@@ -126,6 +127,7 @@ class Prepared:
     stated: dict[str, Range] = field(default_factory=dict)
     weights: Weights = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    replan: Callable[[Mapping[str, str]], QuantPlan] | None = None
 
 
 def prepare(
@@ -177,6 +179,8 @@ def prepare(
     prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
     prepared.layers, prepared.weights = own.ranges(found.plan), own.weights(found.plan)
     prepared.notes += own.notes
+    if file is None:
+        prepared.replan = lambda floats: make(dict(floats), ())
     if layers and file is not None:
         prepared.notes.append(
             "the plan is obeyed: [[layer]] counts only for ranges that the plan leaves open"

@@ -1,4 +1,4 @@
-"""Inserting the pairs: with the scales of the method, or with those that the outputs choose."""
+"""Inserting the pairs: with the scales of the method, or as the outputs choose."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ import onnx
 from onnxq.errors import Fault
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.pipeline.agreeing import disagreeing
 from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.choice import AUTO, SEARCH, Choice, choose
+from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
 from onnxq.quant.ranges import Range, Ranges, scales_of
+from onnxq.quant.thresholds import Method
 from onnxq.run import noise
 from onnxq.run.compare import Recording, Reference
+
+NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
 # What candidates have in common is not run again; in more pieces small models lose more than that saves.
 _PIECES = 4
@@ -72,16 +76,65 @@ def quantized(
         found = ranges.all(options.default)
         scales = scales_of(plan, found)
         inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
-        prepared.notes += _widened(inserted)
+        prepared.notes += [note for note in _widened(inserted) if note not in prepared.notes]
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)
-    if not options.chooses or not inserted.scales or not free:
-        return Quantized(inserted.model, proto, found, scales)
+    choice = None
+    if options.chooses and inserted.scales and free:
+        with job.step("choose"):
+            choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
+        found = choice.ranges
+        scales = scales_of(plan, found)
+        set_scales(proto, inserted.scales, scales)
+    done = Quantized(inserted.model, proto, found, scales, choice)
+    refused = _refused(job, options, sampling, prepared, ranges, floats, inserted, proto)
+    if not refused:
+        return done
+    assert prepared.replan is not None
+    prepared.plan = ranges.plan = prepared.replan(refused)
+    prepared.replan = None
+    return quantized(job, options, sampling, prepared, ranges, floats)
+
+
+def _refused(
+    job: Job,
+    options: Calibrating,
+    sampling: Sampling,
+    prepared: Prepared,
+    ranges: Ranges,
+    floats: Reference | None,
+    inserted: Inserted,
+    proto: onnx.ModelProto,
+) -> Mapping[str, str]:
+    """The nodes of joint decisions to be tried that the outputs do not bear in int8, and why."""
+    replan = prepared.replan
+    if replan is None or not any(joint.tried for joint in prepared.plan.together):
+        return {}
+    if floats is None or sampling.parts is None:
+        prepared.notes.append(NOT_COMPARED)
+        return {}
     with job.step("choose"):
-        choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
-    scales = scales_of(plan, choice.ranges)
-    set_scales(proto, inserted.scales, scales)
-    return Quantized(inserted.model, proto, choice.ranges, scales, choice)
+        measuring = _measuring(job, prepared, inserted, proto)
+        try:
+            with sampling.named():
+                found = disagreeing(
+                    prepared.plan,
+                    replan,
+                    lambda: _samples(sampling, floats),
+                    lambda feeds, candidates: noise.measure(floats, measuring, feeds, candidates),
+                    scale_sets(ranges, _methods(options)) if options.chooses else (),
+                )
+        except Fault as fault:  # the file is tried as a whole when it is verified
+            prepared.notes.append(f"{NOT_COMPARED}: {fault}")
+            return {}
+    if found is None:
+        prepared.notes.append(NOT_COMPARED)
+    return found or {}
+
+
+def _methods(options: Calibrating) -> Sequence[Method]:
+    """The methods that the outputs choose from."""
+    return SEARCH if options.search else AUTO
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:
@@ -109,8 +162,31 @@ def _choice(
     default = options.default
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
+    measuring = _measuring(job, prepared, inserted, proto)
+
+    def samples() -> Iterator[Mapping[str, np.ndarray]]:
+        return _samples(sampling, floats)
+
+    def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+        return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
+
+    try:
+        with sampling.named():
+            choice = choose(
+                ranges, _methods(options), samples, tried, prior=default, refine=not options.search
+            )
+    except Fault as fault:  # the file is tried as a whole when it is verified
+        why = f"the candidates could not be measured: {fault}"
+        return Choice(default, ranges.all(default), why=why)
+    if not choice.why and (sampling.parts.shared or not sampling.apart):
+        choice.why = "there are too few samples to keep some apart: those that calibrated chose"
+    return choice
+
+
+def _measuring(job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.ModelProto) -> MeasuringCopy:
+    """The model with pairs, to be run with other scales and with pairs off."""
     part = job.runnable(job.part(proto)[0])
-    measuring = MeasuringCopy(
+    return MeasuringCopy(
         inserted,
         prepared.plan,
         part,
@@ -120,21 +196,9 @@ def _choice(
         pieces=1 if speaks_half(part) else _PIECES,
     )
 
-    def samples() -> Iterator[Mapping[str, np.ndarray]]:
-        if isinstance(floats, Recording):
-            floats.rewind()
-        return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))
 
-    def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
-        return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
-
-    methods = SEARCH if options.search else AUTO
-    try:
-        with sampling.named():
-            choice = choose(ranges, methods, samples, tried, prior=default, refine=not options.search)
-    except Fault as fault:  # the file is tried as a whole when it is verified
-        why = f"the candidates could not be measured: {fault}"
-        return Choice(default, ranges.all(default), why=why)
-    if not choice.why and (sampling.parts.shared or not sampling.apart):
-        choice.why = "there are too few samples to keep some apart: those that calibrated chose"
-    return choice
+def _samples(sampling: Sampling, floats: Reference) -> Iterator[Mapping[str, np.ndarray]]:
+    """What the samples that choose feed the model."""
+    if isinstance(floats, Recording):
+        floats.rewind()
+    return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))

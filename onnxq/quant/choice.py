@@ -182,6 +182,12 @@ def choose(
     return choice
 
 
+def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[Scales]:
+    """The scales of each method, without those that are nearly the same."""
+    found = _different({method: ranges.all(method) for method in methods})
+    return [scales_of(ranges.plan, one) for one in found.values()]
+
+
 def _nothing_chose(left_out: Mapping[str, str]) -> str:
     """Why no output tells the candidates apart."""
     reasons = set(left_out.values())

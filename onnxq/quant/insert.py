@@ -46,7 +46,8 @@ def insert(
     """The model with the plan's Q/DQ pairs, with explicit int8 zero points of 0.
 
     Scales are float32 in models of every type, with casts around the pairs: float16 scales exist from
-    opset 19 on only, and the compiler fuses the casts (measured with TensorRT-RTX 1.7.1).
+    opset 19 on only, and hold too little. TensorRT-RTX 1.7.1 fuses the casts, but for one: the product of a
+    MatMul with a scale a channel is written in float32 and cast in another kernel (`onnxq.quant.post_scale`).
 
     A weight becomes an int8 constant and a DequantizeLinear: the same engine as Q/DQ around float
     weights, in a quarter of the file. What the plan does not name reads what it read before.

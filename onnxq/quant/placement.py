@@ -47,6 +47,7 @@ def make_plan(
     follows: dict[Node, list[Follow]] = {}
     reads: list[Read] = []
     together: list[Together] = []
+    skipped: dict[Node, Reason] = {}
     forced = vetoes or {}
     refused = {node: forced[node.name] for node in nodes if node.name in forced}
     refused.update(_user_vetoes(nodes, keep_float))
@@ -57,7 +58,7 @@ def make_plan(
                 by_root.setdefault(root, []).append(rule)
     for node in nodes:
         for rule in by_root.get(node.op, ()) if not node.domain else ():
-            for fact in _facts(rule, node):
+            for fact in _facts(rule, node, skipped):
                 if isinstance(fact, Quantize):
                     wishes.append(fact)
                 elif isinstance(fact, Follow):
@@ -77,7 +78,7 @@ def make_plan(
             refused.setdefault(wish.node, unknown)
     fixed = fixed_tensors(nodes)
     wishes, together = settle(wishes, together, refused, fixed)
-    resolver = Resolver(set(nodes), follows, reads, refused, fixed)
+    resolver = Resolver(set(nodes), follows, reads, refused, fixed, skipped)
     for wish in wishes:
         resolver.want(wish)
     resolver.follow()
@@ -109,15 +110,21 @@ def _user_vetoes(nodes: Sequence[Node], globs: Sequence[str]) -> dict[Node, str]
     return vetoes
 
 
-def _facts(rule: Rule, node: Node) -> list[Fact]:
+def _facts(rule: Rule, node: Node, skipped: dict[Node, Reason]) -> list[Fact]:
     """What a placement rule says about a node.
+
+    Args:
+        rule: the rule.
+        node: the node.
+        skipped: the nodes that a rule knows and leaves alone, and why; what this one says is added.
 
     Raises:
         UserError: the rule fails.
     """
     try:
         return list(rule(node) or ())
-    except Skip:
+    except Skip as skip:
+        skipped.setdefault(node, Reason("rule", str(skip), rule.id))
         return []
     except Exception as error:
         raise UserError(

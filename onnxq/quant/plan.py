@@ -128,10 +128,12 @@ class Joint:
     Attributes:
         nodes: their names.
         because: why.
+        tried: whether it holds only where the outputs agree.
     """
 
     nodes: tuple[str, ...]
     because: str
+    tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@
 
 The codes are the same, and so are the numbers, but for rounding. Compiled with TensorRT-RTX 1.7.1 the product
 is then written in half precision, where with a scale a channel it is float32; and no multiplier is so small
-that float16 holds it badly. What other runtimes make int8 operators of is the form with a scale a channel.
+that float16 holds it badly. MatMuls that read one tensor get the same scale, with which the compiler makes
+them one product (q, k and v of attention). What other runtimes make int8 operators of is the form with a
+scale a channel.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_inp
 from onnxq.reason import Reason
 
 _BIASED = ("Conv", "Gemm")
+
+_NEAR = 16.0
+"""How many times a layer's scale may be that of those beside it: its product is as many times greater."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,16 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
     found = {node.name: layer for node in nodes if (layer := _per_channel(node)) is not None}
     left: dict[str, Reason] = {}
     done: dict[int, tuple[Any, np.ndarray]] = {}
-    changed = []
+    changed = {}
     for name, layer in found.items():
         why = _obstacle(layer, found, wanted) if name in wanted else None
         if why is not None:
             left[name] = why
         elif name in wanted:
-            _change(model, layer, done)
-            changed.append(name)
+            changed[name] = layer
+    ones = _ones(list(changed.values()))
+    for name, layer in changed.items():
+        _change(model, layer, ones[name], done)
     model.sort()
     return PostScaled(tuple(changed), left)
 
@@ -99,12 +106,51 @@ def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str])
     return None
 
 
-def _change(model: Model, layer: Layer, done: dict[int, tuple[Any, np.ndarray]]) -> None:
+def _ones(layers: Collection[Layer]) -> dict[str, float]:
+    """One scale for each layer: in the middle of its channels, or of those of all MatMuls of a tensor."""
+    beside: dict[Tensor | str | None, list[Layer]] = {}
+    for layer in layers:
+        node = layer.node
+        key = node.inputs[1 - layer.index] if node.op == "MatMul" else node.name
+        beside.setdefault(key, []).append(layer)
+    found = {}
+    for group in beside.values():
+        ends = {layer.node.name: _ends(layer) for layer in group}
+        own = {name: float(np.sqrt(low * high)) for name, (low, high) in ends.items()}
+        least, greatest = np.array(list(ends.values())).T
+        one = float(np.sqrt(least.min() * greatest.max()))
+        shared = all(1 / _NEAR <= middle / one <= _NEAR for middle in own.values())
+        found.update(dict.fromkeys(own, one) if shared else own)
+    return found
+
+
+def _ends(layer: Layer) -> tuple[float, float]:
+    """The least and the greatest scale of a layer's channels; of one without weights it says nothing."""
+    maker = layer.weight.producer
+    assert maker is not None
+    alive, scales = _scales(maker, layer.axis)
+    held = scales[alive] if alive.any() else np.ones(1)
+    return float(held.min()), float(held.max())
+
+
+def _scales(maker: Node, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which channels have weights, bool, and the scale of each, float64."""
+    codes, scales = (None if t is None else t.constant for t in maker.operands(2))
+    assert codes is not None
+    assert scales is not None
+    alive = np.asarray(codes.any(axis=tuple(i for i in range(codes.ndim) if i != axis)))
+    return alive, scales.astype(np.float64)
+
+
+def _change(model: Model, layer: Layer, one: float, done: dict[int, tuple[Any, np.ndarray]]) -> None:
     raw, name = layer.node.node, layer.node.name
     weight = layer.weight.tensor
     if id(weight) not in done:
         maker = weight.inputs[0]
-        scale, ratio = _split(Tensor(model, maker.inputs[0]), Tensor(model, maker.inputs[1]), layer.axis)
+        dtype = maker.inputs[1].dtype
+        scale = np.array(one, dtype)
+        alive, scales = _scales(Node(model, maker), layer.axis)
+        ratio = np.where(alive, scales / scale, 1.0).astype(dtype)
         replace_input(maker, 1, model.new_constant(f"{weight.name}_one_scale", scale))
         if len(maker.inputs) > 2:
             replace_input(maker, 2, model.new_constant(f"{weight.name}_zero", np.array(0, np.int8)))
@@ -123,19 +169,6 @@ def _change(model: Model, layer: Layer, done: dict[int, tuple[Any, np.ndarray]])
         constant = model.new_constant(f"{name}_bias", bias)
         added.append(model.new_node("Add", [end, constant], [out], name=f"{name}_Add"))
     model.graph.nodes.extend(added)
-
-
-def _split(codes: Tensor, scales: Tensor, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """One scale, in the middle of all, and each channel's ratio to it; 1 for a channel without weights."""
-    given, values = codes.constant, scales.constant
-    assert given is not None
-    assert values is not None
-    others = tuple(i for i in range(given.ndim) if i != axis)
-    alive = given.any(axis=others)
-    held = values[alive].astype(np.float64) if alive.any() else np.ones(1)
-    one = np.sqrt(held.min() * held.max()).astype(values.dtype)
-    ratio = np.where(alive, values.astype(np.float64) / one, 1.0)
-    return np.array(one), ratio.astype(values.dtype)
 
 
 def _shape(layer: Layer) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.pairs import is_dequantized, own_pair
@@ -35,8 +35,10 @@ class Resolver:
         reads: Sequence[Read],
         vetoes: dict[Node, str],
         fixed: set[Tensor],
+        skipped: Mapping[Node, Reason],
     ) -> None:
         self.nodes = nodes
+        self.skipped = skipped
         self.fixed = fixed
         self.follows = follows
         self.reads = reads
@@ -156,7 +158,7 @@ class Resolver:
         ]
         for node, layer in layers.items():
             if not layer.quantized and node not in self.vetoes:
-                kept.append(KeptFloat(node.name, node.op, _why_float(node, self.edges)))
+                kept.append(KeptFloat(node.name, node.op, self._why_float(node)))
         others = [other_macs(node) for node in nodes if node not in layers]
         return QuantPlan(
             tuple(sites),
@@ -165,8 +167,24 @@ class Resolver:
             tuple(sorted(kept, key=lambda entry: order[entry.node])),
             tuple(layers.values()),
             None if None in others else sum(filter(None, others)),
-            tuple(Joint(tuple(node.name for node in joint.nodes), joint.because) for joint in together),
+            tuple(Joint(tuple(n.name for n in one.nodes), one.because, one.tried) for one in together),
         )
+
+    def _why_float(self, node: Node) -> str:
+        """Why a layer that nothing forbids is in float."""
+        half = [index for index in (0, 1) if Edge(node.name, index) in self.edges]
+        if half:
+            return Reason(
+                "half", f"only its input {half[0]} is quantized: that is what its placement rule asks for"
+            )
+        if node in self.skipped:
+            return self.skipped[node]
+        layer = layer_of(node)
+        if layer is None:
+            return Reason("no-constant-weights", "it has no constant weights")
+        if is_float(layer.weight.dtype):
+            return Reason("no-rule", "no placement rule asks for it")
+        return Reason("weights-type", f"its weights are {layer.weight.dtype}")
 
 
 def _planned(node: Node, edges: Collection[Edge]) -> PlannedLayer:
@@ -188,17 +206,3 @@ def is_whole(node: Node, edges: Collection[Edge] = ()) -> bool:
         tensor is not None and (is_dequantized(tensor) or Edge(node.name, index) in edges)
         for index, tensor in enumerate(node.operands(2))
     )
-
-
-def _why_float(node: Node, edges: Collection[Edge]) -> str:
-    half = [index for index in (0, 1) if Edge(node.name, index) in edges]
-    if half:
-        return Reason(
-            "half", f"only its input {half[0]} is quantized: that is what its placement rule asks for"
-        )
-    layer = layer_of(node)
-    if layer is None:
-        return Reason("no-constant-weights", "it has no constant weights")
-    if is_float(layer.weight.dtype):
-        return Reason("no-rule", "no placement rule asks for it")
-    return Reason("weights-type", f"its weights are {layer.weight.dtype}")

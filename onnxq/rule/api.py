@@ -190,10 +190,12 @@ class Together:
     Attributes:
         nodes: the nodes; somebody has to ask with `Quantize` for each of them.
         because: why.
+        tried: whether samples decide, too: all are float where int8 costs the outputs too much.
     """
 
     nodes: Sequence[Node]
     because: str
+    tried: bool = False
 
     def __post_init__(self) -> None:
         """Takes any iterable, once."""

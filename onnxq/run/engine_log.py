@@ -302,7 +302,7 @@ def _precision(
     ops = _fused_ops(name)
     matrix_at = next((i for i, op in enumerate(ops) if op in _MATRIX_OPS), None)
     if name.startswith(_ATTENTION):
-        operands = inputs[:3]  # Q, K, V; a mask may follow
+        operands = (*inputs[:2], *inputs[-1:])  # Q, K, V; masks stand between K and V
     elif kind in _MATRIX_KINDS or matrix_at is not None:
         operands = _factors(kind, ops, inputs, constants, outputs)
         if "Cast" in ops[:matrix_at]:  # the kernel converts what it reads before it multiplies

@@ -172,3 +172,50 @@ def test_the_engine_writes_half_precision(tmp_path: Path) -> None:
         assert layer.multiplies_int8
         written.append(layer.outputs[0].dtype)
     assert written == ["fp32", "fp16"]
+
+
+def side_by_side(apart: float) -> onnx.ModelProto:
+    """Three MatMuls of one tensor, and the scales of the last one further up."""
+    body = "".join(
+        f"  w{i} = DequantizeLinear <axis = 1> (codes{i}, sw{i}, zw)  m{i} = MatMul (d, w{i})"
+        for i in range(3)
+    )
+    text = f"g (float[4, 64, 32] x) => (m0, m1, m2) {{ {PAIR}{body} }}"
+    more = {}
+    for i in range(3):
+        more[f"codes{i}"] = RNG.integers(-127, 128, (32, 32)).astype(np.int8)
+        more[f"sw{i}"] = (np.exp(RNG.uniform(-6, -5, 32)) * (apart if i == 2 else 1)).astype(np.float32)
+    return model_of(text, (2, 32), 1, **more)
+
+
+def one_scales(model: Model) -> list[float]:
+    proto = model.to_proto()
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    nodes = {node.output[0]: node for node in proto.graph.node}
+    return [float(held[nodes[f"w{i}"].input[1]]) for i in range(3)]
+
+
+@pytest.mark.parametrize(("apart", "scales"), [(4.0, 1), (1e4, 3)])
+def test_matmuls_of_one_tensor_share_their_scale_where_they_are_near(apart: float, scales: int) -> None:
+    before = side_by_side(apart)
+    after, result = changed(before)
+    assert len(result.layers) == 3
+    assert len(set(one_scales(after))) == scales
+    feeds = {"x": RNG.standard_normal((4, 64, 32)).astype(np.float32)}
+    for want, got in zip(
+        *(ort.load(m, optimize=False).run(feeds) for m in (before, after.to_proto())), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * float(np.abs(want).max()))
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_the_compiler_makes_one_product_of_them(tmp_path: Path) -> None:
+    after, _ = changed(side_by_side(4.0))
+    onnx.save(to_half(after, "fp16", {}).model.to_proto(), tmp_path / "m.onnx")
+    engine = trt.compile_engine(tmp_path / "m.onnx")
+    assert engine.status == "compiled", engine.reason
+    (product,) = [layer for layer in engine.layers if layer.is_matrix]
+    assert product.multiplies_int8
+    assert {"m0", "m1", "m2"} <= {name.removeprefix("node_of_") for name in product.nodes} | set(
+        product.nodes
+    )

@@ -1,0 +1,83 @@
+"""Joint decisions that hold only where the outputs agree: they are tried on samples."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxq.quant.choice import Scales
+from onnxq.quant.measuring import Candidate
+from onnxq.quant.plan import Joint, QuantPlan
+from onnxq.reason import Reason
+from onnxq.run.noise import Noise
+
+MOST_DB = 1.0
+"""What they may cost of the outputs' SQNR, all together."""
+
+_SAMPLES = 8
+
+Replan = Callable[[Mapping[str, str]], QuantPlan]
+"""Asks the rules again, with some nodes forced into float, and why."""
+
+Measure = Callable[[Iterable[Any], Sequence[Candidate]], Noise]
+"""Runs the model on samples with each candidate."""
+
+
+def disagreeing(
+    plan: QuantPlan,
+    replan: Replan,
+    samples: Callable[[], Iterable[Any]],
+    measure: Measure,
+    others: Sequence[Scales] = (),
+) -> dict[str, Reason] | None:
+    """The nodes of joint decisions that cost the outputs too much, and why.
+
+    In int8 a Softmax has one scale for all rows of all heads: where some have one great weight and others
+    many small ones, the small ones are lost. How much that matters, the outputs tell. If all these decisions
+    together cost at most `MOST_DB`, all stay; else those that cost most are taken back, as few as that takes.
+
+    Args:
+        plan: the plan; what another rule decides for good is not tried.
+        replan: what the plan is without some.
+        samples: gives samples, the same ones at each call.
+        measure: runs the model.
+        others: scales that would be chosen from: what is best with these layers in int8 need not be best with
+            them in float.
+
+    Returns:
+        They, or None where no output can be compared.
+    """
+    decided = {node for joint in plan.together if not joint.tried for node in joint.nodes}
+    joints = [joint for joint in plan.together if joint.tried and decided.isdisjoint(joint.nodes)]
+
+    def without(taken: Sequence[Joint], scales: Scales) -> Candidate:
+        nodes = {node: joint.because for joint in taken for node in joint.nodes}
+        return Candidate(float_layers=plan.readers - replan(nodes).readers, scales=scales)
+
+    def levels(*candidates: Candidate) -> np.ndarray:
+        return measure(itertools.islice(samples(), _SAMPLES), candidates).sqnr_db()
+
+    if not joints:
+        return {}
+    sets: list[Scales] = [{}, *others]
+    kept, *all_freed = levels(Candidate(), *(without(joints, scales) for scales in sets))
+    if np.isnan(kept):
+        return None
+    best, freed = sets[int(np.argmax(all_freed))], max(all_freed)
+    wanted = freed - MOST_DB
+    if kept >= wanted:
+        return {}
+    alone = levels(*(without([joint], best) for joint in joints))
+    order = [joints[i] for i in np.argsort(-alone, kind="stable")]
+    few, enough = 0, len(order)  # so many are too few, and so many enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if levels(without(order[:middle], best))[0] < wanted:
+            few = middle
+        else:
+            enough = middle
+    text = f"with such layers in int8 the outputs have {kept:.1f} dB of SQNR, in float {freed:.1f} dB"
+    return {node: Reason("disagrees", text) for joint in order[:enough] for node in joint.nodes}
