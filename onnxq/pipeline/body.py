@@ -160,7 +160,8 @@ class Finish:
         form: tuple[tuple[str, ...], Mapping[str, Reason]] = ((), {})
         if self.layers is None or self.layers:
             model = duplicate(model)
-            found = post_scale(model, self.layers)
+            stays = {} if self.decision is None else {**self.decision.stays, **self.refused}
+            found = post_scale(model, self.layers, without=stays)
             form = found.layers, found.left
         body = None
         if self.decision is not None:

@@ -12,6 +12,7 @@ scale a channel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,9 @@ _BIASED = ("Conv", "Gemm")
 _NEAR = 16.0
 """How many times a layer's scale may be that of those beside it: its product is as many times greater."""
 
+_HIGHEST = 65504.0
+"""The greatest finite float16."""
+
 
 @dataclass(frozen=True, slots=True)
 class PostScaled:
@@ -45,15 +49,20 @@ class PostScaled:
     left: Mapping[str, Reason]
 
 
-def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScaled:
+def post_scale(
+    model: Model, layers: Collection[str] | None = None, *, without: Collection[str] = ()
+) -> PostScaled:
     """Gives int8 layers of the main graph one weight scale, in place.
+
+    No product of codes is then beyond float16.
 
     Args:
         model: a quantized model, before it is converted to half precision.
         layers: the names of the layers that are to have it; None for all.
+        without: the names of layers that keep theirs in any case: float32 ones gain nothing.
     """
     nodes = [Node(model, raw) for raw in model.graph.nodes]
-    wanted = {node.name for node in nodes if layers is None or node.name in layers}
+    wanted = {node.name for node in nodes if layers is None or node.name in layers} - {*without}
     found = {node.name: layer for node in nodes if (layer := _per_channel(node)) is not None}
     left: dict[str, Reason] = {}
     done: dict[int, tuple[Any, np.ndarray]] = {}
@@ -100,6 +109,12 @@ def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str])
         other_rank = layer.node.inputs[1].rank if layer.node.inputs[1] is not None else None
         if other_rank is None or other_rank < 2:
             return Reason("rank", "it multiplies a vector, or the rank of what it multiplies is not known")
+    limit = _limit(layer)
+    if limit is None:
+        return Reason("unknown-scale", "what it multiplies has no scale of its own, or one that is not known")
+    low, high = _ends(layer)
+    if high * _NEAR > min(math.sqrt(low * high), limit) * _HIGHEST:
+        return Reason("range", "its channels differ by more than float16 holds")
     bias = layer.node.operands(3)[2] if layer.node.op in _BIASED else None
     if bias is not None and not bias.is_constant:
         return Reason("computed-bias", f"its bias {bias.name!r} is no constant")
@@ -107,7 +122,10 @@ def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str])
 
 
 def _ones(layers: Collection[Layer]) -> dict[str, float]:
-    """One scale for each layer: in the middle of its channels, or of those of all MatMuls of a tensor."""
+    """One scale for each layer: in the middle of its channels, or of those of all MatMuls of a tensor.
+
+    Less, where a product of codes would be beyond float16.
+    """
     beside: dict[Tensor | str | None, list[Layer]] = {}
     for layer in layers:
         node = layer.node
@@ -116,12 +134,35 @@ def _ones(layers: Collection[Layer]) -> dict[str, float]:
     found = {}
     for group in beside.values():
         ends = {layer.node.name: _ends(layer) for layer in group}
-        own = {name: float(np.sqrt(low * high)) for name, (low, high) in ends.items()}
+        limits = {layer.node.name: _limit(layer) or math.inf for layer in group}
+        own = {name: min(math.sqrt(low * high), limits[name]) for name, (low, high) in ends.items()}
         least, greatest = np.array(list(ends.values())).T
-        one = float(np.sqrt(least.min() * greatest.max()))
+        one = min(float(np.sqrt(least.min() * greatest.max())), *limits.values())
         shared = all(1 / _NEAR <= middle / one <= _NEAR for middle in own.values())
         found.update(dict.fromkeys(own, one) if shared else own)
     return found
+
+
+def _limit(layer: Layer) -> float | None:
+    """The largest weight scale with which no product of codes is beyond float16; None where it is not known.
+
+    No sum is greater than 128 times that of a channel's magnitudes, whichever activations there are.
+    """
+    maker = layer.weight.producer
+    codes = None if maker is None else maker.operands(1)[0]
+    if codes is None or codes.constant is None:
+        return None
+    most = 0.0
+    for user in layer.weight.users:
+        other = next((t for t in user.inputs if t is not None and t != layer.weight), None)
+        pair = None if other is None else other.producer
+        scale = pair.operands(2)[1] if pair is not None and pair.op == "DequantizeLinear" else None
+        if scale is None or scale.scalar is None:
+            return None
+        most = max(most, float(scale.scalar))
+    axes = tuple(i for i in range(codes.constant.ndim) if i != layer.axis)
+    terms = float(np.abs(codes.constant.astype(np.int64)).sum(axis=axes).max(initial=0))
+    return _HIGHEST / (128.0 * terms * most) if terms * most > 0 else math.inf
 
 
 def _ends(layer: Layer) -> tuple[float, float]:

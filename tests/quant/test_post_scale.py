@@ -142,9 +142,36 @@ def test_what_keeps_its_form() -> None:
     assert opened.to_proto() == before
 
 
+def test_weights_alone_keep_their_form() -> None:
+    text = f"""g (float[5, 8] x) => (float[5, 6] y) {{ {weights(1)}  n = Neg (d)  y = MatMul (n, w) }}"""
+    opened = Model.open(model_of(text, (8, 6), 1))
+    assert {name: why.code for name, why in post_scale(opened).left.items()} == {"y": "unknown-scale"}
+
+
+def test_no_product_is_beyond_float16() -> None:
+    """A channel of one large weight beside one of many small ones: in the middle the latter's sum overflows."""
+    text = f"""g (float[1, 4096] x) => (float[1, 2] y) {{ {weights(1)}  y = MatMul (d, w) }}"""
+    model = model_of(text, (4096, 2), 1)
+    held = {tensor.name: tensor for tensor in model.graph.initializer}
+    scales, codes = np.array([1e-4, 40.0], np.float32), np.full((4096, 2), 127, np.int8)
+    codes[1:, 1] = 0
+    for name, values in (("sw", scales), ("codes", codes)):
+        held[name].CopyFrom(numpy_helper.from_array(values, name))
+    opened = Model.open(model)
+    assert post_scale(opened).layers == ("y",)
+    step = numpy_helper.to_array(held["sx"]).item()
+    sums = 127.0 * codes.astype(np.float64).sum(0) * step
+    middle = float(np.sqrt(scales.prod()))
+    assert sums.max() * middle > 65504 > (sums * scales).max()
+    body = to_half(opened, "fp16", {}).model.to_proto()
+    for sign in (1, -1):
+        (y,) = Emulated(body).run({"x": np.full((1, 4096), 127 * step * sign, np.float32)})
+        np.testing.assert_allclose(y[0], sign * sums * scales, rtol=3e-3)
+
+
 def test_two_layers_of_the_same_weights() -> None:
     text = f"""g (float[5, 8] x) => (float[5, 6] y, float[5, 6] z) {{ {weights(1)}
-        y = MatMul (d, w)  n = Neg (d)  z = MatMul (n, w) }}"""
+        y = MatMul (d, w)  z = MatMul (d, w) }}"""
     before = model_of(text, (8, 6), 1)
     after, result = changed(before)
     assert result.layers == ("y", "z")
