@@ -244,7 +244,8 @@ NAMES = [
     Case("rules-empty", ("rules", "test", "mine"), ("no rule in folder 'mine'",),
          lambda: Path("mine").mkdir()),
     Case("method", (*QUANTIZE, "--method", "minimax"), ("method 'minimax'", "'minmax'")),
-    Case("body", (*QUANTIZE, "--body", "fp16"), ("body 'fp16'", "fp32")),
+    Case("body", (*QUANTIZE, "--body", "fp8"), ("body 'fp8'", "'fp16'")),
+    Case("io", (*QUANTIZE, "--body", "bf16", "--io", "fp16"), ("are to be fp16", "one type")),
     Case("prove", (*SANITIZE, "--prove", "alway"), ("'alway'", "'always'")),
 ]  # fmt: skip
 VALUES = [

@@ -207,7 +207,7 @@ def test_samples_tell_how_far_they_are() -> None:
 
     told: list[tuple[str, int | None, int | None]] = []
     data = {"image": np.random.default_rng(0).random((24, 1, 8, 8), np.float32)}
-    onnxq.quantize(DIGITS, data, compile=False, observe=lambda *step: told.append(step))
+    onnxq.quantize(DIGITS, data, body="fp32", compile=False, observe=lambda *step: told.append(step))
     assert [step for step in told if step[1:] != (None, None)] == [
         *(("calibrate", done, 15) for done in range(1, 16)),
         *(("choose", done, None) for done in range(1, 7)),

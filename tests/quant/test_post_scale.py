@@ -149,7 +149,7 @@ def test_weights_alone_keep_their_form() -> None:
 
 
 def test_no_product_is_beyond_float16() -> None:
-    """A channel of one large weight beside one of many small ones: in the middle the latter's sum overflows."""
+    """One large weight beside many small ones: in the middle of the scales the latter overflow."""
     text = f"""g (float[1, 4096] x) => (float[1, 2] y) {{ {weights(1)}  y = MatMul (d, w) }}"""
     model = model_of(text, (4096, 2), 1)
     held = {tensor.name: tensor for tensor in model.graph.initializer}

@@ -33,11 +33,15 @@ def statistics_page(path: Path, file: StatsFile, *, merged: bool = False) -> Pag
     if len(file.skipped) > _FEW:
         page.entry(f"+{len(file.skipped) - _FEW} more", style="yellow")
     data_section(page, {"lines": file.lines, "images": origin.images, "notes": [], **file.doubts})
-    page.section("Tensors", f"{len(stats.tensors)}, {_counting(origin, stats)}")
-    for name, entry in list(stats.tensors.items())[:_FEW]:
+    quantized = {name: entry for name, entry in stats.tensors.items() if entry.total is not None}
+    page.section("Tensors", f"{len(quantized)}, {_counting(origin, stats)}")
+    for name, entry in list(quantized.items())[:_FEW]:
         page.entry(f"{shorten(name)}: {entry.min:.4g} to {entry.max:.4g}{_spread(entry)}")
-    if len(stats.tensors) > _FEW:
-        page.entry(f"+{len(stats.tensors) - _FEW} more", style="dim")
+    if len(quantized) > _FEW:
+        page.entry(f"+{len(quantized) - _FEW} more", style="dim")
+    rest = len(stats.tensors) - len(quantized)
+    if rest:
+        page.entry(f"and the ranges of {counted(rest, 'tensor')} of the half-precision body", style="dim")
     page.section("Hashes", f"model {origin.model[:16]}, data {file.data_hash[:16]}")
     page.section("File", f"{path}  {size_text(path.stat().st_size)}")
     page.section("Next", "")
@@ -87,28 +91,33 @@ def _spread(entry: TensorStats) -> str:
 
 def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
     """The page for programs."""
-    return {
-        "schema": 1,
-        "file": str(path),
-        "samples": file.stats.samples,
-        "of": file.origin.samples,
-        "available": file.origin.available,
-        "counting": file.origin.counting,
-        "model_hash": file.origin.model,
-        "data_hash": file.data_hash,
-        "missing": file.missing,
-        "skipped": [{"where": where, "why": why} for where, why in file.skipped],
-        "doubts": file.doubts.get("doubts", []),
-        "looked_at": file.doubts.get("looked_at", 0),
-        "tensors": {
-            name: {
-                "min": entry.min,
-                "max": entry.max,
-                "values": entry.size,
-                "mean": entry.mean,
-                "variance": entry.variance,
-                "counted": entry.counted,
-            }
-            for name, entry in file.stats.tensors.items()
-        },
-    }
+    from onnxq.report import to_json as plain
+
+    document: dict[str, Any] = plain(
+        {
+            "schema": 1,
+            "file": str(path),
+            "samples": file.stats.samples,
+            "of": file.origin.samples,
+            "available": file.origin.available,
+            "counting": file.origin.counting,
+            "model_hash": file.origin.model,
+            "data_hash": file.data_hash,
+            "missing": file.missing,
+            "skipped": [{"where": where, "why": why} for where, why in file.skipped],
+            "doubts": file.doubts.get("doubts", []),
+            "looked_at": file.doubts.get("looked_at", 0),
+            "tensors": {
+                name: {
+                    "min": entry.min,
+                    "max": entry.max,
+                    "values": entry.size,
+                    "mean": entry.mean,
+                    "variance": entry.variance,
+                    "counted": entry.counted,
+                }
+                for name, entry in file.stats.tensors.items()
+            },
+        }
+    )
+    return document
