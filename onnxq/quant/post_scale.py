@@ -6,13 +6,16 @@
 The codes are the same, and so are the numbers, but for rounding. Compiled with TensorRT-RTX 1.7.1 the product
 is then written in half precision, where with a scale a channel it is float32; and no multiplier is so small
 that float16 holds it badly. What other runtimes make int8 operators of is the form with a scale a channel.
+
+Matrix products of one tensor, such as the queries, keys and values of attention, run as one product where
+they have one form and one scale. So they get one scale, all of them or none: of products in both forms the
+compiler makes one too, and then fails. `onnxq.quant.scale_form` says where this form is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
@@ -25,6 +28,10 @@ from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_inp
 from onnxq.reason import Reason
 
 _BIASED = ("Conv", "Gemm")
+
+_REACH = 32.0
+"""The greatest ratio. A channel of next to no weights has a scale of any size, and in the middle of 1e-20 and
+1e-2 half precision holds nothing: the product underflows, and the ratio overflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +56,26 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
     """
     nodes = [Node(model, raw) for raw in model.graph.nodes]
     wanted = {node.name for node in nodes if layers is None or node.name in layers}
-    found = {node.name: layer for node in nodes if (layer := _per_channel(node)) is not None}
-    left: dict[str, Reason] = {}
-    done: dict[int, tuple[Any, np.ndarray]] = {}
-    changed = []
-    for name, layer in found.items():
-        why = _obstacle(layer, found, wanted) if name in wanted else None
-        if why is not None:
-            left[name] = why
-        elif name in wanted:
-            _change(model, layer, done)
-            changed.append(name)
+    found = {node.name: layer for node in nodes if (layer := per_channel(node)) is not None}
+    left = {
+        name: why
+        for name, layer in found.items()
+        if name in wanted and (why := _obstacle(layer, found, wanted)) is not None
+    }
+    changed: set[str] = set()
+    for group in _together(found):
+        keeps = next((name for name in group if name in left or name not in wanted), None)
+        if keeps is None:
+            _change(model, [found[name] for name in group])
+            changed.update(group)
+            continue
+        why = Reason("together", f"{keeps!r} keeps its form, and the compiler makes one product of both")
+        left.update({name: why for name in group if name in wanted and name not in left})
     model.sort()
-    return PostScaled(tuple(changed), left)
+    return PostScaled(tuple(name for name in found if name in changed), left)
 
 
-def _per_channel(node: Node) -> Layer | None:
+def per_channel(node: Node) -> Layer | None:
     """The layer that a node is, if its weights are codes with a scale for each of its output channels."""
     layer = layer_of(node, quantized=True) if node.op != "ConvTranspose" else None
     maker = layer.weight.producer if layer is not None else None
@@ -99,18 +110,50 @@ def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str])
     return None
 
 
-def _change(model: Model, layer: Layer, done: dict[int, tuple[Any, np.ndarray]]) -> None:
-    raw, name = layer.node.node, layer.node.name
-    weight = layer.weight.tensor
-    if id(weight) not in done:
-        maker = weight.inputs[0]
-        scale, ratio = _split(Tensor(model, maker.inputs[0]), Tensor(model, maker.inputs[1]), layer.axis)
-        replace_input(maker, 1, model.new_constant(f"{weight.name}_one_scale", scale))
+def same_operand(layer: Layer) -> list[Node]:
+    """The matrix products of what a layer multiplies, itself too: the compiler makes one of them."""
+    if layer.node.op == "Conv":
+        return [layer.node]
+    data = layer.node.operands(2)[1 - layer.index]
+    assert data is not None
+    users = [node for node in data.users if node.op in ("Gemm", "MatMul") and not node.domain]
+    return [node for node in users if node.operands(2)[1 - layer.index] == data]
+
+
+def _together(found: Mapping[str, Layer]) -> list[list[str]]:
+    """The names of the layers that have one form and one scale: of the same weights, or of one operand."""
+    group: dict[str, list[str]] = {name: [name] for name in found}
+    for name, layer in found.items():
+        for other in (*layer.weight.users, *same_operand(layer)):
+            one, two = group[name], group.get(other.name)
+            if two is not None and two is not one:
+                one += two
+                group.update(dict.fromkeys(two, one))
+    return list({id(names): names for names in group.values()}.values())
+
+
+def _change(model: Model, layers: Sequence[Layer]) -> None:
+    """Gives layers one scale."""
+    weights = {id(layer.weight.tensor): layer for layer in layers}
+    makers = {key: layer.weight.tensor.inputs[0] for key, layer in weights.items()}
+    scales = {key: _values(Tensor(model, maker.inputs[1])) for key, maker in makers.items()}
+    alive = {key: _alive(Tensor(model, makers[key].inputs[0]), layer.axis) for key, layer in weights.items()}
+    one = _one([scales[key][alive[key]] for key in weights])
+    ratios = {}
+    for key, maker in makers.items():
+        name, dtype = weights[key].weight.name, scales[key].dtype
+        ratios[key] = np.where(alive[key], scales[key].astype(np.float64) / one, 1.0).astype(dtype)
+        replace_input(maker, 1, model.new_constant(f"{name}_one_scale", np.array(one, dtype)))
         if len(maker.inputs) > 2:
-            replace_input(maker, 2, model.new_constant(f"{weight.name}_zero", np.array(0, np.int8)))
+            replace_input(maker, 2, model.new_constant(f"{name}_zero", np.array(0, np.int8)))
         maker.proto = _without_axis(maker.proto)
-        done[id(weight)] = maker, ratio
-    ratio = done[id(weight)][1]
+    for layer in layers:
+        _multiply(model, layer, ratios[id(layer.weight.tensor)])
+
+
+def _multiply(model: Model, layer: Layer, ratio: np.ndarray) -> None:
+    """Puts the ratio behind a product, and the bias behind that."""
+    raw, name = layer.node.node, layer.node.name
     out = raw.outputs[0]
     shape = _shape(layer)
     factor = model.new_constant(f"{name}_ratio", ratio.reshape(shape))
@@ -125,17 +168,25 @@ def _change(model: Model, layer: Layer, done: dict[int, tuple[Any, np.ndarray]])
     model.graph.nodes.extend(added)
 
 
-def _split(codes: Tensor, scales: Tensor, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """One scale, in the middle of all, and each channel's ratio to it; 1 for a channel without weights."""
-    given, values = codes.constant, scales.constant
-    assert given is not None
+def _values(tensor: Tensor) -> np.ndarray:
+    values = tensor.constant
     assert values is not None
-    others = tuple(i for i in range(given.ndim) if i != axis)
-    alive = given.any(axis=others)
-    held = values[alive].astype(np.float64) if alive.any() else np.ones(1)
-    one = np.sqrt(held.min() * held.max()).astype(values.dtype)
-    ratio = np.where(alive, values.astype(np.float64) / one, 1.0)
-    return np.array(one), ratio.astype(values.dtype)
+    return values
+
+
+def _alive(codes: Tensor, axis: int) -> np.ndarray:
+    """Which channels have weights, bool [channels]; the scale of one without says nothing."""
+    nonzero = np.moveaxis(_values(codes) != 0, axis, 0)
+    return np.asarray(nonzero.reshape(len(nonzero), -1).any(axis=1))
+
+
+def _one(scales: Sequence[np.ndarray]) -> float:
+    """The scale in the middle of all, as far as no ratio is beyond `_REACH`; 1 where there is none."""
+    every = np.concatenate(scales).astype(np.float64)
+    if not every.size:
+        return 1.0
+    least, most = every.min(), every.max()
+    return float(np.float32(max(np.sqrt(least * most), most / _REACH)))
 
 
 def _shape(layer: Layer) -> tuple[int, ...]:

@@ -119,7 +119,8 @@ def test_the_numbers_stay(form: str) -> None:
 
 def test_layers_that_are_named() -> None:
     text = f"""g (float[5, 8] x) => (float[5, 6] y, float[5, 6] z) {{ {weights(1)}
-        v = DequantizeLinear <axis = 1> (codes, sw, zw)  y = MatMul (d, w)  z = MatMul (d, v) }}"""
+        v = DequantizeLinear <axis = 1> (codes, sw, zw)
+        y = MatMul (d, w)  n = Neg (d)  z = MatMul (n, v) }}"""
     opened = Model.open(model_of(text, (8, 6), 1))
     before = opened.to_proto()
     assert post_scale(opened, []).layers == ()
@@ -152,6 +153,64 @@ def test_two_layers_of_the_same_weights() -> None:
     want, got = (ort.load(m, optimize=False).run(feeds) for m in (before, after.to_proto()))
     for one, other in zip(want, got, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+TWO = f"""g (float[5, 8] x) => (float[5, 6] y, float[5, 6] z) {{ {weights(1)}
+    v = DequantizeLinear <axis = 1> (codes2, sw2, zw)  y = MatMul (d, w)  z = {{op}} (d, v{{bias}}) }}"""
+
+
+def two(op: str = "MatMul", bias: str = "") -> Model:
+    more = {
+        "codes2": RNG.integers(-127, 128, (8, 6)).astype(np.int8),
+        "sw2": np.array([2e-3, 1e-2, 5e-3, 4e-3, 3e-3, 2e-3], np.float32),
+    }
+    text = TWO.replace("{op}", op).replace("{bias}", bias)
+    text = text.replace("float[5, 8] x", "float[5, 8] x, float[6] b") if bias else text
+    return Model.open(model_of(text, (8, 6), 1, **more))
+
+
+def test_products_of_one_tensor_have_one_scale() -> None:
+    """The compiler makes one of them then."""
+    after = two()
+    want, feeds = after.to_proto(), {"x": RNG.standard_normal((5, 8)).astype(np.float32)}
+    assert post_scale(after).layers == ("y", "z")
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in after.to_proto().graph.initializer}
+    scales = {
+        n.input[0]: held[n.input[1]] for n in after.to_proto().graph.node if n.input[0].startswith("codes")
+    }
+    assert scales["codes"] == scales["codes2"]
+    for one, other in zip(
+        *(ort.load(m, optimize=False).run(feeds) for m in (want, after.to_proto())), strict=True
+    ):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def test_products_of_one_tensor_have_one_form() -> None:
+    """Of both forms the compiler makes one product too, and fails."""
+    for model, layers, left in (
+        (two(), ["y"], {"y": "together"}),
+        (two("Gemm", ", b"), None, {"y": "together", "z": "computed-bias"}),
+    ):
+        before = model.to_proto()
+        result = post_scale(model, layers)
+        assert (result.layers, {name: why.code for name, why in result.left.items()}) == ((), left)
+        assert model.to_proto() == before
+
+
+def test_a_channel_of_next_to_no_weights_does_not_spoil_the_others() -> None:
+    text, shape, axis, _ = FORMS["conv of one dimension, in groups"]
+    before = model_of(text, shape, axis)
+    for tensor in before.graph.initializer:
+        if tensor.name == "sw":
+            scales = np.array([1e-2, 1, 1e-20, 1e-2, 2e-2, 5e-3], np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(scales, "sw"))
+    after, _ = changed(before)
+    feeds = {"x": RNG.standard_normal((2, 8, 9)).astype(np.float32)}
+    (want,) = ort.load(before, optimize=False).run(feeds)
+    half = to_half(after, "fp16", {})
+    assert not any(name.endswith("_Mul") for name in half.stays)
+    (got,) = emulated(half.model.to_proto()).run(feeds)
+    assert sqnr_db(want, got) > 52
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
