@@ -102,16 +102,15 @@ def without_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
     stored = set(source.values())
     weights = [_as_float(tensor) if tensor.name in stored else tensor for tensor in graph.initializer]
     del graph.node[:], graph.initializer[:]
-    graph.initializer.extend(weights)
     held = {tensor.name: tensor for tensor in weights}
     for node in kept:
         if node.op_type == "Cast" and node.input[0] in held and node.output[0] not in outputs:
-            tensor = held[node.input[0]]
             dtype = onnx.helper.tensor_dtype_to_np_dtype(node.attribute[0].i)
-            values = numpy_helper.to_array(tensor).astype(dtype)
-            graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
+            values = numpy_helper.to_array(held[node.input[0]]).astype(dtype)
+            held[node.output[0]] = numpy_helper.from_array(values, node.output[0])
         else:
             graph.node.append(node)
+    graph.initializer.extend(held.values())
     return bare
 
 

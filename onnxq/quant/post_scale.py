@@ -22,6 +22,7 @@ import onnx
 
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
@@ -32,6 +33,9 @@ _BIASED = ("Conv", "Gemm")
 _REACH = 32.0
 """The greatest ratio. A channel of next to no weights has a scale of any size, and in the middle of 1e-20 and
 1e-2 half precision holds nothing: the product underflows, and the ratio overflows."""
+
+_HIGHEST = 2.0**15
+"""What no product can exceed before it is multiplied by the ratio: float16 holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,7 @@ def _change(model: Model, layers: Sequence[Layer]) -> None:
     makers = {key: layer.weight.tensor.inputs[0] for key, layer in weights.items()}
     scales = {key: _values(Tensor(model, maker.inputs[1])) for key, maker in makers.items()}
     alive = {key: _alive(Tensor(model, makers[key].inputs[0]), layer.axis) for key, layer in weights.items()}
-    one = _one([scales[key][alive[key]] for key in weights])
+    one = _one([scales[key][alive[key]] for key in weights], max(map(_reach, layers)))
     ratios = {}
     for key, maker in makers.items():
         name, dtype = weights[key].weight.name, scales[key].dtype
@@ -180,13 +184,29 @@ def _alive(codes: Tensor, axis: int) -> np.ndarray:
     return np.asarray(nonzero.reshape(len(nonzero), -1).any(axis=1))
 
 
-def _one(scales: Sequence[np.ndarray]) -> float:
-    """The scale in the middle of all, as far as no ratio is beyond `_REACH`; 1 where there is none."""
+def _reach(layer: Layer) -> float:
+    """The greatest product if the weights were their codes; 0 where what they multiply is no int8."""
+    data = layer.node.operands(2)[1 - layer.index]
+    while data is not None and data.producer is not None and data.producer.op in MOVES:
+        data = data.producer.inputs[0]
+    maker = data.producer if data is not None else None
+    scale = maker.operands(2)[1] if maker is not None and maker.op == "DequantizeLinear" else None
+    codes = layer.weight.producer.inputs[0] if layer.weight.producer is not None else None
+    if scale is None or scale.scalar is None or codes is None:
+        return 0.0
+    size = np.abs(np.moveaxis(_values(codes), layer.axis, 0).astype(np.int64))
+    factor = float(layer.node.attr("alpha", 1.0)) if layer.node.op == "Gemm" else 1.0
+    return 128.0 * float(size.reshape(len(size), -1).sum(axis=1).max()) * float(scale.scalar) * abs(factor)
+
+
+def _one(scales: Sequence[np.ndarray], reach: float) -> float:
+    """The scale in the middle of all, if no ratio is beyond `_REACH`, and no product beyond `_HIGHEST`."""
     every = np.concatenate(scales).astype(np.float64)
     if not every.size:
         return 1.0
     least, most = every.min(), every.max()
-    return float(np.float32(max(np.sqrt(least * most), most / _REACH)))
+    middle = max(np.sqrt(least * most), most / _REACH)
+    return float(np.float32(min(middle, _HIGHEST / reach) if reach else middle))
 
 
 def _shape(layer: Layer) -> tuple[int, ...]:

@@ -213,6 +213,25 @@ def test_a_channel_of_next_to_no_weights_does_not_spoil_the_others() -> None:
     assert sqnr_db(want, got) > 52
 
 
+def test_products_of_great_sums_are_finite_in_float16() -> None:
+    """The last channels reach 127 x 127 x 64 x 0.02 = 20,645; before a ratio of 1 to 10 it is 206,450."""
+    text = FORMS["gemm"][0]
+    text = text.replace("alpha = 0.5", "alpha = 1.0").replace(", b)", ")").replace("[5, 8]", "[5, 64]")
+    before = model_of(text, (6, 64), 0)
+    given = {"codes": np.full((6, 64), 127, np.int8), "sw": np.array([100, 1, 1, 1, 1, 1], np.float32)}
+    given["codes"][0] = 0
+    given["codes"][0, 0] = 1
+    for tensor in before.graph.initializer:
+        if tensor.name in given:
+            tensor.CopyFrom(numpy_helper.from_array(given[tensor.name], tensor.name))
+    after, _ = changed(before)
+    feeds = {"x": np.full((5, 64), 9, np.float32)}
+    (want,) = ort.load(before, optimize=False).run(feeds)
+    (got,) = emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
+    assert np.abs(want).max() == pytest.approx(20645, rel=1e-3)
+    assert sqnr_db(want, got) > 52
+
+
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 def test_the_engine_writes_half_precision(tmp_path: Path) -> None:
     text = f"""g (float[1, 32, 32, 32] x) => (float[1, 32, 32, 32] y) {{ {weights(0)}
