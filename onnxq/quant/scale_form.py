@@ -10,9 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from onnxq.graph.layers import Layer, multiplies
+from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.post_scale import same_operand
+from onnxq.quant.post_scale import per_channel, same_operand
 from onnxq.reason import Reason
 
 _CUTS = ("Split", "Slice", "Gather")
@@ -30,6 +31,22 @@ class Better:
 
     post_scaled: bool
     why: Reason
+
+
+def better_forms(model: Model, *, half: bool, stays: Collection[str] = ()) -> dict[str, Better]:
+    """What `better_post_scaled` says, by name, of each layer of the main graph with a scale a channel.
+
+    Args:
+        model: a quantized model, before it is converted to half precision.
+        half: see there.
+        stays: see there.
+    """
+    layers = (per_channel(Node(model, raw)) for raw in model.graph.nodes)
+    return {
+        layer.node.name: better_post_scaled(layer, half=half, stays=stays)
+        for layer in layers
+        if layer is not None
+    }
 
 
 def better_post_scaled(layer: Layer, *, half: bool, stays: Collection[str] = ()) -> Better:

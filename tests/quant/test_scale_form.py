@@ -12,9 +12,8 @@ from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
-from onnxq.quant.post_scale import per_channel, post_scale
-from onnxq.quant.scale_form import Better, better_post_scaled
+from onnxq.quant.post_scale import post_scale
+from onnxq.quant.scale_form import Better, better_forms
 from onnxq.reason import Reason
 from onnxq.run import trt
 from onnxq.run.traffic import traffic
@@ -82,13 +81,7 @@ def net(name: str) -> onnx.ModelProto:
 
 
 def better(name: str, *, half: bool, stays: Collection[str] = ()) -> dict[str, Better]:
-    model = Model.open(net(name))
-    found = {raw.name: per_channel(Node(model, raw)) for raw in model.graph.nodes}
-    return {
-        key: better_post_scaled(layer, half=half, stays=stays)
-        for key, layer in found.items()
-        if layer is not None
-    }
+    return better_forms(Model.open(net(name)), half=half, stays=stays)
 
 
 @pytest.mark.parametrize(
