@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench bench-calib bench-peers samples golden clean
+.PHONY: help run test check bench bench-calib bench-engine bench-peers samples golden clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,10 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 	$(PY) -m benchmarks.methods
 	$(PY) -m benchmarks.candidates
 
-bench-peers: ## install the tools that `make bench` compares with, in an environment of their own
+bench-engine: $(STAMP) ## what engines move, beside plain float16 and other tools' (of a folder of nets: ONNXQ_NETS)
+	$(PY) -m benchmarks.engine
+
+bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
 

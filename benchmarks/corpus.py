@@ -35,7 +35,7 @@ PEERS = {"modelopt": "nvidia-modelopt", "onnxruntime": "onnxruntime-gpu"}
 GOAL = 0.95
 
 _ONNXQ = (sys.executable, "-m", "onnxq")
-_PEERS_SCRIPT = Path(__file__).with_name("peers.py")
+PEERS_SCRIPT = Path(__file__).with_name("peers.py")
 _VERDICTS = ("exact", "close", "unproven")
 
 Row = dict[str, Any]
@@ -55,7 +55,7 @@ def main() -> int:
         for entry in entries
         if any(fnmatch.fnmatchcase(entry["name"], glob) for glob in arguments.models)
     ]
-    peers = {} if arguments.no_peers else _installed_peers()
+    peers = {} if arguments.no_peers else installed_peers()
     rows = []
     for number, entry in enumerate(entries, 1):
         print(f"\r\033[K{number} of {len(entries)}: {entry['name']}", end="", file=sys.stderr, flush=True)
@@ -84,7 +84,7 @@ def _matches(name: str, globs: Iterable[str]) -> bool:
 # --- running --------------------------------------------------------------------------------------
 
 
-def _installed_peers() -> dict[str, str]:
+def installed_peers() -> dict[str, str]:
     """The version of each peer that is installed."""
     found = {}
     for tool, package in PEERS.items():
@@ -103,8 +103,8 @@ def _bench(corpus: Path, entry: dict[str, Any], peers: Iterable[str]) -> list[Ro
     with tempfile.TemporaryDirectory(prefix="onnxq-bench-") as name:
         folder = Path(name)
         kind, calibration, held_out = corpus_data.samples(corpus, entry)
-        _write(folder / "calib", calibration)
-        _write(folder / "held", held_out)
+        write_samples(folder / "calib", calibration)
+        write_samples(folder / "held", held_out)
         model = corpus / "models" / f"{entry['name']}.onnx"
         rows = []
         for tool in ("onnxq", *peers):
@@ -119,13 +119,14 @@ def _bench(corpus: Path, entry: dict[str, Any], peers: Iterable[str]) -> list[Ro
     return rows
 
 
-def _write(folder: Path, samples: Sequence[corpus_data.Sample]) -> None:
+def write_samples(folder: Path, samples: Sequence[corpus_data.Sample]) -> None:
+    """Samples as the files that other tools read, in a new folder."""
     folder.mkdir()
     for index, sample in enumerate(samples):
         np.savez(folder / f"{index:04}.npz", **sample)
 
 
-def _run(command: Sequence[str | Path], cwd: Path | None = None) -> tuple[int | None, str, str]:
+def run(command: Sequence[str | Path], cwd: Path | None = None) -> tuple[int | None, str, str]:
     """Exit code (None: stopped at the time limit), stdout, stderr."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=TIMEOUT)
@@ -137,9 +138,9 @@ def _run(command: Sequence[str | Path], cwd: Path | None = None) -> tuple[int | 
 def _quantize(tool: str, work: Path, calib: Path) -> Row:
     model, output = work / "model.onnx", work / "out.onnx"
     if tool == "onnxq":
-        code, out, said = _run([*_ONNXQ, "-q", "quantize", model, "--calib", calib, "-o", output])
+        code, out, said = run([*_ONNXQ, "-q", "quantize", model, "--calib", calib, "-o", output])
         return _of_report(work / "out.report.json") if code == 0 else {"exit": code, "error": said.strip()}
-    code, out, said = _run([peers_python(), _PEERS_SCRIPT, tool, model, calib, output], work)
+    code, out, said = run([peers_python(), PEERS_SCRIPT, tool, model, calib, output], work)
     if code != 0:
         return {"exit": code, "error": (said.strip().splitlines() or [f"it ended with exit code {code}"])[-1]}
     if not output.is_file():
@@ -167,7 +168,7 @@ def _of_report(path: Path) -> Row:
 def _score(tool: str, work: Path, model: Path, held_out: Path) -> Row:
     report = [work / "out.report.json"] if tool == "onnxq" else []
     score = (sys.executable, "-m", "benchmarks.corpus_score")
-    code, out, said = _run([*score, model, work / "out.onnx", held_out, *report])
+    code, out, said = run([*score, model, work / "out.onnx", held_out, *report])
     if code != 0:
         return {"error": f"its model is not scored: {(said.strip().splitlines() or [''])[-1]}"}
     scored: Row = json.loads(out.splitlines()[-1])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 import onnxq
 from onnxq.errors import OnnxqError
@@ -49,8 +50,8 @@ def score(original: Path, quantized: Path, held_out: Path, report: Path | None =
     if report is not None:
         engine = _reported(json.loads(report.read_text("utf-8"))["engine"])
     else:
-        _name_nodes(model.graph)
-        engine = _compile(model, feeds[0])
+        name_nodes(model.graph)
+        engine = compile_for(model, feeds[0])
     found = {
         "qdq": sum(node.op_type == "DequantizeLinear" for node in model.graph.node),
         "engine": engine.status,
@@ -83,7 +84,10 @@ def int8_share(
 
 
 def without_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model without its Q/DQ nodes; int8 weights become float ones of the same shape, all zero."""
+    """A model without its Q/DQ nodes; int8 weights become float ones of the same shape, all zero.
+
+    Casts of constants are constants, as between the pairs and the layers of a model in half precision.
+    """
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     graph = bare.graph
@@ -98,8 +102,15 @@ def without_qdq(model: onnx.ModelProto) -> onnx.ModelProto:
     stored = set(source.values())
     weights = [_as_float(tensor) if tensor.name in stored else tensor for tensor in graph.initializer]
     del graph.node[:], graph.initializer[:]
-    graph.node.extend(kept)
-    graph.initializer.extend(weights)
+    held = {tensor.name: tensor for tensor in weights}
+    for node in kept:
+        if node.op_type == "Cast" and node.input[0] in held and node.output[0] not in outputs:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(node.attribute[0].i)
+            values = numpy_helper.to_array(held[node.input[0]]).astype(dtype)
+            held[node.output[0]] = numpy_helper.from_array(values, node.output[0])
+        else:
+            graph.node.append(node)
+    graph.initializer.extend(held.values())
     return bare
 
 
@@ -107,7 +118,7 @@ def _as_float(tensor: onnx.TensorProto) -> onnx.TensorProto:
     if tensor.data_type not in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8):
         return tensor
     zeros = np.zeros(tuple(tensor.dims), np.float32)
-    return onnx.numpy_helper.from_array(zeros, tensor.name)
+    return numpy_helper.from_array(zeros, tensor.name)
 
 
 def _eligible(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Iterator[Layer]:
@@ -119,7 +130,7 @@ def _eligible(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Iterat
             yield layer
 
 
-def _name_nodes(graph: onnx.GraphProto) -> None:
+def name_nodes(graph: onnx.GraphProto) -> None:
     """Gives each node a name of its own, so that the engine's layers can be told apart."""
     taken: set[str] = set()
     for index, node in enumerate(graph.node):
@@ -133,7 +144,7 @@ def _reported(found: Mapping[str, Any]) -> trt.Engine:
     return trt.Engine(found["status"], found["reason"], found["compiler"], found["sm"], tuple(layers))
 
 
-def _compile(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> trt.Engine:
+def compile_for(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> trt.Engine:
     """The engine for the shapes of a sample."""
     shapes = {name: tuple(array.shape) for name, array in feeds.items()}
     sizes = {info.name: info.type.tensor_type.shape.dim for info in model.graph.input}

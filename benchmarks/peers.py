@@ -38,15 +38,20 @@ class _Reader(CalibrationDataReader):
 
 def modelopt(model: Path, samples: Path, output: Path) -> None:
     """NVIDIA Model-Optimizer with its own choices, but for a body of float32 as the others have."""
+    modelopt_default(model, samples, output, high_precision_dtype="fp32")
+
+
+def modelopt_default(model: Path, samples: Path, output: Path, **options: str) -> None:
+    """NVIDIA Model-Optimizer with its own choices: around int8 it is float16."""
     from modelopt.onnx.quantization import quantize
 
     quantize(
         str(model),
         calibration_data_reader=_Reader(samples),
         calibration_eps=["cpu"],
-        high_precision_dtype="fp32",
         output_path=str(output),
         log_level="ERROR",
+        **options,
     )
 
 
@@ -87,10 +92,11 @@ def _opset(model: onnx.ModelProto) -> int:
 
 def main() -> None:
     tool, model, samples, output = sys.argv[1:]
-    if tool == "modelopt":
+    if tool.startswith("modelopt"):
         importlib.import_module("modelopt.onnx.quantization")  # loading is not its work
     start = time.perf_counter()
-    {"modelopt": modelopt, "onnxruntime": onnxruntime}[tool](Path(model), Path(samples), Path(output))
+    tools = {"modelopt": modelopt, "modelopt-default": modelopt_default, "onnxruntime": onnxruntime}
+    tools[tool](Path(model), Path(samples), Path(output))
     seconds = time.perf_counter() - start
     peak = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
     print(f"\n{seconds:.3f} {int(peak) / 1024:.1f}")

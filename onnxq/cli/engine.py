@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
@@ -20,6 +22,7 @@ def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
     from onnxq.emit.recorded import recorded_profiles
     from onnxq.graph.model import Model
     from onnxq.run import trt
+    from onnxq.run.traffic import traffic
 
     wanted = chosen.group(settings.Compilation)
     profiles, note = dict(wanted.profiles or {}), ""
@@ -32,7 +35,14 @@ def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")
         raise UserError(message, hint=hint)
-    document = {"schema": 1, "model": str(model), "engine": built.to_json(), "profiles_from": note}
+    moved = asdict(traffic(built.layers)) if built.layers else None
+    document = {
+        "schema": 1,
+        "model": str(model),
+        "engine": built.to_json(),
+        "traffic": moved,
+        "profiles_from": note,
+    }
     screen.show(engine_page(document))
     screen.document(document)
     return 0 if built.status == "compiled" else 1

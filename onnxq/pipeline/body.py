@@ -28,6 +28,7 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
 from onnxq.quant.post_scale import post_scale
+from onnxq.quant.scale_form import better_forms
 from onnxq.reason import Reason, code_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
@@ -45,6 +46,7 @@ class Wish:
         kind: its type; None: float types stay as they are.
         io: whether inputs and outputs are of this type too.
         form: the form of weight scales.
+        forced: whether it was asked for.
         because: why it is that type.
         half: whether the model has half precision itself.
         widens: whether that becomes float32, and with `io` its inputs and outputs too.
@@ -54,6 +56,7 @@ class Wish:
     kind: Kind | None
     io: bool
     form: str
+    forced: bool
     because: Reason
     half: bool = False
     widens: bool = False
@@ -75,7 +78,8 @@ class Wish:
         kind, because = _kind(job, format, own)
         form = format.scale_form or job.target.scale_form
         io = format.io == (kind or "fp32")
-        wish = Wish(kind, io, form, because, half=own, widens=own and format.body == "fp32")
+        forced = format.scale_form is not None
+        wish = Wish(kind, io, form, forced, because, half=own, widens=own and format.body == "fp32")
         return wish if file is None or file.body is None else wish.obeying(file, format)
 
     def obeying(self, file: PlanFile, format: Format) -> Wish:
@@ -100,6 +104,13 @@ class Wish:
             self, kind=kind, io=body.io == (kind or "fp32"), form=body.scales, because=because,
             widens=self.half and body.type == "fp32", stated=file,
         )  # fmt: skip
+
+    @property
+    def layers(self) -> set[str] | None:
+        """The layers that a plan gives one weight scale; None where no plan says."""
+        if self.stated is None or not self.settled:
+            return None
+        return {layer.node for layer in self.stated.layers if layer.scales == "post-scale"}
 
     @property
     def settled(self) -> bool:
@@ -145,29 +156,41 @@ class Finish:
     Attributes:
         wish: what was wanted.
         decision: what the body is made by; None: float types stay as they are.
-        layers: names of the layers that are to have one weight scale; None: all that can.
         notes: what the user may not expect.
+        refused: the nodes that NVIDIA's compiler does not take in half precision.
     """
 
     wish: Wish
     decision: Decision | None
-    layers: Sequence[str] | None = ()
     notes: list[str] = field(default_factory=list)
     refused: dict[str, Reason] = field(default_factory=dict)
 
     def __call__(self, model: Model) -> Finished:
         """A quantized model in its last form; it is not modified."""
-        form: tuple[tuple[str, ...], Mapping[str, Reason]] = ((), {})
-        if self.layers is None or self.layers:
-            model = duplicate(model)
-            stays = {} if self.decision is None else {**self.decision.stays, **self.refused}
-            found = post_scale(model, self.layers, without=stays)
-            form = found.layers, found.left
+        model = duplicate(model)
+        form = self._post_scaled(model)
         body = None
         if self.decision is not None:
             body = self.decision.convert(model, self.refused)
             model = body.model
         return Finished(model, model.to_proto(handover=True), body, *form)
+
+    def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
+        """Gives layers one weight scale, where that is wanted and better; which, and why others have not."""
+        if self.wish.form != "post-scale":
+            return (), {}
+        half = self.decision is not None
+        stays = {**self.decision.stays, **self.refused} if self.decision is not None else {}
+        better = better_forms(model, half=half, stays=stays)
+        asked = self.wish.layers
+        if asked is None:
+            # without half precision it costs nothing
+            asked = {n for n, form in better.items() if form.post_scaled or (self.wish.forced and not half)}
+        else:
+            asked = {n for n in asked if n in better and (better[n].post_scaled or not half)}
+        found = post_scale(model, asked)
+        left = {name: form.why for name, form in better.items() if name not in asked}
+        return found.layers, {**left, **found.left}
 
     def in_float32(self, model: Model) -> Finished:
         """The same with a float32 body."""
@@ -196,7 +219,7 @@ def finish_of(
     Raises:
         UserError: the model cannot have this body.
     """
-    finish = Finish(wish, None, layers_of(wish))
+    finish = Finish(wish, None)
     if wish.kind is None:
         return finish
     with job.step("body"):
@@ -221,13 +244,6 @@ def finish_of(
             finish.decision = decide(job.model, None, wish.kind, ranges, (), io=wish.io)
         finish.notes += _notes(finish.decision, samples)
     return finish
-
-
-def layers_of(wish: Wish) -> Sequence[str] | None:
-    """The layers that are to have one weight scale; None: all that can."""
-    if wish.stated is not None and wish.stated.body is not None and wish.stated.body.settled:
-        return [layer.node for layer in wish.stated.layers if layer.scales == "post-scale"]
-    return None if wish.form == "post-scale" else ()
 
 
 def entry_of(finish: Finish | None, wish: Wish) -> BodyEntry:

@@ -5,23 +5,24 @@
 
 The codes are the same, and so are the numbers, but for rounding. Compiled with TensorRT-RTX 1.7.1 the product
 is then written in half precision, where with a scale a channel it is float32; and no multiplier is so small
-that float16 holds it badly. MatMuls that read one tensor get the same scale, with which the compiler makes
-them one product (q, k and v of attention). What other runtimes make int8 operators of is the form with a
-scale a channel.
+that float16 holds it badly. What other runtimes make int8 operators of is the form with a scale a channel.
+
+Matrix products of one tensor, such as the queries, keys and values of attention, run as one product where
+they have one form and one scale. So they get one scale, all of them or none: of products in both forms the
+compiler makes one too, and then fails. `onnxq.quant.scale_form` says where this form is better.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
@@ -29,11 +30,12 @@ from onnxq.reason import Reason
 
 _BIASED = ("Conv", "Gemm")
 
-_NEAR = 16.0
-"""How many times a layer's scale may be that of those beside it: its product is as many times greater."""
+_REACH = 32.0
+"""The greatest ratio. A channel of next to no weights has a scale of any size, and in the middle of 1e-20 and
+1e-2 half precision holds nothing: the product underflows, and the ratio overflows."""
 
-_HIGHEST = 65504.0
-"""The greatest finite float16."""
+_HIGHEST = 2.0**15
+"""What no product can exceed before it is multiplied by the ratio: float16 holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +51,35 @@ class PostScaled:
     left: Mapping[str, Reason]
 
 
-def post_scale(
-    model: Model, layers: Collection[str] | None = None, *, without: Collection[str] = ()
-) -> PostScaled:
+def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScaled:
     """Gives int8 layers of the main graph one weight scale, in place.
-
-    No product of codes is then beyond float16.
 
     Args:
         model: a quantized model, before it is converted to half precision.
         layers: the names of the layers that are to have it; None for all.
-        without: the names of layers that keep theirs in any case: float32 ones gain nothing.
     """
     nodes = [Node(model, raw) for raw in model.graph.nodes]
-    wanted = {node.name for node in nodes if layers is None or node.name in layers} - {*without}
-    found = {node.name: layer for node in nodes if (layer := _per_channel(node)) is not None}
-    left: dict[str, Reason] = {}
-    done: dict[int, tuple[Any, np.ndarray]] = {}
-    changed = {}
-    for name, layer in found.items():
-        why = _obstacle(layer, found, wanted) if name in wanted else None
-        if why is not None:
-            left[name] = why
-        elif name in wanted:
-            changed[name] = layer
-    ones = _ones(list(changed.values()))
-    for name, layer in changed.items():
-        _change(model, layer, ones[name], done)
+    wanted = {node.name for node in nodes if layers is None or node.name in layers}
+    found = {node.name: layer for node in nodes if (layer := per_channel(node)) is not None}
+    left = {
+        name: why
+        for name, layer in found.items()
+        if name in wanted and (why := _obstacle(layer, found, wanted)) is not None
+    }
+    changed: set[str] = set()
+    for group in _together(found):
+        keeps = next((name for name in group if name in left or name not in wanted), None)
+        if keeps is None:
+            _change(model, [found[name] for name in group])
+            changed.update(group)
+            continue
+        why = Reason("together", f"{keeps!r} keeps its form, and the compiler makes one product of both")
+        left.update({name: why for name in group if name in wanted and name not in left})
     model.sort()
-    return PostScaled(tuple(changed), left)
+    return PostScaled(tuple(name for name in found if name in changed), left)
 
 
-def _per_channel(node: Node) -> Layer | None:
+def per_channel(node: Node) -> Layer | None:
     """The layer that a node is, if its weights are codes with a scale for each of its output channels."""
     layer = layer_of(node, quantized=True) if node.op != "ConvTranspose" else None
     maker = layer.weight.producer if layer is not None else None
@@ -109,95 +108,56 @@ def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str])
         other_rank = layer.node.inputs[1].rank if layer.node.inputs[1] is not None else None
         if other_rank is None or other_rank < 2:
             return Reason("rank", "it multiplies a vector, or the rank of what it multiplies is not known")
-    limit = _limit(layer)
-    if limit is None:
-        return Reason("unknown-scale", "what it multiplies has no scale of its own, or one that is not known")
-    low, high = _ends(layer)
-    if high * _NEAR > min(math.sqrt(low * high), limit) * _HIGHEST:
-        return Reason("range", "its channels differ by more than float16 holds")
     bias = layer.node.operands(3)[2] if layer.node.op in _BIASED else None
     if bias is not None and not bias.is_constant:
         return Reason("computed-bias", f"its bias {bias.name!r} is no constant")
     return None
 
 
-def _ones(layers: Collection[Layer]) -> dict[str, float]:
-    """One scale for each layer: in the middle of its channels, or of those of all MatMuls of a tensor.
-
-    Less, where a product of codes would be beyond float16.
-    """
-    beside: dict[Tensor | str | None, list[Layer]] = {}
-    for layer in layers:
-        node = layer.node
-        key = node.inputs[1 - layer.index] if node.op == "MatMul" else node.name
-        beside.setdefault(key, []).append(layer)
-    found = {}
-    for group in beside.values():
-        ends = {layer.node.name: _ends(layer) for layer in group}
-        limits = {layer.node.name: _limit(layer) or math.inf for layer in group}
-        own = {name: min(math.sqrt(low * high), limits[name]) for name, (low, high) in ends.items()}
-        least, greatest = np.array(list(ends.values())).T
-        one = min(float(np.sqrt(least.min() * greatest.max())), *limits.values())
-        shared = all(1 / _NEAR <= middle / one <= _NEAR for middle in own.values())
-        found.update(dict.fromkeys(own, one) if shared else own)
-    return found
+def same_operand(layer: Layer) -> list[Node]:
+    """The matrix products of what a layer multiplies, itself too: the compiler makes one of them."""
+    if layer.node.op == "Conv":
+        return [layer.node]
+    data = layer.node.operands(2)[1 - layer.index]
+    assert data is not None
+    users = [node for node in data.users if node.op in ("Gemm", "MatMul") and not node.domain]
+    return [node for node in users if node.operands(2)[1 - layer.index] == data]
 
 
-def _limit(layer: Layer) -> float | None:
-    """The largest weight scale with which no product of codes is beyond float16; None where it is not known.
-
-    No sum is greater than 128 times that of a channel's magnitudes, whichever activations there are.
-    """
-    maker = layer.weight.producer
-    codes = None if maker is None else maker.operands(1)[0]
-    if codes is None or codes.constant is None:
-        return None
-    most = 0.0
-    for user in layer.weight.users:
-        other = next((t for t in user.inputs if t is not None and t != layer.weight), None)
-        pair = None if other is None else other.producer
-        scale = pair.operands(2)[1] if pair is not None and pair.op == "DequantizeLinear" else None
-        if scale is None or scale.scalar is None:
-            return None
-        most = max(most, float(scale.scalar))
-    axes = tuple(i for i in range(codes.constant.ndim) if i != layer.axis)
-    terms = float(np.abs(codes.constant.astype(np.int64)).sum(axis=axes).max(initial=0))
-    return _HIGHEST / (128.0 * terms * most) if terms * most > 0 else math.inf
+def _together(found: Mapping[str, Layer]) -> list[list[str]]:
+    """The names of the layers that have one form and one scale: of the same weights, or of one operand."""
+    group: dict[str, list[str]] = {name: [name] for name in found}
+    for name, layer in found.items():
+        for other in (*layer.weight.users, *same_operand(layer)):
+            one, two = group[name], group.get(other.name)
+            if two is not None and two is not one:
+                one += two
+                group.update(dict.fromkeys(two, one))
+    return list({id(names): names for names in group.values()}.values())
 
 
-def _ends(layer: Layer) -> tuple[float, float]:
-    """The least and the greatest scale of a layer's channels; of one without weights it says nothing."""
-    maker = layer.weight.producer
-    assert maker is not None
-    alive, scales = _scales(maker, layer.axis)
-    held = scales[alive] if alive.any() else np.ones(1)
-    return float(held.min()), float(held.max())
-
-
-def _scales(maker: Node, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which channels have weights, bool, and the scale of each, float64."""
-    codes, scales = (None if t is None else t.constant for t in maker.operands(2))
-    assert codes is not None
-    assert scales is not None
-    alive = np.asarray(codes.any(axis=tuple(i for i in range(codes.ndim) if i != axis)))
-    return alive, scales.astype(np.float64)
-
-
-def _change(model: Model, layer: Layer, one: float, done: dict[int, tuple[Any, np.ndarray]]) -> None:
-    raw, name = layer.node.node, layer.node.name
-    weight = layer.weight.tensor
-    if id(weight) not in done:
-        maker = weight.inputs[0]
-        dtype = maker.inputs[1].dtype
-        scale = np.array(one, dtype)
-        alive, scales = _scales(Node(model, maker), layer.axis)
-        ratio = np.where(alive, scales / scale, 1.0).astype(dtype)
-        replace_input(maker, 1, model.new_constant(f"{weight.name}_one_scale", scale))
+def _change(model: Model, layers: Sequence[Layer]) -> None:
+    """Gives layers one scale."""
+    weights = {id(layer.weight.tensor): layer for layer in layers}
+    makers = {key: layer.weight.tensor.inputs[0] for key, layer in weights.items()}
+    scales = {key: _values(Tensor(model, maker.inputs[1])) for key, maker in makers.items()}
+    alive = {key: _alive(Tensor(model, makers[key].inputs[0]), layer.axis) for key, layer in weights.items()}
+    one = _one([scales[key][alive[key]] for key in weights], max(map(_reach, layers)))
+    ratios = {}
+    for key, maker in makers.items():
+        name, dtype = weights[key].weight.name, scales[key].dtype
+        ratios[key] = np.where(alive[key], scales[key].astype(np.float64) / one, 1.0).astype(dtype)
+        replace_input(maker, 1, model.new_constant(f"{name}_one_scale", np.array(one, dtype)))
         if len(maker.inputs) > 2:
-            replace_input(maker, 2, model.new_constant(f"{weight.name}_zero", np.array(0, np.int8)))
+            replace_input(maker, 2, model.new_constant(f"{name}_zero", np.array(0, np.int8)))
         maker.proto = _without_axis(maker.proto)
-        done[id(weight)] = maker, ratio
-    ratio = done[id(weight)][1]
+    for layer in layers:
+        _multiply(model, layer, ratios[id(layer.weight.tensor)])
+
+
+def _multiply(model: Model, layer: Layer, ratio: np.ndarray) -> None:
+    """Puts the ratio behind a product, and the bias behind that."""
+    raw, name = layer.node.node, layer.node.name
     out = raw.outputs[0]
     shape = _shape(layer)
     factor = model.new_constant(f"{name}_ratio", ratio.reshape(shape))
@@ -210,6 +170,43 @@ def _change(model: Model, layer: Layer, one: float, done: dict[int, tuple[Any, n
         constant = model.new_constant(f"{name}_bias", bias)
         added.append(model.new_node("Add", [end, constant], [out], name=f"{name}_Add"))
     model.graph.nodes.extend(added)
+
+
+def _values(tensor: Tensor) -> np.ndarray:
+    values = tensor.constant
+    assert values is not None
+    return values
+
+
+def _alive(codes: Tensor, axis: int) -> np.ndarray:
+    """Which channels have weights, bool [channels]; the scale of one without says nothing."""
+    nonzero = np.moveaxis(_values(codes) != 0, axis, 0)
+    return np.asarray(nonzero.reshape(len(nonzero), -1).any(axis=1))
+
+
+def _reach(layer: Layer) -> float:
+    """The greatest product if the weights were their codes; 0 where what they multiply is no int8."""
+    data = layer.node.operands(2)[1 - layer.index]
+    while data is not None and data.producer is not None and data.producer.op in MOVES:
+        data = data.producer.inputs[0]
+    maker = data.producer if data is not None else None
+    scale = maker.operands(2)[1] if maker is not None and maker.op == "DequantizeLinear" else None
+    codes = layer.weight.producer.inputs[0] if layer.weight.producer is not None else None
+    if scale is None or scale.scalar is None or codes is None:
+        return 0.0
+    size = np.abs(np.moveaxis(_values(codes), layer.axis, 0).astype(np.int64))
+    factor = float(layer.node.attr("alpha", 1.0)) if layer.node.op == "Gemm" else 1.0
+    return 128.0 * float(size.reshape(len(size), -1).sum(axis=1).max()) * float(scale.scalar) * abs(factor)
+
+
+def _one(scales: Sequence[np.ndarray], reach: float) -> float:
+    """The scale in the middle of all, if no ratio is beyond `_REACH`, and no product beyond `_HIGHEST`."""
+    every = np.concatenate(scales).astype(np.float64)
+    if not every.size:
+        return 1.0
+    least, most = every.min(), every.max()
+    middle = max(np.sqrt(least * most), most / _REACH)
+    return float(np.float32(min(middle, _HIGHEST / reach) if reach else middle))
 
 
 def _shape(layer: Layer) -> tuple[int, ...]:

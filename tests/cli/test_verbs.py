@@ -267,6 +267,20 @@ def test_engine_of_a_model_that_the_compiler_rejects(tmp_path: Path, onnxq) -> N
     assert not list(tmp_path.iterdir())
 
 
+def test_engine_says_what_its_kernels_move(tmp_path: Path, onnxq) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[N, 128] x) => (float[N, 128] y) { a = Relu (x)  y = Neg (a) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    ran = onnxq("engine", "net.onnx", "--profile", "x=1x128:4x128:8x128", "--json")
+    moved = ran.json()["traffic"]
+    assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 2, True)
+    assert "0.00102 MB, in 2 kernels; each dynamic size counts as 1" in " ".join(ran.err.split())
+    ran = onnxq("engine", "net.onnx", "--json")
+    moved = ran.json()["traffic"]
+    assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 1, False)
+
+
 def test_engine_takes_the_profiles_of_the_report_beside_the_model(folder: Path, onnxq) -> None:
     pytest.importorskip("tensorrt_rtx")
     flags = ("--calib", "data.npz", "--no-engine", "--profile", "x=1x32x8:4x32x8:8x32x8")

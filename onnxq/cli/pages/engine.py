@@ -70,6 +70,8 @@ def engine_page(document: Mapping[str, Any]) -> Page:
     page.section("Compiled", f"{counted(len(layers), 'layer')}: {counts} ({size})")
     for name, profile in engine["profiles"].items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+    if document["traffic"]:
+        page.section("Moves", _moved(document["traffic"]))
     for layer in layers:
         page.section(layer["precision"] or "-", f"{shorten(layer['name'], 44)}  ({layer['kind']})")
         nodes = [name for name in layer["nodes"] if not name.endswith(_QDQ)]
@@ -77,3 +79,11 @@ def engine_page(document: Mapping[str, Any]) -> Page:
             more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
             page.entry(f"{shorten(nodes[0], 50)}{more}", 1, "dim")
     return page
+
+
+def _moved(traffic: Mapping[str, Any]) -> str:
+    """What kernels read and write."""
+    text = f"{traffic['moved_mb']:.3g} MB, in {counted(traffic['kernels'], 'kernel')}"
+    if traffic["merged_kernels"] < traffic["kernels"]:
+        text += f"; {traffic['merged_mb']:.3g} MB where products are not written before what follows them"
+    return text + ("; each dynamic size counts as 1" if traffic["dynamic"] else "")

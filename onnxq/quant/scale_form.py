@@ -1,0 +1,91 @@
+"""Which form of weight scales is better in a compiled layer: one a channel, or one with the ratio behind.
+
+Of what TensorRT-RTX 1.7.1 makes of them (docs/scale_forms.md has the experiments), by the file alone, so
+that a file does not depend on whether the compiler is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from onnxq.graph.layers import Layer, multiplies
+from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.post_scale import per_channel, same_operand
+from onnxq.reason import Reason
+
+_CUTS = ("Split", "Slice", "Gather")
+_WITH_CONSTANT = ("Add", "Sub", "Mul", "Div")
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """Whether the form with the ratio behind the product is the better one, and why.
+
+    Attributes:
+        post_scaled: whether it is.
+        why: with the code "half", "int8", "float32" or "mixed".
+    """
+
+    post_scaled: bool
+    why: Reason
+
+
+def better_forms(model: Model, *, half: bool, stays: Collection[str] = ()) -> dict[str, Better]:
+    """What `better_post_scaled` says, by name, of each layer of the main graph with a scale a channel.
+
+    Args:
+        model: a quantized model, before it is converted to half precision.
+        half: see there.
+        stays: see there.
+    """
+    layers = (per_channel(Node(model, raw)) for raw in model.graph.nodes)
+    return {
+        layer.node.name: better_post_scaled(layer, half=half, stays=stays)
+        for layer in layers
+        if layer is not None
+    }
+
+
+def better_post_scaled(layer: Layer, *, half: bool, stays: Collection[str] = ()) -> Better:
+    """Whether an int8 layer is better off with one weight scale, see `onnxq.quant.post_scale`.
+
+    Args:
+        layer: a layer whose weights have a scale a channel, `onnxq.quant.post_scale.per_channel`.
+        half: whether what is not quantized will be of half precision.
+        stays: the names of the nodes that stay float32 all the same.
+    """
+    if half and layer.node.name not in stays:
+        wide = next((node.name for node in same_operand(layer) if node.name in stays), None)
+        if wide is None:
+            return Better(True, Reason("half", "its product is written in half precision, not in float32"))
+        text = f"the compiler makes one product of it and {wide!r}, which is float32, and fails"
+        return Better(False, Reason("mixed", text))
+    if not half and all(_cut_for_products(node) for node in same_operand(layer)):
+        return Better(True, Reason("int8", "cut for other products, it is int8 in this form only"))
+    return Better(False, Reason("float32", "its product is written in float32 in both forms"))
+
+
+def _cut_for_products(node: Node) -> bool:
+    """Whether parts of what a node gives are operands of other products, as queries, keys and values are."""
+    seen: set[tuple[Tensor, bool]] = set()
+    stack = [(tensor, False) for tensor in node.outputs]
+    while stack:
+        tensor, cut = stack.pop()
+        if (tensor, cut) in seen:
+            continue
+        seen.add((tensor, cut))
+        for user in tensor.users:
+            if cut and multiplies(user):
+                return True
+            if user.domain or not (user.op in MOVES or _shifts(user)):
+                continue
+            stack += [(output, cut or user.op in _CUTS) for output in user.outputs]
+    return False
+
+
+def _shifts(node: Node) -> bool:
+    """Whether a node combines what it reads with a constant."""
+    return node.op in _WITH_CONSTANT and any(t is not None and t.is_constant for t in node.operands(2))
