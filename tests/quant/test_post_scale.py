@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
-from onnxq.body.emulate import emulated
+from onnxq.body.emulate import Emulated
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import PostScaled, post_scale
 from onnxq.run import ort, trt
@@ -113,7 +113,7 @@ def test_the_numbers_stay(form: str) -> None:
     (want,) = ort.load(before, optimize=False).run(feeds)
     (got,) = ort.load(proto, optimize=False).run(feeds)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * float(np.abs(want).max()))
-    (half,) = emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
+    (half,) = Emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
     assert sqnr_db(want, half) > 52
 
 
@@ -209,7 +209,7 @@ def test_a_channel_of_next_to_no_weights_does_not_spoil_the_others() -> None:
     (want,) = ort.load(before, optimize=False).run(feeds)
     half = to_half(after, "fp16", {})
     assert not any(name.endswith("_Mul") for name in half.stays)
-    (got,) = emulated(half.model.to_proto()).run(feeds)
+    (got,) = Emulated(half.model.to_proto()).run(feeds)
     assert sqnr_db(want, got) > 52
 
 
@@ -227,7 +227,7 @@ def test_products_of_great_sums_are_finite_in_float16() -> None:
     after, _ = changed(before)
     feeds = {"x": np.full((5, 64), 9, np.float32)}
     (want,) = ort.load(before, optimize=False).run(feeds)
-    (got,) = emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
+    (got,) = Emulated(to_half(after, "fp16", {}).model.to_proto()).run(feeds)
     assert np.abs(want).max() == pytest.approx(20645, rel=1e-3)
     assert sqnr_db(want, got) > 52
 
