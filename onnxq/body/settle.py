@@ -36,6 +36,8 @@ ROUNDS = 8
 # precision again.
 _PARTS = 6
 
+_FEW = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -191,15 +193,17 @@ class _Settling:
         needed = max(self.needed.get(name, FLOOR_DB), FLOOR_DB)
         why = Reason("accuracy", f"{name!r} has {loss.sqnr_db:.0f} dB without, and needs {needed:.0f}")
         best: dict[str, Reason] = {}
-        for steps in (self._steps(far, back=True), self._steps(far, back=False)):
+        for back in (True, False):
             groups: list[dict[str, Reason]] = []
-            for nodes in steps:
+            for nodes in self._steps(far, back=back):
                 group: dict[str, Reason] = {}
                 self._leave(body, group, nodes, why)
                 groups.append(group)
             found = self._fewest([group for group in groups if group], stays)
             if found and (not best or len(found) < len(best)):
                 best = found
+            if best and len(best) <= _FEW:  # the other end would hardly take fewer, and takes as many runs
+                break
         return best
 
     def _fewest(self, groups: Sequence[dict[str, Reason]], stays: Mapping[str, Reason]) -> dict[str, Reason]:
