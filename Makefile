@@ -4,10 +4,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench bench-calib bench-engine bench-peers samples golden clean
+.PHONY: help run test check constructs bench bench-calib bench-engine bench-surgery bench-peers samples golden clean
 
 help: ## these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+constructs: $(STAMP) ## compile the constructs of tests/constructs, before and after sanitize; write their verdicts
+	$(PY) -m tests.constructs --raw
+
 bench: $(STAMP) ## cost of calibration, memory and rewriting; a table over the models of ONNXQ_CORPUS
 	$(PY) -m benchmarks
 
@@ -42,6 +45,11 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 bench-engine: $(STAMP) ## what engines move, beside plain float16 and other tools' (of a folder of nets: ONNXQ_NETS)
 	$(PY) -m benchmarks.engine
 
+bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, onnxslim and onnxsim (in an environment of their own)
+	test -x .venv-surgery/bin/python || $(PYTHON) -m venv .venv-surgery
+	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
+	$(PY) -m benchmarks.surgery
+
 bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
@@ -55,4 +63,4 @@ golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
 
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-samples .venv-peers out
+	rm -rf $(VENV) .venv-samples .venv-peers .venv-surgery out
