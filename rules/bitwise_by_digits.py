@@ -44,8 +44,10 @@ def bitwise_by_digits(node: Node) -> Value:
     index = op.Add(
         op.Add(op.Mul(_digits(first, places), np.array(16, kind)), _digits(second, places)), offset
     )
-    last = node.outputs[0].rank  # of a tensor without elements, onnxruntime does not reduce axis -1
-    axes = np.array([-1 if last is None else last])
+    ranks = [tensor.rank for tensor in (first, second)]
+    if None in ranks:  # of a tensor without elements, onnxruntime does not reduce axis -1
+        raise Skip("how many dimensions it has is not known (onnxq sanitize --shape)")
+    axes = np.array([max(rank or 0 for rank in ranks)])
     digits = op.Gather(table.astype(kind), index)
     if count <= 8:
         return _back(op.ReduceSum(op.Mul(digits, places), axes, keepdims=0), name)

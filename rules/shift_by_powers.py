@@ -15,7 +15,7 @@ constants less than the number of bits: no more is defined.
 import numpy as np
 from _integers import CODE, LACKED, name_of, wrapped
 
-from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, required, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, op, required, rule
 
 
 @rule("BitShift", stage="compat", lacks="BitShift")

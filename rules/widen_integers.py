@@ -17,7 +17,7 @@ The numbers are the same, and arithmetic keeps the lowest bits, as the narrow ty
 
 `drop_narrow_cast` then takes out the casts between one such node and the next. Resize and MaxPool, which
 are for floats, run in float32: of 8 and 16 bits. Codes of quantized tensors are left to the rules of Q/DQ pairs. int8
-is such a type only where a constant is read, or where the operator has no kernel for it.
+and bool are such types only where an operator has no kernel for them, or reads a constant of int8.
 """
 
 from typing import Any
@@ -43,6 +43,7 @@ _ARITHMETIC = (
 _FLOATS = ("Resize", "Upsample", "MaxPool")
 _OTHERS = ("Mod", "Sign", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "ArgMax", "ArgMin", "OneHot",
            "Clip", "Pad", "Trilu", "EyeLike", "Range", "ConstantOfShape")  # fmt: skip
+_NO_BOOL = ("ReduceMax", "ReduceMin", "DepthToSpace", "SpaceToDepth", "Resize")
 _NO_ORDER = ("Div", "Mod", "Abs", "Sign", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "ArgMax", "ArgMin", "TopK",
              "Max", "Min", "ReduceMax", "ReduceMin", "Clip", "OneHot", "Range", *_FLOATS)  # fmt: skip
 
@@ -72,6 +73,8 @@ def widen_integers(node: Node) -> dict[int, Value] | None:
 
 def _is_lacked(node: Node, tensor: Tensor) -> bool:
     name = name_of(tensor)
+    if name == "bool":  # the values of what has no kernel for them, not the indices or a condition
+        return node.op in _NO_BOOL
     if name == "int8":  # it has kernels for int8, but no constants
         return node.op == "Mod" or any(_is_int8_constant(t) for t in node.inputs)
     return name in LACKED
@@ -163,6 +166,11 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17]> g (int64[2] n) => (y) { y = ConstantOfShape <value = uint8[1] {7}> (n) }""",
         becomes="_1 = Expand (int32 7, n); y = Cast <to = 2> (_1)",
     ),
+    Fires(
+        """<ir_version: 9, opset_import: ["" : 20]> g (bool[N, 4] x) => (bool[N, 1] y) <int64[1] a = {1}> { y = ReduceMax (x, a) }""",
+        becomes="_1 = Cast <to = 6> (x); _2 = ReduceMax (_1, {1}); y = Cast <to = 9> (_2)",
+    ),
+    Skips(_net("y = Transpose (x)", "bool")),
     Skips(_net("y = Transpose (x)", "int32")),
     Skips(_net("y = Add (x, x)", "int8")),
     Skips(_net("y = Gather (c, n)", more=", int64[M, K] n")),
