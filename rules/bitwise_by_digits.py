@@ -79,7 +79,7 @@ def _digits(tensor: Tensor, places: np.ndarray) -> Value | np.ndarray:
     kind, base = places.dtype, np.array(16, places.dtype)
     values = constant(tensor)
     if values is not None:
-        return np.mod(np.floor_divide(values.astype(kind)[..., None], places), base)
+        return np.asarray(np.mod(np.floor_divide(values.astype(kind)[..., None], places), base))
     number = op.Unsqueeze(_as(tensor, kind), np.array([-1]))
     return op.Mod(op.Div(op.Sub(number, op.Mod(number, places)), places), base)
 

@@ -14,7 +14,7 @@ another order. The size has to be known.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, operands, op, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, rule
 
 
 @rule("CumProd", stage="compat", lacks="CumProd")
@@ -31,7 +31,8 @@ def cumprod_by_steps(node: Node) -> Close | Value:
     if not isinstance(size, int):
         raise Skip(f"dimension {axis} is dynamic ({size}): give --assume {size}=16, or another size")
     back = bool(node.attr("reverse"))
-    one, value = np.ones((), source.dtype), source
+    one = np.ones((), source.dtype)
+    value: Value = source
     steps = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
     if node.attr("exclusive"):
         value = _shifted(value, 1, size, axis, rank, back, one)

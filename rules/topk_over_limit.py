@@ -17,7 +17,7 @@ in TensorRT another one than in onnxruntime.
 import numpy as np
 from _topk import asked, is_cut
 
-from onnxq.rule import Except, Fires, Node, Skip, Skips, Value, float32_only, is_static, op, required, rule
+from onnxq.rule import Except, Fires, Node, Skip, Skips, Value, float32_only, op, required, rule
 
 _PARTS = 12
 """So many at most: each sorts what is left."""
@@ -38,7 +38,8 @@ def topk_over_limit(node: Node) -> Except | None:
             f"K is {count}, the target takes {most} (give --shape, or ask for at most {most * _PARTS})"
         )
     axis, rank = node.attr("axis") % len(source.shape), len(source.shape)
-    left, names = source, None  # what is left, and where it was; None: where it is
+    left: Value = source
+    names: Value | None = None  # what is left, and where it was; None: where it is
     values, indices = [], []
     for start in range(0, count, most):
         size = min(most, count - start)
@@ -57,13 +58,9 @@ def topk_over_limit(node: Node) -> Except | None:
 
 def _rest(left: Value, index: Value, size: int, axis: int, rank: int) -> Value:
     """The indices of what was not taken, in ascending order."""
-    shape = np.array(left.shape) if is_static(left.shape) else op.Shape(left)
     one_axis = np.array([-1 if i == axis else 1 for i in range(rank)])
-    if is_static(left.shape):
-        places: Value | np.ndarray = np.arange(left.shape[axis]).reshape(one_axis)  # type: ignore[index]
-    else:
-        length = op.Gather(op.Shape(left), np.array(axis))
-        places = op.Reshape(op.Range(np.array(0), length, np.array(1)), one_axis)
+    shape, length = op.Shape(left), op.Gather(op.Shape(left), np.array(axis))
+    places = op.Reshape(op.Range(np.array(0), length, np.array(1)), one_axis)
     numbers = op.Expand(places, shape)
     taken = op.ScatterElements(
         op.Expand(np.array(0), shape), index, op.Expand(np.array(1), op.Shape(index)), axis=axis

@@ -28,6 +28,7 @@ from _integers import CHOOSES, CODE, LACKED, holds_codes, name_of, wide, wrapped
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, constant, op, remake, rule
 
 _ARITHMETIC = (
+    "MatMul",
     "Add",
     "Sub",
     "Mul",
