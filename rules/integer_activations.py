@@ -32,6 +32,5 @@ EXAMPLES = [
         _2 = Mul (int32 {2, 0, -1, 3}, x); y = Where (_1, _2, x)""",
     ),
     Fires(_NET % ("int64", "int64", "int64", "PRelu (x, s)"), gone="PRelu"),
-    Skips(_NET % ("int64", "int64", "int64", "Relu (x)")),
     Skips(_NET % ("float", "float", "float", "PRelu (x, s)")),
 ]
