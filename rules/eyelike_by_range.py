@@ -1,9 +1,11 @@
 """Write EyeLike as a comparison of row and column numbers where its size is dynamic.
 
-Eyelike does not work for dynamically shaped tensors.
+TensorRT's wants a known size:
 
-before    y = EyeLike<k>(x)                                       x: [N, M]
-after     y = Cast(Range(0, N, 1)[:, None] + k == Range(0, M, 1))
+    Eyelike does not work for dynamically shaped tensors.
+
+    before    y = EyeLike<k>(x)                                       x: [N, M]
+    after     y = Cast(Range(0, N, 1)[:, None] + k == Range(0, M, 1))
 """
 
 import numpy as np

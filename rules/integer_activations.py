@@ -1,9 +1,11 @@
 """Write Relu and PRelu of integers as what they are defined by.
 
-Found unsupported input type of INT32
+TensorRT's are for floats:
 
-before    y = Relu(x)      y = PRelu(x, slope)
-after     y = Max(x, 0)    y = Where(x < 0, slope * x, x)
+    Found unsupported input type of INT32
+
+    before    y = Relu(x)      y = PRelu(x, slope)
+    after     y = Max(x, 0)    y = Where(x < 0, slope * x, x)
 """
 
 import numpy as np

@@ -1,9 +1,11 @@
 """Give a vector a second dimension where TensorRT's layer wants two.
 
-at least 2 dimensions are required for input
+They run over one of several dimensions:
 
-before    y = Softmax(x)                                        x: [N]
-after     y = Squeeze(Softmax<axis=-1>(Unsqueeze(x, 0)), 0)
+    at least 2 dimensions are required for input
+
+    before    y = Softmax(x)                                        x: [N]
+    after     y = Squeeze(Softmax<axis=-1>(Unsqueeze(x, 0)), 0)
 """
 
 from _dimensions import squeezed, unsqueezed
