@@ -122,7 +122,7 @@ def _runtime_mode(node: Node) -> str:
 
 
 def _scales_input(node: Node) -> str:
-    scales = node.operands(2)[1] if node.opset < 11 else node.operands(3)[2]
+    scales = node.operands(3)[2] if node.opset >= 11 else None
     return "scales that are an input of the model" if scales is not None and scales.is_input else ""
 
 
