@@ -14,11 +14,12 @@ import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats
-from onnxq.graph.features import needs
+from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
+from onnxq.graph.statements import shape_of
 from onnxq.graph.types import Shape, shape_text
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
@@ -102,6 +103,13 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
         )
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
         found.append({"node": "", "op": "", "reason": newer, "advice": export})
+    for entry in model.graph.inputs:
+        flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""
+        if flag:
+            reason = f"how many dimensions input {entry.name!r} has is not known"
+            found.append(
+                {"node": "", "op": "", "reason": reason, "advice": f"state it: onnxq sanitize {flag}"}
+            )
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
@@ -134,10 +142,18 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     if node.op in target.unsupported:
         return [(f"{target.title} does not take {node.op}", advice)]
     return [
-        (f"{target.title} does not take {has}", (_FOLD if name.startswith("runtime-") else "") + _CHANGE)
+        (f"{target.title} does not take {has}", _advice(node, name))
         for name, has in needs(node).items()
         if name in target.lacks
     ]
+
+
+def _advice(node: Node, feature: str) -> str:
+    """What to do about a feature that the target lacks."""
+    flags = remedy(node, feature)
+    if flags:
+        return f"state it: onnxq sanitize {flags}; else {_CHANGE}"
+    return (_FOLD if feature.startswith("runtime-") else "") + _CHANGE
 
 
 def header(model: Model, target: Target) -> dict[str, Any]:

@@ -97,7 +97,7 @@ CASES = {
         'Resize <coordinate_transformation_mode = "asymmetric"> (x, , s)', 7, 8.0, "round_prefer_floor"),
     "resize-cubic": ("float[4] s = {1,1,2,2}", 'Resize <mode = "cubic"> (x, , s)', 8.2, 8.5, "cubic"),
     "resize-scales": (
-        "float[3] s = {1,1,2}", "Resize (x, , r)", 8.2, 8.5, "scales computed"),
+        "float[3] s = {1,1,2}", "Resize (x, , q)", 8.2, 8.5, "scales computed"),
     "topk": ("float n = {0}", "TopK (x, k)", 8.5, 8.6, "K computed"),
     "grid-sample": ("float n = {0}", "GridSample (volume, grid)", 10, 11, "5 dimensions"),
     "deconv": ("float n = {0}", "ConvTranspose (x, w)", 7, 8.0, "weights computed"),
@@ -119,7 +119,7 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     outputs = "y, i" if "TopK" in node else "y"
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g ({INPUTS}) => (y) <{constants}> {{ [it] {outputs} = {node} }}"""
+        g ({INPUTS}) => (y) <{constants}> {{ q = Abs (r)  [it] {outputs} = {node} }}"""
     )
     found = {}
     for name in (f"tensorrt-{last}", f"tensorrt-{first}"):

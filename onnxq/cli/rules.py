@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import verb
-from onnxq.errors import OnnxqError, unknown_name
+from onnxq.errors import OnnxqError, UserError, unknown_name
 from onnxq.option import read_options
 from onnxq.settings import Repairs
 
@@ -32,23 +33,56 @@ def list_rules(screen: Screen, chosen: Chosen) -> None:
     screen.document({"schema": 1, "rules": found})
 
 
-@_takes_rules
+@takes(Repairs, without=[name for name in read_options(Repairs) if name not in ("rules", "target")])
 def explain(
     screen: Screen,
     chosen: Chosen,
-    name: Annotated[str, typer.Argument(metavar="RULE", help="The rule's name.", show_default=False)],
-) -> None:
-    """Show a rule's documentation."""
+    name: Annotated[
+        str | None, typer.Argument(metavar="[RULE]", help="The rule's name.", show_default=False)
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", metavar="TEXT", help="What TensorRT printed: find what is known of it."),
+    ] = None,
+) -> int:
+    """Show a rule's documentation, or find the rules that repair what TensorRT said.
+
+    Names and numbers in the message may differ. The exit code is 1 where nothing is known of it.
+    """
     from onnxq.cli.pages.rules import rule_page
     from onnxq.rule.load import load_rules
 
-    rules = load_rules(chosen.group(Repairs).rules)
+    if (name is None) == (message is None):
+        raise UserError(
+            "a rule's name or a message is needed, not both"
+            if name
+            else "a rule's name or a message is needed",
+            hint="onnxq rules explain unfuse_gelu, or --message 'what TensorRT printed'",
+        )
+    repairs = chosen.group(Repairs)
+    rules = load_rules(repairs.rules)
+    if message is not None:
+        return _explain_message(screen, message, rules, repairs.target)
+    assert name is not None
     known = {name: rule for rule in rules for name in (rule.id, *rule.aliases)}
     if name not in known:
         raise unknown_name("rule", name, known)
     found = _describe(known[name]) | {"doc": known[name].doc}
     screen.show(rule_page(found))
     screen.document({"schema": 1, "rule": found})
+    return 0
+
+
+def _explain_message(screen: Screen, message: str, rules: list[Rule], target: str) -> int:
+    from onnxq.cli.pages.rules import message_page
+    from onnxq.rule.messages import known_of
+    from onnxq.target import SAME_PARSER, load_target
+
+    targets = [load_target(name) for name in dict.fromkeys((target, *SAME_PARSER))]
+    found = [dataclasses.asdict(match) for match in known_of(message, rules, targets)]
+    screen.show(message_page(found))
+    screen.document({"schema": 1, "message": message, "known": found})
+    return 0 if found else 1
 
 
 def run_examples(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from onnxq.graph.statements import axes_of, freezing, scales_of, sizes_of_deconvolution
 from onnxq.graph.view import Node, Tensor
 
 
@@ -112,9 +113,62 @@ def _runtime_k(node: Node) -> str:
     return "K computed at run time" if _is_runtime(node.operands(2)[1]) else ""
 
 
+def _runtime_axes(node: Node) -> str:
+    return "axes computed at run time" if _is_runtime(node.operands(2)[1]) else ""
+
+
+def _runtime_mode(node: Node) -> str:
+    return "training_mode computed at run time" if _is_runtime(node.operands(3)[2]) else ""
+
+
+def _scales_input(node: Node) -> str:
+    scales = node.operands(3)[2] if node.opset >= 11 else None
+    return "scales that are an input of the model" if scales is not None and scales.is_input else ""
+
+
+def _runtime_zero(node: Node) -> str:
+    return "a zero point computed at run time" if _is_runtime(node.operands(3)[2]) else ""
+
+
+def _deconvolution_shape(node: Node) -> str:
+    data, sizes = node.operands(1)[0], node.attr("output_shape")
+    shape = None if data is None else data.shape
+    if not sizes or shape is None or all(isinstance(dim, int) for dim in shape[-len(sizes) :]):
+        return ""
+    return f"output_shape={sizes} and inputs of any size"
+
+
+def remedy(node: Node, feature: str) -> str:
+    """What the user can state so that a node does not need a feature any more: flags; "" for none."""
+    asked = _OPERANDS.get(feature)
+    if feature == "dynamic-deconv-shape":
+        return sizes_of_deconvolution(node)
+    operand = None if asked is None else node.operands(asked + 1)[asked]
+    if operand is None:
+        return ""
+    if feature == "runtime-axes":
+        return freezing(operand, axes_of(node))
+    if feature == "resize-scales-input":
+        return freezing(operand, scales_of(node))
+    return freezing(operand, _USUAL.get(feature))
+
+
+_OPERANDS = {"runtime-axes": 1, "runtime-training-mode": 2, "resize-scales-input": 2, "runtime-zero-point": 2,
+             "runtime-topk-k": 1}  # fmt: skip
+
+_USUAL: dict[str, list[float] | list[bool]] = {"runtime-training-mode": [False], "runtime-zero-point": [0.0]}
+
+_REDUCTIONS = ("Sum", "Max", "Min", "Prod", "Mean", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
+
 _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     "Clip": {"runtime-clip-bounds": _runtime_bounds},
-    "ConvTranspose": {"dilated-deconv": _dilations, "runtime-deconv-weights": _runtime_weights},
+    "ConvTranspose": {
+        "dilated-deconv": _dilations,
+        "runtime-deconv-weights": _runtime_weights,
+        "dynamic-deconv-shape": _deconvolution_shape,
+    },
+    "DequantizeLinear": {"runtime-zero-point": _runtime_zero},
+    "Dropout": {"runtime-training-mode": _runtime_mode},
     "GridSample": {"grid-sample-3d": _grid_rank},
     "Pad": {
         "runtime-pads": _runtime_pads,
@@ -126,10 +180,15 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
         "resize-coordinates": _resize_coordinates,
         "resize-cubic": _resize_cubic,
         "runtime-resize-scales": _runtime_scales,
+        "resize-scales-input": _scales_input,
     },
     "ScatterElements": {"scatter-elements-reduction": _reduction},
     "ScatterND": {"scatter-nd-reduction": _reduction},
+    "QuantizeLinear": {"runtime-zero-point": _runtime_zero},
+    "Squeeze": {"runtime-axes": _runtime_axes},
     "TopK": {"runtime-topk-k": _runtime_k},
+    "Unsqueeze": {"runtime-axes": _runtime_axes},
+    **{f"Reduce{kind}": {"runtime-axes": _runtime_axes} for kind in _REDUCTIONS},
 }
 
 FEATURES = frozenset(name for checks in _CHECKS.values() for name in checks)

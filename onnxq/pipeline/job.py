@@ -20,6 +20,7 @@ from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
+from onnxq.graph.dense import densify
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.load import ModelSource
@@ -135,6 +136,7 @@ class Job:
         model.runtime = ort.evaluate
         model.limits = self.target.limits
         self._apply(model)
+        densify(model)
         return model
 
     def original(self) -> Path | onnx.ModelProto | Model:
@@ -156,6 +158,7 @@ class Job:
     def sanitize(self) -> None:
         """Runs the rules."""
         with self.step("sanitize"):
+            written = densify(self.model)
             repair = Repair(
                 self.rules,
                 self.target.lacks_feature,
@@ -166,6 +169,15 @@ class Job:
                 self.repairs.allow_interface_changes,
             )
             self.model, self.rewrites = repair.run(self.model)
+            self.rewrites.changes[:0] = [self._written_in_full(name) for name in written]
+
+    def _written_in_full(self, name: str) -> Change:
+        """That a sparse weight is a dense one now; the whole model is compared with it."""
+        proof = Proof("unproven", why="proofs are off")
+        if self.whole is not None:
+            found = self.whole.compare(self.model, "upgrade", exact=self.rewrites.exact)
+            proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        return Change("dense_weights", "upgrade", name, (), (), proof)
 
     def check_loads(self) -> None:
         """Refuses sizes with which a part of the model, a branch that never runs perhaps, cannot be.

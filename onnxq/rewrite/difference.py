@@ -231,7 +231,7 @@ def _of_sums(
         within = np.isfinite(truth.values)
         excused = within & (~np.isfinite(wide) | ~(truth.magnitude <= highest))
     if finite and extreme and swapped:
-        excused[:] = True
+        excused = np.ones(one.shape, bool)
     strict = ~numbers & ~equal & ~excused
     if strict.any():
         what = "NaN" if (np.isnan(wide) != np.isnan(got))[strict].any() else "infinities"

@@ -31,7 +31,7 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     chosen = [rule, *(other for other in rules if other.id in example.after)]
     if isinstance(example, Fires):
         model.assumed.update(example.assume)
-    report = rewrite(model, chosen, lambda feature: True, whole=WholeModel(model))
+    report = rewrite(model, chosen, lambda feature: True, whole=WholeModel(model), interface=True)
     fired = [change for change in report.changes if change.rule == rule.id]
     if report.rejected:
         proof = report.rejected[0].proof

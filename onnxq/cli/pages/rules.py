@@ -65,3 +65,19 @@ def tested_page(rules: Sequence[Mapping[str, Any]]) -> Page:
     failed = sum(bool(rule["failure"]) for rule in rules)
     page.head(f"{counted(len(rules), 'rule')} tested, {failed or 'none'} failed")
     return page
+
+
+def message_page(found: Sequence[Mapping[str, Any]]) -> Page:
+    """What is known of a message of TensorRT."""
+    page = Page()
+    if not found:
+        page.head("nothing is known of this message")
+        page.section("Next", "onnxq check MODEL says which nodes the target does not take")
+    for match in found:
+        page.head(match["name"])
+        if match["quoted"]:
+            page.code(match["quoted"])
+        page.section("Repair" if match["kind"] == "rule" else "Advice", match["summary"])
+        if match["kind"] == "rule":
+            page.section("More", f"onnxq rules explain {match['name']}")
+    return page

@@ -1,0 +1,167 @@
+"""What a user could state so that what a target wants as a constant becomes one: flags that can be pasted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from onnxq.graph.types import Shape
+from onnxq.graph.view import Node, Tensor
+
+_MOST_WALKED = 200
+
+
+def freezing(tensor: Tensor, values: list[float] | list[bool] | None = None) -> str:
+    """The flags that make a tensor a constant; "" where there are none.
+
+    Args:
+        tensor: what has to be constant.
+        values: what it probably is; None: nobody knows.
+    """
+    if tensor.is_input:
+        return f"--freeze {tensor.name}={_text(values)}"
+    read = _inputs_behind(tensor)
+    small = [one for one in read if one.rank is not None and one.rank <= 1]
+    sizes = dict.fromkeys(str(dim) for one in read for dim in one.shape or () if isinstance(dim, str))
+    return " ".join(
+        [f"--freeze {one.name}=VALUE" for one in small]
+        + ([f"--assume {dim}=SIZE" for dim in sizes] if len(small) < len(read) else [])
+    )
+
+
+def _text(values: list[float] | list[bool] | None) -> str:
+    if values is None:
+        return "VALUE"
+    return ",".join(str(value).lower() if isinstance(value, bool) else f"{value:g}" for value in values)
+
+
+def _inputs_behind(tensor: Tensor) -> list[Tensor]:
+    """The inputs of the model that a tensor is computed from."""
+    found: dict[int, Tensor] = {}
+    seen: set[int] = set()
+    todo = [tensor]
+    while todo and len(seen) < _MOST_WALKED:
+        one = todo.pop()
+        if hash(one) in seen:
+            continue
+        seen.add(hash(one))
+        if one.is_input:
+            found[hash(one)] = one
+        elif one.producer is not None:
+            todo += [operand for operand in one.producer.inputs if operand is not None]
+    return sorted(found.values(), key=lambda one: one.name)
+
+
+def axes_of(node: Node) -> list[float] | None:
+    """The axes with which a Squeeze, an Unsqueeze or a reduction gives the shape that its output has."""
+    data, axes = node.operands(2)
+    out = node.outputs[0].shape
+    count = axes.shape[0] if axes is not None and axes.shape else 1
+    if data is None or data.shape is None or out is None or not isinstance(count, int):
+        return None
+    rank = len(out) if node.op == "Unsqueeze" else len(data.shape)
+    result = _RESULTS.get(node.op, _reduced(bool(node.attr("keepdims", 1))))
+    for chosen in itertools.combinations(range(rank), count):
+        if _matches(result(data.shape, chosen), out):
+            return [float(axis) for axis in chosen]
+    return None
+
+
+def _squeezed(shape: Shape, axes: tuple[int, ...]) -> Shape | None:
+    if any(shape[axis] != 1 for axis in axes):
+        return None
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def _unsqueezed(shape: Shape, axes: tuple[int, ...]) -> Shape | None:
+    rest = iter(shape)
+    return tuple(1 if axis in axes else next(rest, 0) for axis in range(len(shape) + len(axes)))
+
+
+def _reduced(keep: bool) -> Callable[[Shape, tuple[int, ...]], Shape | None]:
+    def reduced(shape: Shape, axes: tuple[int, ...]) -> Shape | None:
+        if keep:
+            return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+        return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+    return reduced
+
+
+_RESULTS: dict[str, Callable[[Shape, tuple[int, ...]], Shape | None]] = {
+    "Squeeze": _squeezed,
+    "Unsqueeze": _unsqueezed,
+}
+
+
+def _matches(shape: Shape | None, out: Shape) -> bool:
+    pairs = zip(shape or (), out, strict=False)
+    return shape is not None and len(shape) == len(out) and all(_same(one, other) for one, other in pairs)
+
+
+def _same(one: object, other: object) -> bool:
+    return one == other or not (isinstance(one, int) and isinstance(other, int))
+
+
+def scales_of(node: Node) -> list[float] | None:
+    """The scales with which a Resize gives the shape that its output has, where both are known."""
+    data, out = node.operands(1)[0], node.outputs[0].shape
+    shape = None if data is None else data.shape
+    if shape is None or out is None or len(shape) != len(out):
+        return None
+    pairs = list(zip(shape, out, strict=True))
+    if any(
+        one == 0 or not (one == other or (isinstance(one, int) and isinstance(other, int)))
+        for one, other in pairs
+    ):
+        return None
+    return [1.0 if one == other else int(other or 0) / int(one or 1) for one, other in pairs]
+
+
+def sizes_of_deconvolution(node: Node) -> str:
+    """The flags that give a ConvTranspose the input from which its strides make its `output_shape`."""
+    data, sizes = node.operands(1)[0], node.attr("output_shape") or []
+    shape = None if data is None else data.shape
+    if shape is None or len(shape) < len(sizes):
+        return "--shape"
+    strides = node.attr("strides") or [1] * len(sizes)
+    wanted = {}
+    for dim, size, stride in zip(shape[-len(sizes) :], sizes, strides, strict=False):
+        if isinstance(dim, str):
+            wanted[dim] = max(1, int(np.round(size / stride)))
+    return " ".join(f"--assume {dim}={size}" for dim, size in wanted.items()) or "--shape"
+
+
+def shape_of(tensor: Tensor) -> str:
+    """The flag that says the shape of an input whose rank is not known; "" where its readers want none."""
+    for user in tensor.users:
+        if user.domain or not user.inputs or user.inputs[0] != tensor:
+            continue
+        kernel, weights = user.attr("kernel_shape"), user.operands(2)[1]
+        shape = None if weights is None else weights.shape
+        if user.op in ("Conv", "ConvTranspose") and shape is not None and len(shape) > 2:
+            channels = shape[0] if user.op == "ConvTranspose" else _times(shape[1], user.attr("group", 1))
+            return f"--shape {tensor.name}=Nx{channels}x{_spatial(len(shape) - 2)}"
+        if user.op in ("MaxPool", "AveragePool", "LpPool") and kernel:
+            return f"--shape {tensor.name}=NxCx{_spatial(len(kernel))}"
+        if user.op in ("MatMul", "Gemm") and shape is not None and len(shape) == 2:
+            size = shape[1] if user.op == "Gemm" and user.attr("transB") else shape[0]
+            return f"--shape {tensor.name}=Nx{size}"
+        if user.op in (
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "BatchNormalization",
+            "InstanceNormalization",
+            "Resize",
+        ):
+            return f"--shape {tensor.name}=NxCxHxW"
+    return ""
+
+
+def _times(size: object, group: int) -> object:
+    return size * group if isinstance(size, int) else size
+
+
+def _spatial(count: int) -> str:
+    return "x".join(("D", "H", "W")[-count:] if count <= 3 else [f"D{i}" for i in range(count)])

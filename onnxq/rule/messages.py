@@ -1,0 +1,140 @@
+"""What TensorRT printed, and what is known of it: the rules that quote it, and the operators that it names.
+
+Rules quote the parser's and the compiler's messages in their documentation, as indented lines. A message
+that a user pastes has other names and numbers, so that only words are compared: each counts by how few of
+the quotations have it, and a quotation is found by the part of its own words that the message has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from onnxq.graph.value import operator_names
+from onnxq.rule.api import Rule
+from onnxq.rule.said import SAID
+from onnxq.target import Target
+
+_ENOUGH = 0.7
+"""The part of a quotation's words that a message has to have."""
+
+_NEAR = 0.9
+"""What is as near as this to the best is shown beside it."""
+
+_MOST = 5
+
+_OTHERWISE = "replace it before the export, or cut the model in front of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Something that is known of a message.
+
+    Attributes:
+        kind: `rule`, or `advice` where nothing repairs it.
+        name: the rule's name, or the operator's or feature's.
+        quoted: the line of the documentation that is like the message; "" where only the operator is named.
+        summary: what the rule does, or what the user can do.
+        score: how much of the quotation is in the message, at most 1.
+    """
+
+    kind: Literal["rule", "advice"]
+    name: str
+    quoted: str
+    summary: str
+    score: float
+
+
+def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> list[Match]:
+    """What is known of a message, the most likely first; none where nothing is.
+
+    Args:
+        message: what TensorRT printed, a line or several.
+        rules: all rules.
+        targets: they say which operators are not taken, and what to do about those that no rule repairs.
+    """
+    quoted = [(rule, line) for rule in rules for line in quotations(rule.doc)]
+    lines = [*(line for _, line in quoted), *(line for line, _ in SAID.values())]
+    weights = _weights(lines)
+    words, operators = set(_words(message)), set(_operators(message))
+    found = []
+    for rule, line in quoted:
+        score = _score(line, words, weights)
+        if operators:  # of several rules that quote a message, that for the operator
+            score *= 1.0 if operators & _roots(rule) else 0.75
+        found.append(Match("rule", rule.id, line, rule.summary, score))
+    for name, (line, advice) in SAID.items():
+        found.append(Match("advice", name, line, advice, _score(line, words, weights)))
+    found += _of_operators(operators, rules, targets)
+    best: dict[str, Match] = {}
+    for match in sorted(found, key=lambda match: (-match.score, -len(set(_words(match.quoted))))):
+        if match.score >= _ENOUGH:
+            best.setdefault(match.name, match)
+    top = max((match.score for match in best.values()), default=0.0)
+    return [match for match in best.values() if match.score >= _NEAR * top][:_MOST]
+
+
+def quotations(doc: str) -> list[str]:
+    """The messages that a rule's documentation quotes: indented lines that do not show the rewriting."""
+    found: list[str] = []
+    block: list[str] = []
+    for line in [*doc.splitlines(), ""]:
+        if line.startswith("    "):
+            block.append(line.strip())
+            continue
+        if line.strip() or not block:
+            block = [] if line.strip() else block
+            continue
+        if not any(re.match(r"(before|after)\b", one) for one in block):
+            found += block
+        block = []
+    return found
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a message: without quoted names, paths, places in sources, numbers."""
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|\[?\S*\.cpp\S*|\S*/\S*|0x[0-9a-fA-F]+", " ", text)
+    for word in re.findall(r"(?:u?int|b?float)\d+|[a-z][a-z]+", text, re.IGNORECASE):
+        yield word.lower()
+
+
+def _weights(lines: Iterable[str]) -> Mapping[str, float]:
+    """How much each word of the quotations says: the rarer, the more."""
+    sets = [set(_words(line)) for line in dict.fromkeys(lines)]
+    counts = Counter(word for words in sets for word in words)
+    return {word: math.log(1 + len(sets) / count) for word, count in counts.items()}
+
+
+def _score(line: str, words: set[str], weights: Mapping[str, float]) -> float:
+    own = set(_words(line))
+    whole = sum(weights[word] for word in own)
+    shared = own & words
+    if not whole or len(shared) < min(2, len(own)):
+        return 0.0
+    return sum(weights[word] for word in shared) / whole
+
+
+def _operators(message: str) -> Iterator[str]:
+    """The operators of ONNX that a message names."""
+    for word in re.findall(r"(?:\b|check|import|parse)([A-Z][A-Za-z0-9]+)", message):
+        if word in operator_names():
+            yield word
+
+
+def _roots(rule: Rule) -> set[str]:
+    return {root.rpartition(".")[2] for root in rule.roots}
+
+
+def _of_operators(operators: set[str], rules: Sequence[Rule], targets: Sequence[Target]) -> Iterator[Match]:
+    """What is known of an operator that a target does not take, whatever else the message says."""
+    advice = {name: text for target in targets for name, text in target.advice.items()}
+    for name in sorted(operators & {one for target in targets for one in target.unsupported}):
+        repairing = [rule for rule in rules if rule.lacks == name]
+        for rule in repairing:
+            yield Match("rule", rule.id, "", rule.summary, 0.9)
+        if not repairing:
+            yield Match("advice", name, "", advice.get(name, _OTHERWISE), 0.9)

@@ -1,0 +1,46 @@
+"""What TensorRT says of what no rule repairs, and what the user can state or do."""
+
+_AXES = "the axes are an input: onnxq sanitize --freeze AXES=0, by the input's name, and the axis that it is"
+_BRANCHES = "where a size decides which branch runs: onnxq sanitize --assume N=1; onnxq check names it"
+
+SAID = {
+    "runtime-axes": ("Axis input must resolve to a build-time constant (an initializer or a ...)!", _AXES),
+    "runtime-squeeze-axes": ("squeeze axis is not a constant In makeAxesMask", _AXES),
+    "runtime-training-mode": (
+        "This Version of TensorRT only supports the training_mode input as an initializer.",
+        "onnxq sanitize --freeze TRAINING_MODE=false, by the input's name",
+    ),
+    "resize-scales-input": (
+        "Network input s is a shape tensor and must have type Int32 or Int64. Type is Float.",
+        "onnxq sanitize --freeze SCALES=1,1,2,2, by the input's name, and the scales that it is",
+    ),
+    "runtime-zero-point": (
+        "IQuantizeLayer/IDequantizeLayer has zero_point which is not an initializer.",
+        "onnxq sanitize --freeze ZERO_POINT=0, by the input's name",
+    ),
+    "dynamic-deconv-shape": (
+        "TensorRT does not support negative pre-padding in the ConvTranspose operator!",
+        "output_shape wants a known input: onnxq sanitize --assume H=8 --assume W=8, or --shape x=1x3x8x8",
+    ),
+    "unknown-rank": (
+        "at least 4 dimensions are required for input. In checkNOrMoreDims",
+        "an input has no shape: onnxq sanitize --shape x=NxCxHxW",
+    ),
+    "profile": (
+        "Network has dynamic or shape inputs, but no optimization profile has been defined.",
+        "trtexec wants --minShapes, --optShapes and --maxShapes; onnxq --profile x=1x3x8x8:4x3x8x8:8x3x8x8",
+    ),
+    "ranks-of-branches": (
+        "IConditionalOutputLayer: Must have inputs with equal ranks when condition is not a build-time ...",
+        _BRANCHES,
+    ),
+    "strings": (
+        "does not support the value_string and value_strings attributes",
+        "TensorRT has no strings: end the model before them with onnxq extract, and name classes on the host",
+    ),
+    "dense_weights": (
+        "This version of TensorRT does not support the sparse_value attribute",
+        "onnxq sanitize writes sparse weights in full",
+    ),
+}
+"""By a name: the message, and the advice."""

@@ -1,0 +1,63 @@
+"""Write CumProd as products with what stands 1, 2, 4, ... places before.
+
+TensorRT has no importer for it:
+
+    No importer registered for op: CumProd
+    Plugin not found, are the plugin name, version, and namespace correct?
+
+    before    y = CumProd(x)
+    after     x1 = x * (x one place before, else 1)    x2 = x1 * (x1 two places before, else 1)    ...
+
+log2 of the size steps, none of which takes more memory than the result; the factors are multiplied in
+another order. The size has to be known.
+"""
+
+import numpy as np
+
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, rule
+
+
+@rule("CumProd", stage="compat", lacks="CumProd")
+def cumprod_by_steps(node: Node) -> Close | Value:
+    source, axis_value = operands(node, 2)
+    axis = None if axis_value is None else axis_value.scalar
+    if axis is None or source is None or source.shape is None or source.dtype is None:
+        raise Skip(
+            "its axis, or the rank or type of what it reads, is not known (onnxq sanitize --freeze, --shape)"
+        )
+    rank = len(source.shape)
+    axis = int(axis) % rank
+    size = source.shape[axis]
+    if not isinstance(size, int):
+        raise Skip(f"dimension {axis} is dynamic ({size}): give --assume {size}=16, or another size")
+    back = bool(node.attr("reverse"))
+    one = np.ones((), source.dtype)
+    value: Value = source
+    steps = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
+    if node.attr("exclusive"):
+        value = _shifted(value, 1, size, axis, rank, back, one)
+    for step in steps:
+        value = op.Mul(value, _shifted(value, step, size, axis, rank, back, one))
+    return Close(value) if steps or node.attr("exclusive") else op.Identity(value)
+
+
+def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool, one: np.ndarray) -> Value:
+    """The values `by` places before (behind, for `back`), and ones where there are none."""
+    pads = [0] * (2 * rank)
+    pads[axis + rank * back] = by
+    kept = (by, size) if back else (0, size - by)
+    part = op.Slice(value, *(np.array([number]) for number in (*kept, axis)))
+    return op.Pad(part, np.array(pads), one)
+
+
+def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str = "float") -> str:
+    return f"""<ir_version: 13, opset_import: ["" : 26]>
+    g ({kind}[{shape}] x, int64 r) => ({kind}[{shape}] y) <int64 a = {{1}}> {{ y = CumProd {attributes} (x, {axis}) }}"""
+
+
+EXAMPLES = [
+    Fires(_net(), gone="CumProd"),
+    Fires(_net("<exclusive = 1, reverse = 1>"), gone="CumProd"),
+    Skips(_net(shape="5, N"), because="--assume N="),
+    Skips(_net(axis="r"), because="--freeze"),
+]

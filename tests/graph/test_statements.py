@@ -1,0 +1,75 @@
+"""What is wanted as a constant and is not: the flags that a user can paste, and that they help."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import onnx.parser
+import pytest
+
+import onnxq
+from onnxq.graph.model import Model
+from onnxq.report import unsupported
+from onnxq.target import load_target
+
+
+def text(inputs: str, outputs: str, body: str, opset: int = 18) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})
+        <float[2, 1, 2, 2] w = {{1, 1, 1, 1, 1, 1, 1, 1}}> {{ {body} }}"""
+    )
+
+
+CASES = {
+    "--freeze a=1": text("float[2, 3] x, int64[1] a", "float[2, 1] y", "y = ReduceSum (x, a)"),
+    "--freeze a=0,2": text("float[1, 3, 1] x, int64[2] a", "float[3] y", "y = Squeeze (x, a)"),
+    "--freeze a=2": text("float[2, 3] x, int64[1] a", "float[2, 3, 1] y", "y = Unsqueeze (x, a)"),
+    "--freeze t=false": text("float[2] x, bool t", "float[2] y", "y = Dropout (x, , t)"),
+    "--freeze s=1,1,2,0.5": text(
+        "float[1, 1, 4, 4] x, float[4] s", "float[1, 1, 8, 2] y", "y = Resize (x, , s)"
+    ),
+    "--assume H=8 --assume W=4": text(
+        "float[1, 2, H, W] x",
+        "float[1, 1, 16, 8] y",
+        "y = ConvTranspose <output_shape = [16, 8], strides = [2, 2]> (x, w)",
+    ),
+}
+
+
+@pytest.mark.parametrize("flags", CASES)
+def test_the_flags_are_named_and_help(flags: str) -> None:
+    target = load_target("tensorrt-rtx")
+    (found,) = unsupported(Model.open(CASES[flags]), target)
+    assert f"onnxq sanitize {flags};" in found["advice"]
+    stated: dict[str, dict[str, object]] = {}
+    for flag, given in re.findall(r"--(freeze|assume) (\S+)", flags):
+        name, value = given.split("=")
+        numbers = [value == "true"] if value in ("true", "false") else [float(n) for n in value.split(",")]
+        stated.setdefault(flag, {})[name] = int(value) if flag == "assume" else numbers
+    model = CASES[flags]
+    if "t" in stated.get("freeze", {}):
+        stated["freeze"]["t"] = False
+    result = onnxq.sanitize(model, target="tensorrt-rtx", **stated)
+    assert result.report["unsupported"] == []
+    assert shlex.split(flags)
+
+
+def test_a_shape_is_asked_for_where_the_rank_is_not_known() -> None:
+    model = text("float[N] x", "float[N] y", "y = Conv (x, w)")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    (found,) = unsupported(Model.open(model), load_target("tensorrt-rtx"))
+    assert found["advice"] == "state it: onnxq sanitize --shape x=Nx1xHxW"
+
+
+def test_what_is_computed_names_the_inputs_behind_it() -> None:
+    model = text("float[2, 3] x, int64[1] a", "float[N, M] y", "b = Neg (a)  y = ReduceMax (x, b)")
+    (found,) = unsupported(Model.open(model), load_target("tensorrt-rtx"))
+    assert "onnxq sanitize --freeze a=VALUE;" in found["advice"]
+
+
+@pytest.mark.parametrize("body", ["y = ReduceSum (x)", "y = Squeeze (x)", "y = Dropout (x)"])
+def test_nothing_is_asked_of_what_the_target_takes(body: str) -> None:
+    assert (
+        unsupported(Model.open(text("float[1, 3] x", "float[N] y", body)), load_target("tensorrt-rtx")) == []
+    )
