@@ -1,0 +1,183 @@
+"""What the rules of quantized values share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnxq.rule import MOVES, Node, Skip, Tensor, Value, constant, is_static, made_by, op, required
+
+FLOAT, FLOAT16, INT32 = 1, 10, 6  # onnx.TensorProto
+TYPES = {
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "uint4": 21,
+    "int4": 22,
+    "uint2": 25,
+    "int2": 26,
+}
+"""The ONNX types of codes, by numpy's name."""
+
+SHARED = (*MOVES, "Concat")
+"""What reads codes and gives some of them again."""
+
+MOVED = (*SHARED, "Pad", "Resize")
+"""Those, and what does so with some attributes."""
+
+
+def codes_type(node: Node) -> str:
+    """The type of the codes of a QuantizeLinear or a DequantizeLinear; "" where it is not known."""
+    codes = node.outputs[0] if node.op == "QuantizeLinear" else node.operands(1)[0]
+    zero = node.operands(3)[2]
+    if codes is not None and codes.dtype is not None:
+        return str(codes.dtype.name)
+    if zero is not None and zero.dtype is not None:
+        return str(zero.dtype.name)
+    return (
+        "uint8" if node.op == "QuantizeLinear" and zero is None and not node.attr("output_dtype", 0) else ""
+    )
+
+
+def is_zero(zero: Tensor | None) -> bool:
+    """Whether a zero point is left out or a constant of zeros."""
+    values = constant(zero)
+    return zero is None or (values is not None and not values.astype(np.int32).any())
+
+
+def is_128(zero: Tensor | None) -> bool:
+    """Whether a zero point is a constant uint8, 128 in all channels."""
+    values = constant(zero)
+    return values is not None and values.dtype == np.uint8 and bool((values == 128).all())
+
+
+def becomes_int8(node: Node) -> bool:
+    """Whether a DequantizeLinear around 128 reads codes that can be int8 (`int8_zero_point`)."""
+    codes, _, zero = node.operands(3)
+    if node.domain or codes is None or codes.is_constant or not is_128(zero):
+        return False
+    return why_not_int8(codes) is None
+
+
+def why_not_int8(codes: Tensor) -> str | None:
+    """Why uint8 codes around 128 have to stay uint8; None where all that reads them takes int8 ones."""
+    for user in codes.users:
+        if user.domain or user.op not in (*SHARED, "DequantizeLinear"):
+            return f"{user.op} {user.name!r} reads the uint8 tensor {codes.name!r} too"
+    if codes.is_output:
+        return f"{codes.name!r} is an output of the model"
+    before = made_by(codes, *SHARED)
+    if before is not None:
+        moved = before.inputs if before.op == "Concat" else before.inputs[:1]
+        reasons = [why_not_int8(tensor) if tensor is not None else "" for tensor in moved]
+        return next((reason for reason in reasons if reason is not None), None)
+    before = made_by(codes, "QuantizeLinear")
+    if before is None:
+        return f"{codes.name!r} is not what a QuantizeLinear gives"
+    if not is_128(before.operands(3)[2]) or not is_positive(before.operands(2)[1]):
+        return f"the QuantizeLinear {before.name!r} has another zero point, or a scale that is not positive"
+    return None
+
+
+def is_positive(scale: Tensor | None) -> bool:
+    """Whether no scale is known to be 0 or negative."""
+    numbers = constant(scale)
+    return numbers is None or bool((numbers > 0).all())
+
+
+def spread(numbers: Tensor | None, source: Tensor, node: Node) -> Value | np.ndarray | None:
+    """A scale or a zero point of a Q/DQ node as float32, in a shape that broadcasts with what it quantizes.
+
+    Args:
+        numbers: one for all, one a channel of `axis`, or one a block of `block_size` of them.
+        source: what is quantized or dequantized.
+        node: the QuantizeLinear or DequantizeLinear.
+
+    Returns:
+        A constant, or a value; None where there are none.
+
+    Raises:
+        Skip: a rank or a size that decides is not known.
+    """
+    if numbers is None:
+        return None
+    values, block = numbers.constant, node.attr("block_size", 0)
+    if numbers.shape is None:
+        raise Skip(f"the shape of {numbers.name!r} is not known")
+    if not block and (numbers.rank == 0 or numbers.shape == (1,)):
+        return as_float(numbers if values is None else values.reshape(()))
+    rank, axis = source.rank, node.attr("axis", 1)
+    if rank is None or source.shape is None:
+        raise Skip(f"the rank of {source.name!r} is not known")
+    axis = axis + rank if axis < 0 else axis
+    if block:
+        if values is None or not is_static(source.shape):
+            raise Skip("its blocks have a scale that is computed, or a size that is dynamic")
+        repeated: np.ndarray = np.repeat(values.astype(np.float32), block, axis)
+        return np.take(repeated, np.arange(int(source.shape[axis] or 0)), axis)
+    if numbers.rank != 1:
+        raise Skip(f"the shape of {numbers.name!r} is {numbers.shape}")
+    shape = np.array([-1] + [1] * (rank - 1 - axis), np.int64)
+    return op.Reshape(as_float(numbers), shape) if values is None else as_float(values.reshape(shape))
+
+
+def quantized(node: Node) -> Value:
+    """The codes of a QuantizeLinear, as float32.
+
+    Where a scale is 0 they are those of the scale 1: dequantized with 0 they are 0, whatever they are.
+
+    Raises:
+        Skip: a type, a rank or a size that decides is not known.
+    """
+    (x, scale), zero = required(node, 2), node.operands(3)[2]
+    if (x.dtype or scale.dtype) not in (np.float32, np.float16):
+        raise Skip(f"the type of {x.name!r} is {x.dtype}, not float32 or float16")
+    steps = spread(scale, x, node)
+    if isinstance(steps, np.ndarray):
+        steps = np.where(steps == 0, np.float32(1), steps)
+    codes = rounded(op.Div(as_float(x), steps), node.opset)
+    if not is_zero(zero):
+        codes = op.Add(codes, spread(zero, x, node))
+    return clipped(codes, *_limits(codes_type(node)), node.opset)
+
+
+def _limits(name: str) -> tuple[int, int]:
+    """The lowest and the highest code of a type."""
+    bits, signed = int(name.lstrip("uint")), not name.startswith("u")
+    low = -(1 << (bits - 1)) if signed else 0
+    return low, low + (1 << bits) - 1
+
+
+def clipped(value: Value, low: float, high: float, opset: int) -> Value:
+    """A float32 value within bounds."""
+    if opset < 11:
+        return op.Clip(value, min=float(low), max=float(high))
+    return op.Clip(value, np.float32(low), np.float32(high))
+
+
+def rounded(value: Value, opset: int) -> Value:
+    """A float32 value rounded to a whole number, halves to the even one."""
+    if opset >= 11:
+        return op.Round(value)
+    half, whole = np.float32(0.5), op.Floor(value)
+    rest, odd = op.Sub(value, whole), op.Sub(whole, op.Mul(op.Floor(op.Mul(whole, half)), np.float32(2)))
+    up = op.Or(op.Greater(rest, half), op.And(op.Not(op.Less(rest, half)), op.Greater(odd, half)))
+    return op.Add(whole, op.Cast(up, to=FLOAT))
+
+
+def as_float(numbers: Value | np.ndarray) -> Value | np.ndarray:
+    """Codes, a zero point or a scale as float32."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.float32)
+    return numbers if numbers.dtype == np.float32 else op.Cast(numbers, to=FLOAT)
+
+
+def less(codes: Value | np.ndarray, zero: Value | np.ndarray | None) -> Value | np.ndarray:
+    """Float codes less their float zero point."""
+    if zero is None or (isinstance(zero, np.ndarray) and not zero.any()):
+        return codes
+    if isinstance(codes, np.ndarray) and isinstance(zero, np.ndarray):
+        difference: np.ndarray = codes - zero
+        return difference
+    return op.Sub(codes, zero)
