@@ -55,9 +55,17 @@ def is_128(zero: Tensor | None) -> bool:
 def becomes_int8(node: Node) -> bool:
     """Whether a DequantizeLinear around 128 reads codes that can be int8 (`int8_zero_point`)."""
     codes, _, zero = node.operands(3)
-    if node.domain or codes is None or codes.is_constant or not is_128(zero):
+    if node.op != "DequantizeLinear" or node.domain or codes is None or codes.is_constant or not is_128(zero):
         return False
     return why_not_int8(codes) is None
+
+
+def waits(codes: Tensor) -> bool:
+    """Whether codes come from a quantized operator that is still to end with a QuantizeLinear."""
+    before = codes.producer
+    if before is not None and before.op in SHARED and not before.domain:
+        return any(waits(tensor) for tensor in before.inputs[: None if before.op == "Concat" else 1] if tensor)
+    return before is not None and before.op.startswith(("QLinear", "QGemm"))
 
 
 def why_not_int8(codes: Tensor) -> str | None:
@@ -139,10 +147,10 @@ def quantized(node: Node) -> Value:
     codes = rounded(op.Div(as_float(x), steps), node.opset)
     if not is_zero(zero):
         codes = op.Add(codes, spread(zero, x, node))
-    return clipped(codes, *_limits(codes_type(node)), node.opset)
+    return clipped(codes, *limits_of(codes_type(node)), node.opset)
 
 
-def _limits(name: str) -> tuple[int, int]:
+def limits_of(name: str) -> tuple[int, int]:
     """The lowest and the highest code of a type."""
     bits, signed = int(name.lstrip("uint")), not name.startswith("u")
     low = -(1 << (bits - 1)) if signed else 0
@@ -181,3 +189,140 @@ def less(codes: Value | np.ndarray, zero: Value | np.ndarray | None) -> Value | 
         difference: np.ndarray = codes - zero
         return difference
     return op.Sub(codes, zero)
+
+
+STEP = "rounding to codes, where a float sum lies between two of them"
+"""Why a quantized result may be one step off that is summed in float."""
+
+
+def real(codes: Tensor, scale: Tensor, zero: Tensor | None, node: Node, axis: int = 1) -> Value | np.ndarray:
+    """What codes stand for: a DequantizeLinear of them, or the values of constants that it cannot read.
+
+    Args:
+        codes: uint8 or int8.
+        scale: one for all, or one for each index of an axis.
+        zero: the zero point, None for 0.
+        node: the node that reads them.
+        axis: the axis of the scales, where there are several.
+
+    Raises:
+        Skip: the scales have another shape, or this opset has no axis.
+    """
+    if scale.shape is None:
+        raise Skip(f"the shape of {scale.name!r} is not known")
+    alone = scale.rank == 0 or scale.shape == (1,)
+    if alone and (zero is None or zero.rank == 0 or zero.shape == (1,)):
+        return op.DequantizeLinear(codes, *(_scalar(one) for one in (scale, zero) if one is not None))
+    values, scales, zeros = codes.constant, scale.constant, constant(zero)
+    if node.opset >= 13 and scale.rank == 1 and (zero is None or zero.shape == scale.shape):
+        return op.DequantizeLinear(codes, scale, *(() if zero is None else (zero,)), axis=axis)
+    if values is None or scales is None or (zero is not None and zeros is None):
+        raise Skip(f"{codes.name!r} has scales of the shape {scale.shape}, which opset {node.opset} lacks")
+    numbers: np.ndarray = values.astype(np.float32)
+    if zeros is not None:
+        numbers = numbers - along(zeros.astype(np.float32), axis, values.ndim)
+    product: np.ndarray = numbers * along(scales, axis, values.ndim)
+    return product
+
+
+def along(numbers: np.ndarray, axis: int, rank: int) -> np.ndarray:
+    """One number, or one for each index of an axis, in a shape that broadcasts; others as they are."""
+    if numbers.size == 1:
+        return numbers.reshape(())
+    return numbers.reshape([-1 if i == axis else 1 for i in range(rank)]) if numbers.ndim == 1 else numbers
+
+
+def coded(value: Value, scale: Tensor, zero: Tensor | None, like: Tensor | None = None) -> Value:
+    """A QuantizeLinear of a value, with one scale.
+
+    Args:
+        value: what it quantizes.
+        scale: the scale.
+        zero: the zero point, None for 0.
+        like: codes of the same type, where there is no zero point.
+
+    Raises:
+        Skip: there are several scales, or nothing tells the type of the codes.
+    """
+    if any(one is not None and one.shape not in ((), (1,)) for one in (scale, zero)):
+        raise Skip(f"{scale.name!r}, of the shape {scale.shape}, is not one scale")
+    if zero is not None:
+        return op.QuantizeLinear(value, _scalar(scale), _scalar(zero))
+    if like is None or like.dtype is None:
+        raise Skip("it has no zero point that tells the type of its codes")
+    return op.QuantizeLinear(value, _scalar(scale), np.zeros((), like.dtype))
+
+
+def _scalar(number: Tensor) -> Tensor | np.ndarray:
+    """A scale or a zero point of one element without a dimension, where it is a constant."""
+    values = number.constant
+    return number if values is None else values.reshape(())
+
+
+def stated(*scales: Tensor | None) -> None:
+    """Refuses scales that are computed at run time.
+
+    Raises:
+        Skip: one is.
+    """
+    for scale in scales:
+        if scale is not None and scale.constant is None:
+            advice = f"; state it: --freeze {scale.name}=VALUE" if scale.is_input else ""
+            raise Skip(f"the scale {scale.name!r} is computed at run time{advice}")
+
+
+def dynamic_codes(x: Value, opset: int) -> tuple[Value, Value, Value]:
+    """What a DynamicQuantizeLinear computes of float32 values: float codes from 0 to 255, the scale, the zero point.
+
+    The range is that of the values and of 0; where it is empty, the scale is 1, as in onnxruntime.
+    """
+    zero, one, most = np.float32(0), np.float32(1), np.float32(255)
+    low, high = op.Min(op.ReduceMin(x, keepdims=0), zero), op.Max(op.ReduceMax(x, keepdims=0), zero)
+    span = op.Sub(high, low)
+    scale = op.Where(op.Greater(span, zero), op.Div(span, most), one)
+    shift = rounded(clipped(op.Sub(zero, op.Div(low, scale)), 0, 255, opset), opset)
+    codes = clipped(op.Add(rounded(op.Div(x, scale), opset), shift), 0, 255, opset)
+    return codes, scale, shift
+
+
+def around_zero(codes: Tensor, zero: Tensor | None) -> bool:
+    """Whether codes are around 0, so that TensorRT's int8 has them: int8 around 0, or uint8 around 128."""
+    dtype = codes.dtype if zero is None else zero.dtype
+    return (dtype == np.int8 and is_zero(zero)) or is_128(zero)
+
+
+def recoded(
+    sums: Value,
+    steps: np.ndarray | None,
+    zero: Tensor | None,
+    like: Tensor,
+    opset: int,
+    *,
+    inside: bool = False,
+) -> Value:
+    """Codes of whole numbers of another step, as onnxruntime computes them.
+
+    Args:
+        sums: float32 numbers.
+        steps: the size of one of them, in steps of the codes; None for 1.
+        zero: the zero point, a constant; None for 0.
+        like: codes of the same type, where there is no zero point.
+        opset: the model's.
+        inside: whether the zero point is added before what comes out is rounded.
+
+    Raises:
+        Skip: the zero point is computed, or nothing tells the type of the codes.
+    """
+    zeros, dtype = constant(zero), like.dtype if zero is None else zero.dtype
+    if zero is not None and (zeros is None or zeros.size != 1):
+        raise Skip(f"{zero.name!r} is computed at run time, or not one zero point")
+    if dtype is None:
+        raise Skip("it has no zero point that tells the type of its codes")
+    shift = None if zeros is None or not zeros.any() else zeros.reshape(()).astype(np.float32)
+    codes = sums if steps is None else op.Mul(sums, steps)
+    if shift is not None and inside:
+        codes = op.Add(codes, shift)
+    codes = rounded(codes, opset)
+    if shift is not None and not inside:
+        codes = op.Add(codes, shift)
+    return op.Cast(clipped(codes, *limits_of(dtype.name), opset), to=TYPES[dtype.name])

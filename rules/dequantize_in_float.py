@@ -26,6 +26,7 @@ from _quantized import (
     less,
     quantized,
     spread,
+    waits,
 )
 
 from onnxq.rule import Except, Fires, Node, Skip, Skips, Tensor, Value, constant, made_by, op, required, rule
@@ -35,7 +36,7 @@ from onnxq.rule import Except, Fires, Node, Skip, Skips, Tensor, Value, constant
 def dequantize_in_float(node: Node) -> Except | None:
     (codes, scale), zero = required(node, 2), node.operands(3)[2]
     name = codes_type(node)
-    if codes.is_constant or name not in TYPES or becomes_int8(node):
+    if codes.is_constant or name not in TYPES or becomes_int8(node) or waits(codes):
         return None
     if name in ("int8", "int4") and is_zero(zero) and is_positive(scale):
         return None

@@ -32,7 +32,7 @@ from onnxq.rule import (
     rule,
 )
 
-_WHY = "the code of a NaN is not defined"
+_WHY = "the code of a NaN, or of the difference of two infinities, is not defined"
 _NARROW = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-32768, 32767)}  # by onnx.TensorProto
 _NARROW |= {21: (0, 15), 22: (-8, 7)}
 _WHOLE, _KEEPS_WHOLE = (
@@ -50,7 +50,7 @@ def drop_code_casts(node: Node) -> Except | None:
     if codes is None:
         return None
     return Except(
-        Except(codes, "nan-input", _WHY), "zero-sign", "a code of 0 has no sign, what is rounded to 0 has"
+        Except(codes, "inf-input", _WHY), "zero-sign", "a code of 0 has no sign, what is rounded to 0 has"
     )
 
 
@@ -96,7 +96,8 @@ def _together(node: Node) -> Value | None:
 
 def _is_within(tensor: Tensor, low: int, high: int) -> bool:
     """Whether a float tensor holds whole numbers from low to high, or NaN."""
-    clip = made_by(tensor, "Clip")
+    last = made_by(tensor, *_WHOLE)
+    clip = made_by(tensor if last is None else last.inputs[0], "Clip")
     if clip is None or clip.inputs[0] is None:
         return False
     _, least, most = clip.operands(3)
@@ -105,7 +106,8 @@ def _is_within(tensor: Tensor, low: int, high: int) -> bool:
         bounds = [clip.attr("min"), clip.attr("max")]
     if bounds[0] is None or bounds[1] is None or not low <= bounds[0] <= bounds[1] <= high:
         return False
-    return all(float(bound or 0).is_integer() for bound in bounds) and _is_whole(clip.inputs[0])
+    whole = all(float(bound or 0).is_integer() for bound in bounds)
+    return whole and (last is not None or _is_whole(clip.inputs[0]))
 
 
 def _is_whole(tensor: Tensor | None) -> bool:
@@ -153,6 +155,10 @@ EXAMPLES = [
             "  d = Concat <axis = 0> (e, e)  y = Cast <to = 1> (d)"
         ),
         gone="Cast",
+    ),
+    Fires(
+        _net("c = Clip (x, o, t)  r = Round (c)  q = Cast <to = 2> (r)  y = Cast <to = 1> (q)"),
+        becomes="c = Clip (x, 0.0, 255.0); y = Round (c)",
     ),
     Skips(_net("c = Clip (x, o, t)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),
     Skips(_net("r = Round (x)  c = Clip (r, o, k)  q = Cast <to = 2> (c)  y = Cast <to = 1> (q)")),

@@ -34,7 +34,8 @@ def quantize_in_float(node: Node) -> Except | np.ndarray | None:
         return None
     if name == "int8" and is_zero(zero) and is_positive(scale):
         return None
-    if any(map(becomes_int8, _dequantizers(node.outputs[0]))):
+    readers = _readers(node.outputs[0])
+    if any(user.op.startswith(("QLinear", "QGemm")) or becomes_int8(user) for user in readers):
         return None
     if x.is_constant:
         arrays = evaluate(node)
@@ -46,17 +47,17 @@ def quantize_in_float(node: Node) -> Except | np.ndarray | None:
     return Except(op.Cast(quantized(node), to=TYPES[name]), "nan-input", _WHY)
 
 
-def _dequantizers(codes: Tensor) -> list[Node]:
-    """The DequantizeLinear nodes that read codes, moved or not."""
+def _readers(codes: Tensor) -> list[Node]:
+    """The nodes that read codes, moved or not, and do not only move them."""
     found, todo, seen = [], [codes], {codes}
     while todo:
         for user in todo.pop().users:
-            if user.op == "DequantizeLinear":
-                found.append(user)
-            elif user.op in SHARED and not user.domain:
+            if user.op in SHARED and not user.domain:
                 new = [tensor for tensor in user.outputs if tensor not in seen]
                 seen.update(new)
                 todo += new
+            else:
+                found.append(user)
     return found
 
 
