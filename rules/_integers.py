@@ -129,7 +129,8 @@ def biased(value: Value, bias: Tensor | None, shape: list[int] | None = None) ->
     """
     if bias is None:
         return as_float32(value)
-    codes, added = bias.constant, bias
+    codes = bias.constant
+    added: Value | np.ndarray = bias
     if shape is not None:
         added = op.Reshape(bias, np.array(shape)) if codes is None else codes.reshape(shape)
     return op.Cast(op.Add(as_int32(value), added), to=FLOAT)

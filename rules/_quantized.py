@@ -64,7 +64,9 @@ def waits(codes: Tensor) -> bool:
     """Whether codes come from a quantized operator that is still to end with a QuantizeLinear."""
     before = codes.producer
     if before is not None and before.op in SHARED and not before.domain:
-        return any(waits(tensor) for tensor in before.inputs[: None if before.op == "Concat" else 1] if tensor)
+        return any(
+            waits(tensor) for tensor in before.inputs[: None if before.op == "Concat" else 1] if tensor
+        )
     return before is not None and before.op.startswith(("QLinear", "QGemm"))
 
 

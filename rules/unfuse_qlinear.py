@@ -75,7 +75,14 @@ def _whole(
     out = _one(scale)
     ratios = [_one(step) / out for _, step, _ in given if step is not None]
     if name == "Add":
-        return recoded(op.Add(*(op.Mul(side, ratio) for side, ratio in zip(sides, ratios, strict=True))), None, zero, like, node.opset, inside=True)
+        return recoded(
+            op.Add(*(op.Mul(side, ratio) for side, ratio in zip(sides, ratios, strict=True))),
+            None,
+            zero,
+            like,
+            node.opset,
+            inside=True,
+        )
     if name == "Mul":
         steps = ratios[0] * _one(given[1][1])
         return recoded(op.Mul(*sides), steps, zero, like, node.opset, inside=True)
@@ -111,13 +118,15 @@ def _computed(node: Node, name: str, floats: list[Value | np.ndarray], codes: Te
         attrs = {key: value for key, value in node.attrs.items() if key in _POOLING and name == "AveragePool"}
         pool = op.AveragePool if name == "AveragePool" else op.GlobalAveragePool
         if not node.attr("channels_last", 0):
-            return pool(x, **attrs)
+            pooled: Value = pool(x, **attrs)
+            return pooled
         if rank is None:
             raise Skip("its channels come last, in a tensor of unknown rank")
         middle = list(range(1, rank - 1))
         first = op.Transpose(x, perm=[0, rank - 1, *middle])
         return op.Transpose(pool(first, **attrs), perm=[0, *(i + 1 for i in middle), 1])
-    return getattr(op, name)(*floats)  # type: ignore[no-any-return]
+    result: Value = getattr(op, name)(*floats)
+    return result
 
 
 def _softmax(node: Node, x: Value | np.ndarray, rank: int | None) -> Value:
@@ -143,12 +152,20 @@ def _net(call: str, opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("Add (a, s, z, k, t, u, t, z)"), gone="QLinearAdd", becomes="""_1 = Cast <to = 1> (a); _2 = Sub (_1, 114.0); _3 = Mul (_2, 0.5)
+    Fires(
+        _net("Add (a, s, z, k, t, u, t, z)"),
+        gone="QLinearAdd",
+        becomes="""_1 = Cast <to = 1> (a); _2 = Sub (_1, 114.0); _3 = Mul (_2, 0.5)
         _4 = Mul ([2, 1, 1] {-2.0, 197.0}, 1.0); _5 = Add (_3, _4); _6 = Add (_5, 114.0)
-        _7 = Round (_6); _8 = Clip (_7, 0.0, 255.0); y = Cast <to = 2> (_8)"""),
-    Fires(_net("Mul (i, s, j, i, s, j, t, j)"), gone="QLinearMul", becomes="""_1 = Cast <to = 1> (i); _2 = Sub (_1, -5.0); _3 = Cast <to = 1> (i); _4 = Sub (_3, -5.0)
+        _7 = Round (_6); _8 = Clip (_7, 0.0, 255.0); y = Cast <to = 2> (_8)""",
+    ),
+    Fires(
+        _net("Mul (i, s, j, i, s, j, t, j)"),
+        gone="QLinearMul",
+        becomes="""_1 = Cast <to = 1> (i); _2 = Sub (_1, -5.0); _3 = Cast <to = 1> (i); _4 = Sub (_3, -5.0)
         _5 = Mul (_2, _4); _6 = Mul (_5, 0.025); _7 = Add (_6, -5.0); _8 = Round (_7)
-        _9 = Clip (_8, -128.0, 127.0); y = Cast <to = 3> (_9)"""),
+        _9 = Clip (_8, -128.0, 127.0); y = Cast <to = 3> (_9)""",
+    ),
     Fires(_net("Concat <axis = 1> (t, u, a, s, z, a, t, u)"), gone="QLinearConcat"),
     Fires(_net("Sigmoid (i, s, j, h, j)"), gone="QLinearSigmoid"),
     Fires(_net("LeakyRelu <alpha = 0.2> (a, s, z, t, u)"), gone="QLinearLeakyRelu"),
@@ -157,8 +174,12 @@ EXAMPLES = [
         _net("AveragePool <kernel_shape = [3, 2], pads = [1, 0, 0, 1]> (a, s, z, t, u)"),
         gone="QLinearAveragePool",
     ),
-    Fires(_net("Softmax <axis = 3, opset = 13> (a, s, z, h, o)"), gone="QLinearSoftmax", becomes="""_1 = DequantizeLinear (a, 0.05, uint8 114); _2 = Softmax <axis = 3> (_1)
-        y = QuantizeLinear (_2, 0.00390625, uint8 0)"""),
+    Fires(
+        _net("Softmax <axis = 3, opset = 13> (a, s, z, h, o)"),
+        gone="QLinearSoftmax",
+        becomes="""_1 = DequantizeLinear (a, 0.05, uint8 114); _2 = Softmax <axis = 3> (_1)
+        y = QuantizeLinear (_2, 0.00390625, uint8 0)""",
+    ),
     Fires(_net("Softmax <axis = 2, opset = 12> (a, s, z, h, o)"), gone="QLinearSoftmax"),
     Fires(_net("Where (c, a, s, z, w, s, z, t, u)"), gone="QLinearWhere"),
     Skips(_net("Sigmoid (a, r, z, h, u)"), because="--freeze r=VALUE"),

@@ -70,20 +70,36 @@ def _net(attributes: str = "", w: str = "w, ws, wz", b: str = ", b", opset: int 
 
 
 EXAMPLES = [
-    Fires(_net(z=128), gone="QLinearConv", becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
+    Fires(
+        _net(z=128),
+        gone="QLinearConv",
+        becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
         _2 = DequantizeLinear (int8 [2, 2, 1, 1] {1, -128, 127, 3}, 0.02, int8 0)
-        _3 = Conv (_1, _2, {0.90000004, -0.07}); y = QuantizeLinear (_3, 0.3, uint8 128)"""),
-    Fires(_net(w="w, cs, cz", b="", z=128), gone="QLinearConv", becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
+        _3 = Conv (_1, _2, {0.90000004, -0.07}); y = QuantizeLinear (_3, 0.3, uint8 128)""",
+    ),
+    Fires(
+        _net(w="w, cs, cz", b="", z=128),
+        gone="QLinearConv",
+        becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
         _2 = DequantizeLinear <axis = 0> (int8 [2, 2, 1, 1] {1, -128, 127, 3}, {0.02, 0.01}, int8 {0, 0})
-        _3 = Conv (_1, _2); y = QuantizeLinear (_3, 0.3, uint8 128)"""),
-    Fires(_net(w="w, cs, cz", opset=10, z=128), gone="QLinearConv", becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
+        _3 = Conv (_1, _2); y = QuantizeLinear (_3, 0.3, uint8 128)""",
+    ),
+    Fires(
+        _net(w="w, cs, cz", opset=10, z=128),
+        gone="QLinearConv",
+        becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
         _2 = Conv (_1, [2, 2, 1, 1] {0.02, -2.56, 1.27, 0.03}, {0.90000004, -0.035})
-        y = QuantizeLinear (_2, 0.3, uint8 128)"""),
-    Fires(_net(), gone="QLinearConv", becomes="""_1 = Cast <to = 1> (x); _2 = Sub (_1, 114.0)
+        y = QuantizeLinear (_2, 0.3, uint8 128)""",
+    ),
+    Fires(
+        _net(),
+        gone="QLinearConv",
+        becomes="""_1 = Cast <to = 1> (x); _2 = Sub (_1, 114.0)
         _3 = Conv (_2, [2, 2, 1, 1] {1.0, -128.0, 127.0, 3.0}); _4 = Cast <to = 6> (_3)
         _5 = Add (_4, int32 [2, 1, 1] {900, -70}); _6 = Cast <to = 1> (_5)
         _7 = Mul (_6, 0.0033333334); _8 = Round (_7); _9 = Add (_8, 128.0)
-        _10 = Clip (_9, 0.0, 255.0); y = Cast <to = 2> (_10)"""),
+        _10 = Clip (_9, 0.0, 255.0); y = Cast <to = 2> (_10)""",
+    ),
     Fires(_net(w="w, cs, cz", opset=10), gone="QLinearConv"),
     Fires(_net("<group = 2, pads = [1, 0, 0, 1], strides = [2, 1]>", "d, ws, dz", b=""), gone="QLinearConv"),
     Skips(_net(w="w, r, wz"), because="--freeze r=VALUE"),

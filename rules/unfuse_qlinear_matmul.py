@@ -82,9 +82,13 @@ EXAMPLES = [
         _3 = MatMul (_2, [3, 2] {1.0, -128.0, 127.0, 3.0, 0.0, -7.0}); _4 = Mul (_3, 0.0033333334)
         _5 = Round (_4); _6 = Add (_5, 128.0); _7 = Clip (_6, 0.0, 255.0); y = Cast <to = 2> (_7)""",
     ),
-    Fires(_net("QLinearMatMul (a, as, yz, b, bs, bz, ys, yz)"), gone="QLinearMatMul", becomes="""_1 = DequantizeLinear (a, 0.05, uint8 128)
+    Fires(
+        _net("QLinearMatMul (a, as, yz, b, bs, bz, ys, yz)"),
+        gone="QLinearMatMul",
+        becomes="""_1 = DequantizeLinear (a, 0.05, uint8 128)
         _2 = DequantizeLinear (int8 [3, 2] {1, -128, 127, 3, 0, -7}, 0.02, int8 0)
-        _3 = MatMul (_1, _2); y = QuantizeLinear (_3, 0.3, uint8 128)"""),
+        _3 = MatMul (_1, _2); y = QuantizeLinear (_3, 0.3, uint8 128)""",
+    ),
     Fires(_net("QLinearMatMul (t, as, az, b, cs, cz, ys, yz)"), gone="QLinearMatMul"),
     Fires(_net("QLinearMatMul (a, as, az, b, cs, cz, ys, yz)", 10), gone="QLinearMatMul"),
     Fires(_net("QLinearMatMul (a, as, az, b, ms, mz, ys, yz)"), gone="QLinearMatMul"),

@@ -196,7 +196,9 @@ def rewrite(
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
             try:
-                run.report.whole.append(whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps))
+                run.report.whole.append(
+                    whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
+                )
             except Differs as error:
                 error.changes, error.equal = len(run.report.changes), compared
                 raise
