@@ -227,6 +227,18 @@ def real(codes: Tensor, scale: Tensor, zero: Tensor | None, node: Node, axis: in
     return product
 
 
+def read_out(codes: Tensor, scale: Tensor, zero: Tensor | None, node: Node) -> Value | np.ndarray:
+    """The same with one scale, for an operand that broadcasts: TensorRT reads no quantized constant of one."""
+    values, steps, zeros = codes.constant, scale.constant, constant(zero)
+    if values is None or steps is None or steps.size != 1 or (zero is not None and zeros is None):
+        return real(codes, scale, zero, node)
+    floats: np.ndarray = values.astype(np.float32)
+    if zeros is not None:
+        floats = floats - zeros.reshape(()).astype(np.float32)
+    product: np.ndarray = floats * steps.reshape(())
+    return product
+
+
 def along(numbers: np.ndarray, axis: int, rank: int) -> np.ndarray:
     """One number, or one for each index of an axis, in a shape that broadcasts; others as they are."""
     if numbers.size == 1:

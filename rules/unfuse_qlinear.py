@@ -17,7 +17,7 @@ are computed of the codes themselves, in the order in which onnxruntime does:
 
 import numpy as np
 from _integers import centred
-from _quantized import STEP, around_zero, coded, real, recoded, stated
+from _quantized import STEP, around_zero, coded, read_out, recoded, stated
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, Within, constant, is_static, op, rule
 
@@ -60,7 +60,7 @@ def unfuse_qlinear(node: Node) -> Within:
         whole = _whole(node, name, operands_, scale, zero)
         if whole is not None:
             return Within(whole, 1, STEP)
-    floats = [real(codes, step, shift, node) for codes, step, shift in operands_ if codes and step]
+    floats = [read_out(codes, step, shift, node) for codes, step, shift in operands_ if codes and step]
     return Within(coded(_computed(node, name, floats, first), scale, zero, first), 1, STEP)
 
 
