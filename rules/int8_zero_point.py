@@ -15,43 +15,36 @@ other numbers.
 """
 
 import numpy as np
+from _quantized import SHARED, is_128, why_not_int8
 
-from onnxq.rule import MOVES, Fires, Node, Skip, Skips, Tensor, Value, made_by, remake, required, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, made_by, remake, required, rule
 
 
 @rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def int8_zero_point(node: Node) -> Value | None:
     zero = node.operands(3)[2]
     codes, scale = required(node, 2)
-    if codes.is_constant or zero is None or not _is_128(zero):
+    if codes.is_constant or zero is None or not is_128(zero):
         return None
+    reason = why_not_int8(codes)
+    if reason is not None:
+        raise Skip(reason)
     return remake(node, _signed(codes), scale, _zeros(zero))
 
 
 def _signed(codes: Tensor) -> Value:
     """The same codes as int8, each less 128."""
-    for user in codes.users:
-        if user.domain or user.op not in (*MOVES, "DequantizeLinear"):
-            raise Skip(f"{user.op} {user.name!r} reads the uint8 tensor {codes.name!r} too")
-    if codes.is_output:
-        raise Skip(f"{codes.name!r} is an output of the model")
-    before = made_by(codes, *MOVES)
+    before = made_by(codes, *SHARED)
+    if before is not None and before.op == "Concat":
+        return remake(before, *(_signed(tensor) for tensor in required(before, len(before.inputs))))
     if before is not None:
         count = len(before.outputs)
         moved = remake(before, _signed(required(before, 1)[0]), *before.inputs[1:], outputs=count)
         return moved if count == 1 else moved[before.outputs.index(codes)]  # type: ignore[no-any-return]
-    before = made_by(codes, "QuantizeLinear")
-    if before is None:
-        raise Skip(f"{codes.name!r} is not what a QuantizeLinear gives")
-    source, scale, zero = before.operands(3)
-    if zero is None or not _is_128(zero):
-        raise Skip(f"the QuantizeLinear {before.name!r} has another zero point")
+    (before,) = (codes.producer,)
+    assert before is not None
+    source, scale, zero = required(before, 3)
     return remake(before, source, scale, _zeros(zero))
-
-
-def _is_128(zero: Tensor) -> bool:
-    values = zero.constant
-    return values is not None and values.dtype == np.uint8 and bool((values == 128).all())
 
 
 def _zeros(zero: Tensor) -> np.ndarray:

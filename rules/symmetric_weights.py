@@ -22,7 +22,7 @@ from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, evaluate, rema
 INTEGERS = ("int8", "uint8", "int4", "uint4", "int16", "uint16")
 
 
-@rule("DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
+@rule("DequantizeLinear", "com.microsoft.DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def symmetric_weights(node: Node) -> Value | np.ndarray | None:
     (codes, scale), zero = required(node, 2), node.operands(3)[2]
     if not codes.is_constant or codes.dtype is None:
@@ -49,7 +49,7 @@ def _shifted(node: Node, codes: np.ndarray | None, zeros: np.ndarray | None) -> 
     """The codes less their zero points as int8; None where they do not fit, or are in blocks."""
     if codes is None or node.attr("block_size"):
         return None
-    axis = node.attr("axis") if zeros is not None and zeros.size > 1 else -1
+    axis = node.attr("axis", 1) if zeros is not None and zeros.size > 1 else -1
     last = np.moveaxis(np.atleast_1d(codes.astype(np.int32)), axis, -1)
     if zeros is not None:
         last = last - zeros.astype(np.int32)

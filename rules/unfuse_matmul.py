@@ -7,6 +7,8 @@ onnxruntime's optimizer joins them (`TransposeMatMul` is its former name); Tenso
     before    y = com.microsoft.FusedMatMul<transB=1, alpha=0.125>(a, b)
     after     y = Mul(MatMul(a, Transpose(b)), 0.125)
 
+With `transBatchA` or `transBatchB` the rows of an operand come first, in front of its batch.
+
 A constant is transposed at once, so that it stays a weight. A product is scaled before or after its
 parts are added up.
 """
@@ -21,27 +23,35 @@ from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, op, requi
 )
 def unfuse_matmul(node: Node) -> Close:
     a, b = required(node, 2)
-    if node.attr("transBatchA") or node.attr("transBatchB"):
-        raise Skip("it moves a batch dimension (transBatchA or transBatchB)")
     if a.dtype is None:
         raise Skip(f"the type of {a.name!r} is not known")
-    y = op.MatMul(_oriented(a, node.attr("transA")), _oriented(b, node.attr("transB")))
+    y = op.MatMul(
+        _oriented(a, node.attr("transA"), node.attr("transBatchA")),
+        _oriented(b, node.attr("transB"), node.attr("transBatchB")),
+    )
     alpha = np.array(node.attr("alpha", 1.0), a.dtype)
     if alpha != 1:
         y = op.Mul(y, alpha)
     return Close(y)
 
 
-def _oriented(operand: Tensor, transposed: int | None) -> Value | np.ndarray:
-    """The operand, its last two dimensions swapped; one of a single dimension stays."""
-    if not transposed or operand.rank == 1:
+def _oriented(operand: Tensor, transposed: int | None, rows_first: int | None) -> Value | np.ndarray:
+    """The operand, its last two dimensions swapped; one of a single dimension stays.
+
+    Where its rows come first, in front of the batch, they are put behind it.
+    """
+    if not (transposed or rows_first) or operand.rank == 1:
         return operand
     if operand.rank is None:
         raise Skip(f"the rank of {operand.name!r} is not known")
-    if operand.constant is not None:
-        return np.ascontiguousarray(np.swapaxes(operand.constant, -1, -2))
     order = list(range(operand.rank))
-    return op.Transpose(operand, perm=[*order[:-2], order[-1], order[-2]])
+    if rows_first:
+        order = [*order[1:-1], 0, order[-1]]
+    if transposed:
+        order = [*order[:-2], order[-1], order[-2]]
+    if operand.constant is not None:
+        return np.ascontiguousarray(operand.constant.transpose(order))
+    return op.Transpose(operand, perm=order)
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
@@ -77,8 +87,14 @@ EXAMPLES = [
         gone="TransposeMatMul",
         becomes="_1 = Transpose <perm = [0, 1, 3, 2]> (b); y = MatMul (a, _1)",
     ),
-    Skips(_NET % "FusedMatMul <transBatchA = 1> (u, u)", because="batch dimension"),
-    Skips(_NET % "FusedMatMul <transBatchA = 1, transBatchB = 1> (u, u)", because="batch dimension"),
+    Fires(
+        _NET % "FusedMatMul <transBatchA = 1> (u, u)",
+        becomes="_1 = Transpose <perm = [1, 0, 2]> (u); y = MatMul (_1, u)",
+    ),
+    Fires(
+        _NET % "FusedMatMul <transA = 1, transBatchA = 1, transBatchB = 1> (u, u)",
+        becomes="_1 = Transpose <perm = [1, 2, 0]> (u); _2 = Transpose <perm = [1, 0, 2]> (u); y = MatMul (_1, _2)",
+    ),
     Skips(
         _NET.replace("float[M, 2] n", "float[] n") % "FusedMatMul <transB = 1> (a, n)",
         because="the rank of 'n'",

@@ -229,15 +229,20 @@ class Topology:
         return name
 
     def unique_node(self, base: str) -> str:
-        """A node name that the model does not use yet, `base` where possible."""
+        """A node name that the model does not use yet, `base` where possible.
+
+        TensorRT's layers are named after nodes and after constants: a number is taken that neither has.
+        """
         name, count = base, 1
-        while name in self._node_names:
+        while name in self._node_names or (name != base and name in self.names):
             name, count = f"{base}_{count}", count + 1
         self._node_names.add(name)
         return name
 
     def new_constant(self, name: str, values: np.ndarray) -> Any:
         """A new constant tensor, under `name` or the next free name."""
+        while name in self._node_names:  # TensorRT names layers after both
+            name = f"{name}_const"
         return self.constant(self.unique(name), values)
 
     def constant(self, name: str, values: np.ndarray) -> Any:

@@ -114,6 +114,7 @@ class Repair:
                 reproducers=self._folder if limit is None else None,
                 whole=whole,
                 exact=report.exact,
+                steps=report.steps,
                 observe=self._watch,
                 prover=self._prover,
                 refused=[(change.rule, change.node) for change in self._left_out],
@@ -128,7 +129,7 @@ class Repair:
         report.near_misses = found.near_misses
         report.assumptions += found.assumptions
         report.whole += found.whole
-        report.exact = found.exact
+        report.exact, report.steps = found.exact, found.steps
 
     def _watch(self, stage: str) -> None:
         self._stage = next(known for known in STAGES if known == stage)
@@ -172,7 +173,7 @@ class Repair:
         if len(report.changes) != changes:
             return None
         try:
-            self._whole.compare(model, "", exact=report.exact)
+            self._whole.compare(model, "", exact=report.exact, steps=report.steps)
         except Differs as error:
             return _Tried(model, report, str(error))
         return _Tried(model, report)

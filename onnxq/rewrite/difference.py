@@ -19,15 +19,15 @@ class Claim:
 
     Attributes:
         close: it reorders float sums.
-        but: it is equal but where the original is NaN, but for inputs that hold a NaN, or but for the sign
-            of zeros.
+        but: it is equal but where the original is NaN, but for inputs that hold a NaN (or an infinity), or
+            but for the sign of zeros.
         steps: integers are off by at most so many.
         why: why that does no harm.
         fed_nan: whether an input may be NaN at all; where none can, nobody asks what comes of it.
     """
 
     close: bool = False
-    but: tuple[Literal["nan", "nan-input", "zero-sign"], ...] = ()
+    but: tuple[Literal["nan", "nan-input", "inf-input", "zero-sign"], ...] = ()
     steps: int = 0
     why: str = ""
     fed_nan: bool = True
@@ -40,7 +40,12 @@ class Claim:
     @property
     def tries_nan(self) -> bool:
         """Whether it says something of inputs that hold a NaN."""
-        return self.fed_nan and "nan-input" not in self.but
+        return self.fed_nan and not {"nan-input", "inf-input"} & {*self.but}
+
+    @property
+    def tries_infinity(self) -> bool:
+        """Whether it says something of inputs that hold an infinity."""
+        return "inf-input" not in self.but
 
     @property
     def text(self) -> str:
@@ -53,6 +58,7 @@ class Claim:
 _BUT = {
     "nan": "where the original is NaN",
     "nan-input": "for inputs that hold a NaN",
+    "inf-input": "for inputs that hold a NaN or an infinity",
     "zero-sign": "for the sign of zeros",
 }
 EXACT = Claim()

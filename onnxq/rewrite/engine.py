@@ -136,6 +136,7 @@ class RewriteReport:
         assumptions: what changes rely on.
         whole: comparisons of the whole model with the original, one a stage that changed it.
         exact: whether all changes claim bit-equality.
+        steps: whether a change may move integers by a step.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -144,6 +145,7 @@ class RewriteReport:
     assumptions: list[Assumption] = field(default_factory=list)
     whole: list[WholeProof] = field(default_factory=list)
     exact: bool = True
+    steps: bool = False
 
 
 def rewrite(
@@ -155,6 +157,7 @@ def rewrite(
     reproducers: Path | None = None,
     whole: WholeModel | None = None,
     exact: bool = True,
+    steps: bool = False,
     observe: Callable[[str], None] | None = None,
     prover: Prover | None = None,
     refused: Iterable[tuple[str, str]] = (),
@@ -172,6 +175,7 @@ def rewrite(
         reproducers: the folder for the snippets of changes whose proof fails.
         whole: compares the whole model after each stage.
         exact: whether the model is still bit-equal to the original that `whole` has.
+        steps: whether integers of it may already be a step off.
         observe: is told each stage's name.
         prover: one that may know proofs from before.
         refused: rules that are not to fire on a node, as `(rule, node)`.
@@ -182,7 +186,8 @@ def rewrite(
         Unsettled: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
-    run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit, interface)
+    run = _Run(model, prove, reproducers, prover or Prover(), refused, limit, interface)
+    run.report.exact, run.report.steps = exact, steps
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     compared = 0
     for stage in STAGES[:3]:
@@ -191,7 +196,9 @@ def rewrite(
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
             try:
-                run.report.whole.append(whole.compare(model, stage, exact=run.report.exact))
+                run.report.whole.append(
+                    whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
+                )
             except Differs as error:
                 error.changes, error.equal = len(run.report.changes), compared
                 raise
@@ -211,7 +218,6 @@ class _Run:
         model: Model,
         prove: Prove,
         reproducers: Path | None,
-        exact: bool,
         prover: Prover,
         refused: Iterable[tuple[str, str]],
         limit: int | None,
@@ -221,7 +227,7 @@ class _Run:
         self.prove = prove
         self.reproducers = reproducers
         self.prover = prover
-        self.report = RewriteReport(exact=exact)
+        self.report = RewriteReport()
         self.misses: dict[tuple[str, str], str] = {}
         self.asked: dict[tuple[str, str], dict[str, int]] = {}
         self.refused = set(refused)
@@ -351,6 +357,7 @@ class _Run:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
         self.report.exact = self.report.exact and claim.is_exact
+        self.report.steps = self.report.steps or claim.steps > 0
         self.report.changes.append(
             Change(
                 rule.id,

@@ -125,7 +125,14 @@ def _symbol(dim: Dim, index: int, axis: int) -> object:
 
 
 def feeds(
-    inputs: SnippetInputs, sizes: Binding, *, full: bool, close: bool, small: bool, nan: bool = True
+    inputs: SnippetInputs,
+    sizes: Binding,
+    *,
+    full: bool,
+    close: bool,
+    small: bool,
+    nan: bool = True,
+    infinite: bool = True,
 ) -> Iterator[Feeds]:
     """Inputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
 
@@ -133,7 +140,7 @@ def feeds(
     close, floats are also far from zero, tiny and huge.
 
     `small`: integers of 32 and 64 bits stay small, and are not negative. `nan`: whether floats may be NaN;
-    they are infinite instead.
+    they are infinite instead. `infinite`: whether they may be either; else they are 1 instead.
     """
     if not inputs:  # constants compute the same each time
         yield {}
@@ -163,7 +170,13 @@ def feeds(
                 )
                 for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
             }
+            if not infinite:
+                made = {name: _finite(array) for name, array in made.items()}
             yield made if nan else {name: _without_nan(array) for name, array in made.items()}
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(array), array, array.dtype.type(1)) if is_float(array.dtype) else array
 
 
 def _without_nan(array: np.ndarray) -> np.ndarray:

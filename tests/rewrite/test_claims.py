@@ -64,7 +64,15 @@ def test_infinities_are_tried_where_no_nan_is() -> None:
     assert not np.isnan(x).any()
 
 
-@pytest.mark.parametrize("but", ["nan", "nan-input", "zero-sign"])
+def test_nothing_is_claimed_of_an_input_with_an_infinity() -> None:
+    report = applied(ABS, "Abs", lambda n: Except(other_at_infinity(n), "inf-input", "it has no range"))
+    (change,) = report.changes
+    assert change.proof.why == "equal but for inputs that hold a NaN or an infinity: it has no range"
+    wrong = lambda n: Except(op.Abs(op.Clip(n.inputs[0], F(-1e6), F(1e6))), "inf-input", "wrong")  # noqa: E731
+    assert not applied(ABS, "Abs", wrong).changes
+
+
+@pytest.mark.parametrize("but", ["nan", "nan-input", "inf-input", "zero-sign"])
 def test_of_integers_nothing_is_left_out(but: Any) -> None:
     report = applied(WHOLE, "Abs", lambda n: Except(op.Max(n.inputs[0], op.Neg(n.inputs[0])), but, "in vain"))
     (change,) = report.changes
@@ -125,7 +133,7 @@ def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
 
 
 def test_what_may_be_left_out_is_listed() -> None:
-    with pytest.raises(ValueError, match="knows 'nan', 'nan-input', 'zero-sign', not 'inf'"):
+    with pytest.raises(ValueError, match="knows 'nan', 'nan-input', 'inf-input', 'zero-sign', not 'inf'"):
         Except(0, "inf", "no")  # type: ignore[arg-type]
 
 
