@@ -15,7 +15,6 @@ position wants tensors of one shape. Everything is only moved: it is equal bit f
 """
 
 import numpy as np
-
 from _sequences import items, split_of, unsqueezed
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, is_static, op, operands, required, rule
@@ -57,7 +56,7 @@ def _joined(node: Node, sequence: Tensor) -> Value:
     axis, is_new = int(node.attr("axis")), bool(node.attr("new_axis", 0))
     split = split_of(sequence)
     if split is not None and (split[0].rank or 0) and is_new is not split[3]:
-        x, along, rank = split[0], split[1], split[0].rank or 0
+        x, along, rank = split[0], split[1], int(split[0].rank or 0)
         if is_new:
             order = [other for other in range(rank) if other != along]
             order.insert(axis % rank, along)
@@ -68,10 +67,9 @@ def _joined(node: Node, sequence: Tensor) -> Value:
     if not found:
         raise Skip("the sequence is empty")
     if is_new:
-        rank = found[0].rank
-        if rank is None:
+        if found[0].rank is None:
             raise Skip("the rank of its tensors is not known")
-        axis %= rank + 1
+        axis %= found[0].rank + 1
         found = [unsqueezed(node, value, axis) for value in found]
     return found[0] if len(found) == 1 else op.Concat(*found, axis=axis)
 

@@ -19,15 +19,15 @@ class Claim:
 
     Attributes:
         close: it reorders float sums.
-        but: it is equal but where the original is NaN, but for inputs that hold a NaN, or but for the sign
-            of zeros.
+        but: it is equal but where the original is NaN, but for inputs that hold a NaN, or an infinity or a
+            number whose square overflows as well, or but for the sign of zeros.
         steps: integers are off by at most so many.
         why: why that does no harm.
         fed_nan: whether an input may be NaN at all; where none can, nobody asks what comes of it.
     """
 
     close: bool = False
-    but: tuple[Literal["nan", "nan-input", "zero-sign"], ...] = ()
+    but: tuple[Literal["nan", "nan-input", "extreme-input", "zero-sign"], ...] = ()
     steps: int = 0
     why: str = ""
     fed_nan: bool = True
@@ -43,6 +43,11 @@ class Claim:
         return self.fed_nan and "nan-input" not in self.but
 
     @property
+    def tries_extremes(self) -> bool:
+        """Whether it says something of inputs that hold an infinity or a number whose square overflows."""
+        return "extreme-input" not in self.but
+
+    @property
     def text(self) -> str:
         """What it leaves out, and why; "" for what is exact or close."""
         parts = [f"equal but {_BUT[one]}" for one in self.but]
@@ -53,6 +58,7 @@ class Claim:
 _BUT = {
     "nan": "where the original is NaN",
     "nan-input": "for inputs that hold a NaN",
+    "extreme-input": "for inputs that are not finite or whose square overflows",
     "zero-sign": "for the sign of zeros",
 }
 EXACT = Claim()

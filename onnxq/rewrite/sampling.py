@@ -166,6 +166,16 @@ def feeds(
             yield made if nan else {name: _without_nan(array) for name, array in made.items()}
 
 
+def tame(feeds: Feeds) -> Feeds:
+    """The same inputs, with ones for what is not finite and for what overflows when it is squared."""
+    return {
+        name: np.where(np.abs(a.astype(np.float64)) <= float(limits(a.dtype)[1]) ** 0.5, a, a.dtype.type(1))
+        if is_float(a.dtype)
+        else a
+        for name, a in feeds.items()
+    }
+
+
 def _without_nan(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), array.dtype.type(np.inf), array) if is_float(array.dtype) else array
 
