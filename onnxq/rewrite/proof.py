@@ -186,7 +186,8 @@ def _sampled(
             return Proof("unproven", run.count, run.bindings, why=why)
         if inputs and not few and roomy is not None:
             numbers = mined(snippet)
-            run.agree_all(list(sampling.mined_feeds(inputs, roomy, numbers, small=small)))
+            samples = sampling.mined_feeds(inputs, roomy, numbers, small=small)
+            run.agree_all(list(samples if claim.tries_extremes else map(sampling.tame, samples)))
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
                 if _crashes_on_nothing(snippet.before):

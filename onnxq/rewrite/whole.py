@@ -195,8 +195,7 @@ class WholeModel:
 
     def _run_original(self, assumed: Mapping[str, int]) -> None:
         self._expected = None
-        operators = {node.op_type for graph in graphs(self._source.graph) for node in graph.node}
-        random = next((op for op in _RANDOM if op in operators), None)
+        random = _random(self._source)
         if random is not None:
             self._why = f"{random} gives other values in every run"
             return
@@ -261,6 +260,19 @@ class WholeModel:
                     for decided in self._decided:
                         yield feeds | {n: np.full_like(feeds[n], value) for n, value in decided.items()}
                     yield feeds
+
+
+def _random(model: onnx.ModelProto) -> str | None:
+    """An operator of a model that gives other values in every run; a Dropout only where it trains."""
+    holders = list(graphs(model.graph))
+    stated = {one.name: one for holder in holders for one in holder.initializer}
+    stated |= {n.output[0]: value for h in holders for n in h.node if (value := constant_value(n)) is not None}
+    for node in (node for holder in holders for node in holder.node):
+        trains = node.op_type == "Dropout" and node.input[2:3]
+        known = stated.get(trains[0]) if trains else None
+        if node.op_type in _RANDOM or (trains and (known is None or onnx.numpy_helper.to_array(known).any())):
+            return str(node.op_type)
+    return None
 
 
 def _decisions(model: onnx.ModelProto, inputs: Container[str]) -> list[dict[str, int]]:

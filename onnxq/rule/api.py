@@ -24,7 +24,7 @@ STATED = Reason("stated", "stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 
-But = Literal["nan", "nan-input", "extreme-input", "zero-sign"]
+But = Literal["nan", "nan-input", "extreme-input", "zero-sign", "random"]
 """Of what an `Except` says nothing."""
 
 
@@ -60,7 +60,8 @@ class Except:
         results: the replacement; it may be a `Close` one.
         but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
             it may be anything everywhere; `extreme-input`: for one that holds a NaN, an infinity or a number
-            whose square overflows; `zero-sign`: a zero may have another sign.
+            whose square overflows; `zero-sign`: a zero may have another sign; `random`: the values are other ones
+            each time, only their type and shape are compared.
         why: why that does no harm; the user reads it.
     """
 
