@@ -46,11 +46,6 @@ def split_of(sequence: Tensor | None) -> tuple[Tensor, int, int, bool] | None:
     return None if size is None or size.ndim or size < 1 else (x, axis, int(size), True)
 
 
-def unsqueezed(node: Node, value: Value, axis: int) -> Value:
-    """A value with one more axis of size 1."""
-    return op.Unsqueeze(value, axes=[axis]) if node.opset < 13 else op.Unsqueeze(value, np.array([axis]))
-
-
 def _made(node: Node, output: int) -> list[Value]:
     if node.op == "SequenceEmpty":
         return []

@@ -15,7 +15,8 @@ position wants tensors of one shape. Everything is only moved: it is equal bit f
 """
 
 import numpy as np
-from _sequences import items, split_of, unsqueezed
+from _opsets import unsqueezed
+from _sequences import items, split_of
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, is_static, op, operands, required, rule
 
@@ -70,7 +71,7 @@ def _joined(node: Node, sequence: Tensor) -> Value:
         if found[0].rank is None:
             raise Skip("the rank of its tensors is not known")
         axis %= found[0].rank + 1
-        found = [unsqueezed(node, value, axis) for value in found]
+        found = [unsqueezed(node, value, [axis]) for value in found]
     return found[0] if len(found) == 1 else op.Concat(*found, axis=axis)
 
 
@@ -86,7 +87,7 @@ def _at_computed(node: Node, sequence: Tensor, place: Tensor | None) -> Value:
         shape = sorted(map(str, shapes))
         raise Skip(f"its position is computed, of {len(found)} tensors of shape {' and '.join(shape)}")
     return op.Gather(
-        op.Concat(*(unsqueezed(node, value, 0) for value in found), axis=0),
+        op.Concat(*(unsqueezed(node, value, [0]) for value in found), axis=0),
         op.Reshape(place, _SCALAR),
         axis=0,
     )

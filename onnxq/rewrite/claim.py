@@ -43,7 +43,8 @@ def narrowed(claim: Claim, root: Node, results: Replacement) -> Claim:
     if not claim.but and not claim.steps:
         return claim
     if all(dtype is not None and not is_float(dtype) for dtype in dtypes):
-        claim = replace(claim, but=tuple(one for one in claim.but if one.endswith("-input") or one == "random"))
+        kept = tuple(one for one in claim.but if one == "random" or one.endswith("-input"))
+        claim = replace(claim, but=kept)
     if all(is_float(dtype) for dtype in dtypes):
         claim = replace(claim, steps=0)
     if "nan-input" in claim.but and not any(map(_may_be_nan, _read(root, results))):

@@ -16,6 +16,7 @@ from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
+from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort
@@ -266,9 +267,10 @@ def _random(model: onnx.ModelProto) -> str | None:
     """An operator of a model that gives other values in every run; a Dropout only where it trains."""
     holders = list(graphs(model.graph))
     stated = {one.name: one for holder in holders for one in holder.initializer}
-    stated |= {n.output[0]: value for h in holders for n in h.node if (value := constant_value(n)) is not None}
-    for node in (node for holder in holders for node in holder.node):
-        trains = node.op_type == "Dropout" and node.input[2:3]
+    nodes = [node for holder in holders for node in holder.node]
+    stated |= {node.output[0]: value for node in nodes if (value := constant_value(node)) is not None}
+    for node in nodes:
+        trains = [name for name in node.input[2:3] if name and node.op_type == "Dropout"]
         known = stated.get(trains[0]) if trains else None
         if node.op_type in _RANDOM or (trains and (known is None or onnx.numpy_helper.to_array(known).any())):
             return str(node.op_type)

@@ -60,8 +60,8 @@ class Except:
         results: the replacement; it may be a `Close` one.
         but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
             it may be anything everywhere; `extreme-input`: for one that holds a NaN, an infinity or a number
-            whose square overflows; `zero-sign`: a zero may have another sign; `random`: the values are other ones
-            each time, only their type and shape are compared.
+            whose square overflows; `zero-sign`: a zero may have another sign; `random`: the values are other
+            ones each time, only their type and shape are compared.
         why: why that does no harm; the user reads it.
     """
 
