@@ -56,14 +56,14 @@ def _length(sequence: Tensor) -> Value | np.ndarray:
 def _joined(node: Node, sequence: Tensor) -> Value:
     axis, is_new = int(node.attr("axis")), bool(node.attr("new_axis", 0))
     split = split_of(sequence)
-    if split is not None and (split[0].rank or 0) and is_new is not split[3]:
-        x, along, rank = split[0], split[1], int(split[0].rank or 0)
-        if is_new:
-            order = [other for other in range(rank) if other != along]
-            order.insert(axis % rank, along)
-            return op.Transpose(x, perm=order)
-        if axis % rank == along:
+    if split is not None and (split[0].rank or 0):
+        x, along, rank, keeps = split[0], split[1], int(split[0].rank or 0), split[3]
+        if keeps and not is_new and axis % rank == along:
             return x
+        if not keeps:
+            place = axis % rank if is_new else axis % (rank - 1)
+            moved = _moved(x, along, place)
+            return moved if is_new else _merged(moved, place)
     found = items(sequence)
     if not found:
         raise Skip("the sequence is empty")
@@ -73,6 +73,25 @@ def _joined(node: Node, sequence: Tensor) -> Value:
         axis %= found[0].rank + 1
         found = [unsqueezed(node, value, [axis]) for value in found]
     return found[0] if len(found) == 1 else op.Concat(*found, axis=axis)
+
+
+def _moved(x: Tensor, along: int, place: int) -> Value:
+    """A tensor with one of its axes at another place."""
+    order = [other for other in range(x.rank or 0) if other != along]
+    order.insert(place, along)
+    return x if along == place else op.Transpose(x, perm=order)
+
+
+def _merged(x: Value, place: int) -> Value:
+    """A tensor whose axis `place` and the next one are one."""
+    sizes = x.shape or ()
+    around = (*sizes[:place], *sizes[place + 2 :])
+    if is_static(around):
+        return op.Reshape(x, np.array([*sizes[:place], -1, *sizes[place + 2 :]]))
+    shape = op.Shape(x)
+    first = op.Slice(shape, np.array([0]), np.array([place]))
+    rest = op.Slice(shape, np.array([place + 2]), np.array([1 << 62]))
+    return op.Reshape(x, op.Concat(first, np.array([-1]), rest, axis=0))
 
 
 def _at_computed(node: Node, sequence: Tensor, place: Tensor | None) -> Value:

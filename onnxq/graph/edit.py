@@ -269,7 +269,7 @@ class Editor:
             )
             for name, body in new.bodies.items()
         }
-        if bodies and new.like is not None:  # inference would need the bodies: they compute the same
+        if new.has_own_bodies and new.like is not None:  # inference would need the bodies: they compute the same
             for out, old in zip(outs, new.like.outputs, strict=False):
                 out.dtype, out.shape = old.dtype, old.shape
         node = self._append(new.op, tensors, outs, new.attrs, root, graph, added, new)

@@ -80,6 +80,7 @@ class Topology:
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
+        self._parts: list[Any] = []
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
@@ -327,6 +328,11 @@ class Topology:
         self.sources[id(copy)] = source
         self.graph_outputs.update((id(tensor), copy) for tensor in copy.outputs)
         return copy
+
+    def adopt_part(self, part: Any, body: Any) -> None:
+        """Makes a part of a body, of which a copy is to be made, one of which its source is known."""
+        self.sources[id(part)] = self.sources[id(body)]
+        self._parts.append(part)  # it stays referenced: its id must not be used again
 
     def move_body(self, body: Any, graph: Any) -> list[Any]:
         """Takes all nodes out of a subgraph body; they belong to `graph` from now on.

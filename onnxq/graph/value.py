@@ -68,6 +68,12 @@ class NewNode:
             yield from (value for _, value in body.stands.values())
 
     @property
+    def has_own_bodies(self) -> bool:
+        """Whether its bodies are those of the node that it stands in for: it gives what that one gave."""
+        own = self.like.node.attrs or {} if self.like is not None else {}
+        return bool(self.bodies) and all(own.get(name) is body.graph for name, body in self.bodies.items())
+
+    @property
     def types(self) -> list[Type]:
         """Dtype and shape of each output, as far as ONNX's inference knows them from its inputs."""
         if not self._types:
@@ -176,13 +182,16 @@ def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
         node: the node that it stands in for.
         inputs: what it reads.
         outputs: how many outputs it has.
-        attrs: attributes that are other ones; None for one that goes.
+        attrs: attributes that are other ones; None for one that goes; a body (`Body.reduced`) for a body.
 
     Returns:
         A value, or a tuple of them where it has several outputs.
     """
+    given = {name: value for name, value in attrs.items() if isinstance(value, Body)}
     kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
-    bodies = {name: NewBody(graph) for name, graph in node.node.attrs.items()}
+    kept = {name: value for name, value in kept.items() if name not in given}
+    graphs = {**node.node.attrs, **{name: body.graph for name, body in given.items()}}
+    bodies = {name: NewBody(graph) for name, graph in graphs.items()}
     return _results(NewNode(node.op, inputs, kept, outputs, node, node.domain, bodies))
 
 
@@ -401,6 +410,8 @@ def validate(values: Sequence[Operand], opset: int) -> None:
 def _infer(node: NewNode, model: Any) -> list[Type]:
     """The types of a new node's outputs; those of its inputs are known."""
     unknown: list[Type] = [(None, None)] * node.outputs
+    if node.bodies and not node.has_own_bodies:
+        return unknown
     if node.bodies and node.like is not None:  # their inference needs the bodies: they compute the same
         own = [(tensor.dtype, tensor.shape) for tensor in node.like.outputs]
         return [*own, *unknown][: node.outputs]

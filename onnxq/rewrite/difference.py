@@ -172,6 +172,9 @@ def difference(
         extreme: whether an input's square overflows: where nobody but the replacement says what the original
             is, nobody says on the way to what it may overflow.
     """
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        found = [difference(*pair, claim, finite=finite) for pair in zip(one, other, strict=True)]
+        return next((each for each in found if each.wrong), Difference())
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         return Difference(wrong="" if _same(one, other) else "the outputs differ")
     if one.dtype != other.dtype:
