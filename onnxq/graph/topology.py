@@ -28,6 +28,9 @@ from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 from onnxq.target import DEFAULT, load_target
 
+MARKS = ("float32_only", "exact_product")
+"""What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
+
 # Folded constants of more bytes are stored once where they are equal.
 _SHARED = 1024
 
@@ -185,6 +188,12 @@ class Topology:
         graphs = [*self.graphs()]
         read = (t for g in graphs for n in g.nodes for t in (*n.inputs, *n.outputs))
         return sorted({t.name for t in read if getattr(t, "float32_only", False)})
+
+    @property
+    def exact_products(self) -> dict[str, str]:
+        """The tensors that are products whose factors must not be rounded to TF32, and why, as rules say."""
+        made = [t for graph in self.graphs() for node in graph.nodes for t in node.outputs]
+        return {str(t.name): t.exact_product for t in made if getattr(t, "exact_product", "")}
 
     @property
     def versions(self) -> dict[str, int]:

@@ -88,12 +88,15 @@ class NewNode:
 class NewOutput(Value):
     """An output of a node that does not exist yet."""
 
-    __slots__ = ("float32_only", "index", "node")
+    __slots__ = ("exact_product", "float32_only", "index", "node")
 
-    def __init__(self, node: NewNode, index: int = 0, float32_only: bool = False) -> None:
+    def __init__(
+        self, node: NewNode, index: int = 0, float32_only: bool = False, exact_product: str = ""
+    ) -> None:
         self.node = node
         self.index = index
         self.float32_only = float32_only
+        self.exact_product = exact_product
 
     @property
     def dtype(self) -> np.dtype | None:  # type: ignore[override]
@@ -265,11 +268,29 @@ def float32_only(value: Operand) -> Value:
         value: a value that is new, a tensor of the graph, or a constant.
     """
     if isinstance(value, NewOutput):
-        return NewOutput(value.node, value.index, float32_only=True)
+        return NewOutput(value.node, value.index, True, value.exact_product)
     value = _as_value(value, None)
     if isinstance(value, NewConstant):
         return NewConstant(value.array, float32_only=True)
     return NewOutput(NewNode("Identity", (value,), {}), float32_only=True)
+
+
+def exact_product(value: Value, because: str) -> Value:
+    """Marks a product of float32 whose factors must not be rounded to TF32, which TensorRT does by itself.
+
+    The command that builds the engine then turns TF32 off (`--noTF32`), for all of the model: better is a
+    replacement that needs no such product. The value also stays float32, as of `float32_only`.
+
+    Args:
+        value: what a new MatMul, Gemm, Conv, ... gives.
+        because: what its factors may be; the user reads it.
+
+    Raises:
+        TypeError: the value is not new.
+    """
+    if not isinstance(value, NewOutput):
+        raise TypeError("exact_product marks what a new node gives")
+    return NewOutput(value.node, value.index, True, because)
 
 
 def _results(node: NewNode) -> Any:

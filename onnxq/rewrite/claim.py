@@ -47,8 +47,9 @@ def narrowed(claim: Claim, root: Node, results: Replacement) -> Claim:
         claim = replace(claim, but=kept)
     if all(is_float(dtype) for dtype in dtypes):
         claim = replace(claim, steps=0)
-    if "nan-input" in claim.but and not any(map(_may_be_nan, _read(root, results))):
-        but = tuple(one for one in claim.but if one != "nan-input")
+    of_inputs = {"nan-input", "extreme-input"} & {*claim.but}
+    if of_inputs and not any(map(_may_be_nan, _read(root, results))):
+        but = tuple(one for one in claim.but if one not in of_inputs)
         claim = replace(claim, but=but, fed_nan=False)
     return claim
 
