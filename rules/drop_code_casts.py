@@ -50,7 +50,9 @@ def drop_code_casts(node: Node) -> Except | None:
     if codes is None:
         return None
     return Except(
-        Except(codes, "inf-input", _WHY), "zero-sign", "a code of 0 has no sign, what is rounded to 0 has"
+        Except(codes, "infinite-input", _WHY),
+        "zero-sign",
+        "a code of 0 has no sign, what is rounded to 0 has",
     )
 
 

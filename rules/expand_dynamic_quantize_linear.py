@@ -26,7 +26,7 @@ def expand_dynamic_quantize_linear(node: Node) -> Except:
     codes, scale, zero = dynamic_codes(required(node, 1)[0], node.opset)
     narrow = TYPES["uint8"]
     results = {0: op.Cast(codes, to=narrow), 1: scale, 2: op.Cast(zero, to=narrow)}
-    return Except({index: results[index] for index in range(len(node.outputs))}, "inf-input", _WHY)
+    return Except({index: results[index] for index in range(len(node.outputs))}, "infinite-input", _WHY)
 
 
 def _net(outputs: str, body: str, opset: int = 13) -> str:

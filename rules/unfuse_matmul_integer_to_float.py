@@ -15,8 +15,8 @@ Longer sums are computed in parts, which are added as int32.
 """
 
 import numpy as np
-from _sums_of_codes import as_float32, centred, matmul, reach
 from _quantized import dynamic_codes
+from _sums_of_codes import as_float32, centred, matmul, reach
 
 from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Tensor, Value, op, operands, required, rule
 
@@ -41,7 +41,9 @@ def unfuse_matmul_integer_to_float(node: Node) -> Close | Except:
     zero_b, bias = operands(node, 5)[3:]
     codes, scale, zero = dynamic_codes(x, node.opset)
     product = _product(node, op.Sub(codes, zero), b, (scale, scale_b), zero_b, bias, 255)
-    return Except(Close(product), "inf-input", "the range of values with a NaN or an infinity is not defined")
+    return Except(
+        Close(product), "infinite-input", "the range of values with a NaN or an infinity is not defined"
+    )
 
 
 def _column(scale: Tensor) -> Value | np.ndarray:

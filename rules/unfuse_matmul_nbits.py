@@ -54,10 +54,12 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
 def _weights(node: Node, codes: np.ndarray, scales: np.ndarray, whole: bool) -> Value | np.ndarray:
     """The weights of codes [rows, columns] and scales [columns, blocks]."""
     block = node.attr("block_size")
-    if whole and node.opset >= 21 and codes.dtype.kind == "i" and -128 <= codes.min() and codes.max() <= 127:
-        narrow = ml_dtypes.int4 if -8 <= codes.min() and codes.max() <= 7 else np.int8
+    if whole and node.opset >= 21 and codes.dtype.kind == "i" and codes.min() >= -128 and codes.max() <= 127:
+        narrow = ml_dtypes.int4 if codes.min() >= -8 and codes.max() <= 7 else np.int8
         steps = np.ascontiguousarray(scales.T)
-        return op.DequantizeLinear(np.ascontiguousarray(codes).astype(narrow), steps, axis=0, block_size=block)
+        return op.DequantizeLinear(
+            np.ascontiguousarray(codes).astype(narrow), steps, axis=0, block_size=block
+        )
     if codes.size * scales.itemsize > _MAX_BYTES:
         raise Skip(f"its weights would take {codes.size * scales.itemsize >> 20} MiB; raise the opset to 21")
     floats: np.ndarray = codes.astype(np.float32) * np.repeat(scales.T, block, axis=0)[: len(codes)]
@@ -83,12 +85,20 @@ def _net(attributes: str, inputs: str, opset: int = 21) -> str:
 _FOUR = "K = 32, bits = 4, block_size = 16"
 
 EXAMPLES = [
-    Fires(_net(_FOUR, "x, w, s"), gone="MatMulNBits", becomes="""
+    Fires(
+        _net(_FOUR, "x, w, s"),
+        gone="MatMulNBits",
+        becomes="""
         _1 = DequantizeLinear <axis = 0, block_size = 16> (int4 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
-        y = MatMul (x, _1)"""),
-    Fires(_net(_FOUR, "x, w, s, z, , b"), gone="MatMulNBits", becomes="""
+        y = MatMul (x, _1)""",
+    ),
+    Fires(
+        _net(_FOUR, "x, w, s, z, , b"),
+        gone="MatMulNBits",
+        becomes="""
         _1 = DequantizeLinear <axis = 0, block_size = 16> (int8 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
-        _2 = MatMul (x, _1); y = Add (_2, {1.0, -2.0})"""),
+        _2 = MatMul (x, _1); y = Add (_2, {1.0, -2.0})""",
+    ),
     Fires(_net(_FOUR, "x, w, s, f"), gone="MatMulNBits", becomes="y = MatMul (x, float32 [32, 2])"),
     Fires(_net(_FOUR, "x, w, s, z", 17), gone="MatMulNBits"),
     Skips(_net(_FOUR, "x, v, s"), because="at run time"),

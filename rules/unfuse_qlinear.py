@@ -16,8 +16,8 @@ are computed of the codes themselves, in the order in which onnxruntime does:
 """
 
 import numpy as np
-from _sums_of_codes import centred
 from _quantized import STEP, around_zero, coded, read_out, recoded, stated
+from _sums_of_codes import centred
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, Within, constant, is_static, op, rule
 

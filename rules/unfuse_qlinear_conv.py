@@ -17,8 +17,8 @@ numbers in float32, which is exact below 2**24 (longer sums are computed in part
 """
 
 import numpy as np
-from _sums_of_codes import biased, centred, conv, reach
 from _quantized import FLOAT, STEP, along, around_zero, coded, real, recoded, stated
+from _sums_of_codes import biased, centred, conv, reach
 
 from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, Within, op, operands, required, rule
 

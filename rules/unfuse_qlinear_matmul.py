@@ -20,8 +20,8 @@ A QGemm adds int32 numbers to the sums; without a scale for its output it gives 
 """
 
 import numpy as np
-from _sums_of_codes import biased, centred, matmul, reach
 from _quantized import STEP, around_zero, coded, real, recoded, stated
+from _sums_of_codes import biased, centred, matmul, reach
 
 from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, Within, op, operands, required, rule
 

@@ -17,6 +17,8 @@ def commands(
     cache: Path | None = None,
     implicit: bool = False,
     types: Sequence[str] = (),
+    *,
+    exact: bool = False,
 ) -> list[str]:
     """Command lines for an output file.
 
@@ -28,6 +30,8 @@ def commands(
         cache: the calibration cache, or None.
         implicit: whether TensorRT quantizes the model itself, by the cache.
         types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
+        exact: whether TensorRT must not round the factors of float32 products to TF32, as it does by itself
+            (Polygraphy does not).
     """
     build_types, run_types = types or ("", "")
     tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
@@ -36,6 +40,8 @@ def commands(
         build += ["--int8", f"--calib={cache}"]
     elif build_types:
         build += build_types.split()
+    if exact:
+        build.append("--noTF32")
     for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
         if profiles:
             shapes = ",".join(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_graphsurgeon as gs
 
+from onnxq.graph.topology import MARKS
+
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
 
@@ -68,7 +70,7 @@ class _Duplicate:
     def _tensor(self, tensor: Any) -> Any:
         if id(tensor) not in self._tensors:
             twin = tensor.copy()
-            for extra in ("type", "float32_only"):  # what graphsurgeon's copy lacks
+            for extra in ("type", *MARKS):  # what graphsurgeon's copy lacks
                 if extra in tensor.__dict__:
                     setattr(twin, extra, tensor.__dict__[extra])
             self._tensors[id(tensor)] = twin

@@ -13,6 +13,7 @@ import onnx_graphsurgeon as gs
 from onnxq.graph import wiring
 from onnxq.graph.infer import node_types
 from onnxq.graph.layers import WEIGHTED
+from onnxq.graph.topology import MARKS
 from onnxq.graph.value import NewConstant, NewNode, NewOutput, constant_operands, leaves, new_nodes
 from onnxq.graph.view import Node, Tensor, Value
 
@@ -176,8 +177,11 @@ class Editor:
         """Makes `new` stand for `old`, under the old name wherever that is possible."""
         if old is new:
             return []
-        if getattr(old, "float32_only", False) or getattr(new, "float32_only", False):
-            old.float32_only = new.float32_only = True
+        for mark in MARKS:
+            said = getattr(old, mark, None) or getattr(new, mark, None)
+            if said:
+                setattr(old, mark, said)
+                setattr(new, mark, said)
         detached = list(old.inputs)
         fresh = isinstance(new, gs.Variable) and bool(new.inputs) and (self.is_output(old) or new.name == "")
         if fresh:
@@ -237,6 +241,8 @@ class Editor:
             raise ValueError(f"a rule returned {type(value).__name__}, not a value")
         if value.float32_only:
             tensor.float32_only = True
+        if isinstance(value, NewOutput) and value.exact_product:
+            tensor.exact_product = value.exact_product
         return self._stands.get(id(tensor), tensor)
 
     def _build(
@@ -269,7 +275,7 @@ class Editor:
             )
             for name, body in new.bodies.items()
         }
-        if bodies and new.like is not None:  # inference would need the bodies: they compute the same
+        if new.has_own_bodies and new.like is not None:  # inference would need them; they are the same
             for out, old in zip(outs, new.like.outputs, strict=False):
                 out.dtype, out.shape = old.dtype, old.shape
         node = self._append(new.op, tensors, outs, new.attrs, root, graph, added, new)

@@ -277,6 +277,9 @@ def _snippet(
             export_constant(tensor, later.graph.initializer.add(), inline=True)
             later.graph.initializer[-1].name = name
     for index, name in enumerate(after.outputs):
+        if exporter.model.opset < 14 and name.startswith("new:n") and after.outputs.count(name) == 1:
+            later.graph.output.add(name=name)  # it may be a sequence, which Identity takes since opset 14
+            continue
         # a value that is there already needs a node of its own to be an output
         out = f"out:{index}"
         later.graph.node.add(op_type="Identity", input=[name], output=[out])

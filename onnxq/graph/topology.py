@@ -28,6 +28,9 @@ from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 from onnxq.target import DEFAULT, load_target
 
+MARKS = ("float32_only", "exact_product")
+"""What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""
+
 # Folded constants of more bytes are stored once where they are equal.
 _SHARED = 1024
 
@@ -80,6 +83,7 @@ class Topology:
         self.computed: dict[int, tuple[Any, np.ndarray]] = {}
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
+        self._parts: list[Any] = []
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
@@ -184,6 +188,12 @@ class Topology:
         graphs = [*self.graphs()]
         read = (t for g in graphs for n in g.nodes for t in (*n.inputs, *n.outputs))
         return sorted({t.name for t in read if getattr(t, "float32_only", False)})
+
+    @property
+    def exact_products(self) -> dict[str, str]:
+        """The tensors that are products whose factors must not be rounded to TF32, and why, as rules say."""
+        made = [t for graph in self.graphs() for node in graph.nodes for t in node.outputs]
+        return {str(t.name): t.exact_product for t in made if getattr(t, "exact_product", "")}
 
     @property
     def versions(self) -> dict[str, int]:
@@ -332,6 +342,11 @@ class Topology:
         self.sources[id(copy)] = source
         self.graph_outputs.update((id(tensor), copy) for tensor in copy.outputs)
         return copy
+
+    def adopt_part(self, part: Any, body: Any) -> None:
+        """Makes a part of a body, of which a copy is to be made, one of which its source is known."""
+        self.sources[id(part)] = self.sources[id(body)]
+        self._parts.append(part)  # it stays referenced: its id must not be used again
 
     def move_body(self, body: Any, graph: Any) -> list[Any]:
         """Takes all nodes out of a subgraph body; they belong to `graph` from now on.

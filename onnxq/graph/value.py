@@ -68,6 +68,12 @@ class NewNode:
             yield from (value for _, value in body.stands.values())
 
     @property
+    def has_own_bodies(self) -> bool:
+        """Whether its bodies are those of the node that it stands in for: it gives what that one gave."""
+        own = self.like.node.attrs or {} if self.like is not None else {}
+        return bool(self.bodies) and all(own.get(name) is body.graph for name, body in self.bodies.items())
+
+    @property
     def types(self) -> list[Type]:
         """Dtype and shape of each output, as far as ONNX's inference knows them from its inputs."""
         if not self._types:
@@ -82,12 +88,15 @@ class NewNode:
 class NewOutput(Value):
     """An output of a node that does not exist yet."""
 
-    __slots__ = ("float32_only", "index", "node")
+    __slots__ = ("exact_product", "float32_only", "index", "node")
 
-    def __init__(self, node: NewNode, index: int = 0, float32_only: bool = False) -> None:
+    def __init__(
+        self, node: NewNode, index: int = 0, float32_only: bool = False, exact_product: str = ""
+    ) -> None:
         self.node = node
         self.index = index
         self.float32_only = float32_only
+        self.exact_product = exact_product
 
     @property
     def dtype(self) -> np.dtype | None:  # type: ignore[override]
@@ -176,13 +185,16 @@ def remake(node: Node, *inputs: Operand, outputs: int = 1, **attrs: Any) -> Any:
         node: the node that it stands in for.
         inputs: what it reads.
         outputs: how many outputs it has.
-        attrs: attributes that are other ones; None for one that goes.
+        attrs: attributes that are other ones; None for one that goes; a body (`Body.reduced`) for a body.
 
     Returns:
         A value, or a tuple of them where it has several outputs.
     """
+    given = {name: value for name, value in attrs.items() if isinstance(value, Body)}
     kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
-    bodies = {name: NewBody(graph) for name, graph in node.node.attrs.items()}
+    kept = {name: value for name, value in kept.items() if name not in given}
+    graphs = {**node.node.attrs, **{name: body.graph for name, body in given.items()}}
+    bodies = {name: NewBody(graph) for name, graph in graphs.items()}
     return _results(NewNode(node.op, inputs, kept, outputs, node, node.domain, bodies))
 
 
@@ -256,11 +268,29 @@ def float32_only(value: Operand) -> Value:
         value: a value that is new, a tensor of the graph, or a constant.
     """
     if isinstance(value, NewOutput):
-        return NewOutput(value.node, value.index, float32_only=True)
+        return NewOutput(value.node, value.index, True, value.exact_product)
     value = _as_value(value, None)
     if isinstance(value, NewConstant):
         return NewConstant(value.array, float32_only=True)
     return NewOutput(NewNode("Identity", (value,), {}), float32_only=True)
+
+
+def exact_product(value: Value, because: str) -> Value:
+    """Marks a product of float32 whose factors must not be rounded to TF32, which TensorRT does by itself.
+
+    The command that builds the engine then turns TF32 off (`--noTF32`), for all of the model: better is a
+    replacement that needs no such product. The value also stays float32, as of `float32_only`.
+
+    Args:
+        value: what a new MatMul, Gemm, Conv, ... gives.
+        because: what its factors may be; the user reads it.
+
+    Raises:
+        TypeError: the value is not new.
+    """
+    if not isinstance(value, NewOutput):
+        raise TypeError("exact_product marks what a new node gives")
+    return NewOutput(value.node, value.index, True, because)
 
 
 def _results(node: NewNode) -> Any:
@@ -401,6 +431,8 @@ def validate(values: Sequence[Operand], opset: int) -> None:
 def _infer(node: NewNode, model: Any) -> list[Type]:
     """The types of a new node's outputs; those of its inputs are known."""
     unknown: list[Type] = [(None, None)] * node.outputs
+    if node.bodies and not node.has_own_bodies:
+        return unknown
     if node.bodies and node.like is not None:  # their inference needs the bodies: they compute the same
         own = [(tensor.dtype, tensor.shape) for tensor in node.like.outputs]
         return [*own, *unknown][: node.outputs]

@@ -273,6 +273,29 @@ class Body(Sequence[Tensor]):
     def __repr__(self) -> str:
         return f"Body({self.graph.name!r})"
 
+    def reduced(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
+        """The same body with other ones of its tensors as inputs and outputs, and only what computes these.
+
+        For `remake(node, ..., body=...)`: the node has other inputs and outputs then.
+
+        Args:
+            inputs: those of its inputs that it keeps.
+            outputs: tensors that it computes, is given or reads.
+        """
+        owner = {id(tensor): node for node in self.graph.nodes for tensor in node.outputs}
+        needed: dict[int, Any] = {}
+        todo = [tensor.tensor for tensor in outputs]
+        while todo:
+            node = owner.get(id(todo.pop()))
+            if node is not None and id(node) not in needed:
+                needed[id(node)] = node
+                todo += wiring.reads(node)
+        part = gs.Graph(name=self.graph.name)
+        part.nodes = [node for node in self.graph.nodes if id(node) in needed]
+        part.inputs, part.outputs = [t.tensor for t in inputs], [t.tensor for t in outputs]
+        self.model.adopt_part(part, self.graph)
+        return Body(self.model, part)
+
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """What its node hands to it: of a Loop the iteration's number, the condition, what is carried."""

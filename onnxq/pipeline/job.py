@@ -313,6 +313,7 @@ class Job:
                 {change.name: change.because for change in model.interface_changes},
             ),
             "float32_only": model.float32_only,
+            "exact_products": [{"tensor": t, "because": why} for t, why in model.exact_products.items()],
             "unsupported": [
                 *reporting.unsupported(model, self.target),
                 *reporting.misread_pairs(model),

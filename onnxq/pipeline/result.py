@@ -63,7 +63,14 @@ class Result:
         implicit = cache is not None and not target.explicit
         types = target.types if self.report["plan"] else ()
         self.report["commands"] = commands(
-            output, target.name, self.profiles, self.source, cache, implicit, types
+            output,
+            target.name,
+            self.profiles,
+            self.source,
+            cache,
+            implicit,
+            types,
+            exact=bool(self.report["exact_products"]),
         )
         self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
 

@@ -43,11 +43,13 @@ def narrowed(claim: Claim, root: Node, results: Replacement) -> Claim:
     if not claim.but and not claim.steps:
         return claim
     if all(dtype is not None and not is_float(dtype) for dtype in dtypes):
-        claim = replace(claim, but=tuple(one for one in claim.but if one.endswith("-input")))
+        kept = tuple(one for one in claim.but if one == "random" or one.endswith("-input"))
+        claim = replace(claim, but=kept)
     if all(is_float(dtype) for dtype in dtypes):
         claim = replace(claim, steps=0)
-    if {"nan-input", "inf-input"} & {*claim.but} and not any(map(_may_be_nan, _read(root, results))):
-        but = tuple(one for one in claim.but if not one.endswith("-input"))
+    of_inputs = {"nan-input", "infinite-input", "extreme-input"} & {*claim.but}
+    if of_inputs and not any(map(_may_be_nan, _read(root, results))):
+        but = tuple(one for one in claim.but if one not in of_inputs)
         claim = replace(claim, but=but, fed_nan=False)
     return claim
 

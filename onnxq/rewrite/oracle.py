@@ -35,6 +35,8 @@ _SUMS = (
     "Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Sum", "BatchNormalization", "ReduceSum",
     "ReduceMean", "GlobalAveragePool", "AveragePool",
 )  # fmt: skip
+# They sum within, and give something else.
+_WITHIN = ("Normalization", "LSTM", "GRU", "RNN", "Loss", "Attention")
 # They change no magnitude, or take what is there from place to place.
 _KEEP = (*MOVES, "Concat", "Cast", "Neg", "Relu", "Clip", "LeakyRelu")
 _BY_CHANNEL = (
@@ -88,9 +90,8 @@ class Oracle:
         operators = {node.op_type for node in model.graph.node}
         self._axis = 1 if operators & set(_BY_CHANNEL) else -1
         self._terms = float(max(map(_terms, model.graph.initializer), default=1) if sums is not None else 1)
-        self._inner = any(node.domain or "Normalization" in node.op_type for node in model.graph.node) or (
-            len(model.graph.node) > 2 and bool(operators & set(_SUMS))
-        )
+        within = (node.domain or node.op_type.endswith(_WITHIN) for node in model.graph.node)
+        self._inner = any(within) or (len(model.graph.node) > 2 and bool(operators & set(_SUMS)))
         self._reduces = any(
             node.op_type in _SUMS or node.op_type.startswith("Reduce") for node in model.graph.node
         )

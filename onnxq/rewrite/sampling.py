@@ -132,7 +132,6 @@ def feeds(
     close: bool,
     small: bool,
     nan: bool = True,
-    infinite: bool = True,
 ) -> Iterator[Feeds]:
     """Inputs of several kinds: ordinary, boundary and large values, equal ones, NaN and infinities.
 
@@ -140,7 +139,7 @@ def feeds(
     close, floats are also far from zero, tiny and huge.
 
     `small`: integers of 32 and 64 bits stay small, and are not negative. `nan`: whether floats may be NaN;
-    they are infinite instead. `infinite`: whether they may be either; else they are 1 instead.
+    they are infinite instead.
     """
     if not inputs:  # constants compute the same each time
         yield {}
@@ -170,13 +169,25 @@ def feeds(
                 )
                 for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
             }
-            if not infinite:
-                made = {name: _finite(array) for name, array in made.items()}
             yield made if nan else {name: _without_nan(array) for name, array in made.items()}
 
 
-def _finite(array: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(array), array, array.dtype.type(1)) if is_float(array.dtype) else array
+def tame(feeds: Feeds) -> Feeds:
+    """The same inputs, with ones for what is not finite and for what overflows when it is squared."""
+    return {
+        name: np.where(np.abs(a.astype(np.float64)) <= float(limits(a.dtype)[1]) ** 0.5, a, a.dtype.type(1))
+        if is_float(a.dtype)
+        else a
+        for name, a in feeds.items()
+    }
+
+
+def finite(feeds: Feeds) -> Feeds:
+    """The same inputs, with ones for what is not finite."""
+    return {
+        name: np.where(np.isfinite(a), a, a.dtype.type(1)) if is_float(a.dtype) else a
+        for name, a in feeds.items()
+    }
 
 
 def _without_nan(array: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.load import graphs
 from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
+from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort
@@ -200,8 +201,7 @@ class WholeModel:
 
     def _run_original(self, assumed: Mapping[str, int]) -> None:
         self._expected = None
-        operators = {node.op_type for graph in graphs(self._source.graph) for node in graph.node}
-        random = next((op for op in _RANDOM if op in operators), None)
+        random = _random(self._source)
         if random is not None:
             self._why = f"{random} gives other values in every run"
             return
@@ -266,6 +266,20 @@ class WholeModel:
                     for decided in self._decided:
                         yield feeds | {n: np.full_like(feeds[n], value) for n, value in decided.items()}
                     yield feeds
+
+
+def _random(model: onnx.ModelProto) -> str | None:
+    """An operator of a model that gives other values in every run; a Dropout only where it trains."""
+    holders = list(graphs(model.graph))
+    stated = {one.name: one for holder in holders for one in holder.initializer}
+    nodes = [node for holder in holders for node in holder.node]
+    stated |= {node.output[0]: value for node in nodes if (value := constant_value(node)) is not None}
+    for node in nodes:
+        trains = [name for name in node.input[2:3] if name and node.op_type == "Dropout"]
+        known = stated.get(trains[0]) if trains else None
+        if node.op_type in _RANDOM or (trains and (known is None or onnx.numpy_helper.to_array(known).any())):
+            return str(node.op_type)
+    return None
 
 
 def _decisions(model: onnx.ModelProto, inputs: Container[str]) -> list[dict[str, int]]:

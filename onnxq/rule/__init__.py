@@ -5,7 +5,7 @@ from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, replaced_b
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import is_float, is_static, limits
-from onnxq.graph.value import float32_only, inline, op, remake
+from onnxq.graph.value import exact_product, float32_only, inline, op, remake
 from onnxq.graph.view import Body, Node, Tensor, Value
 from onnxq.rule.api import (
     STATED,
@@ -56,6 +56,7 @@ __all__ = [
     "computed",
     "constant",
     "evaluate",
+    "exact_product",
     "float32_only",
     "inline",
     "is_computed",

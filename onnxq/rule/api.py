@@ -24,7 +24,7 @@ STATED = Reason("stated", "stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 
-But = Literal["nan", "nan-input", "inf-input", "zero-sign"]
+But = Literal["nan", "nan-input", "infinite-input", "extreme-input", "zero-sign", "random"]
 """Of what an `Except` says nothing."""
 
 
@@ -59,8 +59,10 @@ class Except:
     Attributes:
         results: the replacement; it may be a `Close` one.
         but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
-            it may be anything everywhere; `inf-input`: for one that holds a NaN or an infinity;
-            `zero-sign`: a zero may have another sign.
+            it may be anything everywhere; `infinite-input`: for one that holds a NaN or an infinity;
+            `extreme-input`: for one that holds a number whose square overflows, too; `zero-sign`: a zero may
+            have another sign; `random`: the values are other ones each time, only their type and shape are
+            compared.
         why: why that does no harm; the user reads it.
     """
 

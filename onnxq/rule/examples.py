@@ -8,7 +8,7 @@ import onnx.parser
 from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.rule.api import Example
-from onnxq.run import ort
+from onnxq.run import ort, reference
 
 
 class ExampleError(OnnxqError):
@@ -18,11 +18,25 @@ class ExampleError(OnnxqError):
 
 
 def opened(example: Example) -> Model:
-    """The model of an example, which must be one that onnxruntime loads."""
+    """The model of an example, which onnxruntime or, what that has no kernel for, ONNX's evaluator loads."""
     source = example.model
     proto = onnx.parser.parse_model(source) if isinstance(source, str) else source()
-    ort.load(proto, optimize=False)
+    try:
+        ort.load(proto, optimize=False)
+    except ort.RunError:
+        if not _is_defined(proto):
+            raise
     model = Model.open(proto)
     model.runtime = ort.evaluate
     model.limits = {**model.limits, **example.limits}
     return model
+
+
+def _is_defined(proto: onnx.ModelProto) -> bool:
+    """Whether a model is a valid one that ONNX's own evaluator knows."""
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+        reference.Evaluator(proto)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ort.RunError):
+        return False
+    return True

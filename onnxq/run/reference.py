@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,8 @@ class Evaluator:
             raise RunError("the time for onnx's reference evaluator is spent")
         start = time.perf_counter()
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 outputs = self._evaluator.run(None, {name: feeds[name] for name in self._names})
         except Exception as error:  # as above
             raise RunError(f"onnx's reference evaluator: {error}") from error

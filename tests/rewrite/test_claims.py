@@ -65,14 +65,58 @@ def test_infinities_are_tried_where_no_nan_is() -> None:
 
 
 def test_nothing_is_claimed_of_an_input_with_an_infinity() -> None:
-    report = applied(ABS, "Abs", lambda n: Except(other_at_infinity(n), "inf-input", "it has no range"))
+    report = applied(ABS, "Abs", lambda n: Except(other_at_infinity(n), "infinite-input", "it has no range"))
     (change,) = report.changes
     assert change.proof.why == "equal but for inputs that hold a NaN or an infinity: it has no range"
-    wrong = lambda n: Except(op.Abs(op.Clip(n.inputs[0], F(-1e6), F(1e6))), "inf-input", "wrong")  # noqa: E731
+    wrong = lambda n: Except(op.Abs(op.Clip(n.inputs[0], F(-1e6), F(1e6))), "infinite-input", "wrong")  # noqa: E731
     assert not applied(ABS, "Abs", wrong).changes
 
 
-@pytest.mark.parametrize("but", ["nan", "nan-input", "inf-input", "zero-sign"])
+def other_at_large(node: Node) -> Any:
+    """Abs, but 7 where an element's square overflows, infinities among them."""
+    x = node.inputs[0]
+    return op.Where(op.Greater(op.Abs(x), F(2e19)), F(7), other_with_nan(node))
+
+
+def test_nothing_is_claimed_of_an_input_whose_square_overflows() -> None:
+    report = applied(ABS, "Abs", lambda n: Except(other_at_large(n), "extreme-input", "a gate hides it"))
+    (change,) = report.changes
+    assert (
+        change.proof.why
+        == "equal but for inputs that are not finite or whose square overflows: a gate hides it"
+    )
+    for less in ("nan", "nan-input", "zero-sign"):
+        assert not applied(
+            ABS, "Abs", lambda n, less=less: Except(other_at_large(n), less, "not enough")
+        ).changes
+    wrong = applied(ABS, "Abs", lambda n: Except(op.Min(op.Abs(n.inputs[0]), F(9)), "extreme-input", "wrong"))
+    assert not wrong.changes
+
+
+def test_of_random_values_type_and_shape_are_compared() -> None:
+    text = "g (float[N, 9] p) => (float[N, 9] y) { y = Bernoulli (p) }"
+
+    def drawn(size: int, kind: int) -> Any:
+        return lambda n: op.Cast(
+            op.RandomUniformLike(op.Slice(n.inputs[0], np.array([0]), np.array([size]), np.array([1]))),
+            to=kind,
+        )
+
+    def claimed(size: int, kind: int) -> RewriteReport:
+        draw = drawn(size, kind)
+        return applied(text, "Bernoulli", lambda n: Except(draw(n), "random", "others each time"))
+
+    (change,) = claimed(9, 1).changes
+    assert (change.proof.verdict, change.proof.why.partition(":")[0]) == (
+        "close",
+        "equal but for the values, which are random",
+    )
+    assert not claimed(8, 1).changes
+    assert not claimed(9, 10).changes
+    assert not applied(text, "Bernoulli", drawn(9, 1)).changes  # nothing is left out
+
+
+@pytest.mark.parametrize("but", ["nan", "nan-input", "infinite-input", "extreme-input", "zero-sign"])
 def test_of_integers_nothing_is_left_out(but: Any) -> None:
     report = applied(WHOLE, "Abs", lambda n: Except(op.Max(n.inputs[0], op.Neg(n.inputs[0])), but, "in vain"))
     (change,) = report.changes
@@ -133,7 +177,8 @@ def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
 
 
 def test_what_may_be_left_out_is_listed() -> None:
-    with pytest.raises(ValueError, match="knows 'nan', 'nan-input', 'inf-input', 'zero-sign', not 'inf'"):
+    known = "'nan', 'nan-input', 'infinite-input', 'extreme-input', 'zero-sign', 'random'"
+    with pytest.raises(ValueError, match=f"knows {known}, not 'inf'"):
         Except(0, "inf", "no")  # type: ignore[arg-type]
 
 

@@ -22,6 +22,7 @@ from onnxq.rule import (
     Skip,
     Value,
     constant,
+    exact_product,
     float32_only,
     inline,
     made_by,
@@ -233,6 +234,72 @@ def test_marks_follow_a_value_into_the_graph() -> None:
     assert model.float32_only == sorted(marks)
     rewrite(model, [RULES["drop_identity"]], lambda feature: True)
     assert all(t.float32_only for t in node_of(model, "Less").inputs if t is not None)
+
+
+EXACT_RULE = """\"\"\"Integers in float.\"\"\"
+from onnxq.rule import Node, Skip, Value, exact_product, op, rule
+
+@rule("MatMul", stage="compat")
+def integers_in_float(node: Node) -> Value | None:
+    a, b = node.inputs
+    if a.dtype.kind != "i":
+        return None
+    product = exact_product(op.MatMul(op.Cast(a, to=1), op.Cast(b, to=1)), "integers of more than 11 bits")
+    return op.Cast(product, to=6)
+"""
+
+
+def test_an_exact_product_turns_tf32_off_and_says_why(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "integers_in_float.py").write_text(EXACT_RULE, "utf-8")
+    text = (
+        HEAD
+        + "g (int32[2, 3] x) => (int32[2, 2] y) <int32[3, 2] w = {1, 2, 3, 4, 5, 6}> { y = MatMul (x, w) }"
+    )
+    source = onnx.parser.parse_model(text)
+    kept = {"prove": "never", "target": "tensorrt-rtx"}
+    plain = onnxq.sanitize(source, skip=["integers_in_float"], rules=[tmp_path / "rules"], **kept)
+    result = onnxq.sanitize(source, rules=[tmp_path / "rules"], skip=[], **kept)
+    (entry,) = result.report["exact_products"]
+    (product,) = (node for node in result.model.graph.node if node.op_type == "MatMul")
+    assert entry == {"tensor": product.output[0], "because": "integers of more than 11 bits"}
+    assert product.output[0] in result.report["float32_only"]
+    for one, is_exact in ((plain, False), (result, True)):
+        one.save(tmp_path / "out.onnx", force=True)
+        build = one.report["commands"][0].split()
+        assert ("--noTF32" in build) is is_exact
+        assert bool(one.report["exact_products"]) is is_exact
+    with pytest.raises(TypeError, match="what a new node gives"):
+        exact_product(Model.open(source).graph.inputs[0], "no")
+
+
+SUMS = """g (float[N, 3] x, float[3] h) => (float[3] y, float[N, 3] z) <bool on = {1}, int64 zero = {0}> {
+    s = Shape (x)  n = Gather (s, zero)
+    y, z = Loop (n, on, h) <body = b (int64 i, bool c, float[3] a) => (bool d, float[3] r, float[3] q) {
+        d = Identity (c)  v = Gather (x, i)  r = Add (v, a)  unused = Exp (r)  q = Mul (v, v) }> }"""
+
+
+def test_a_body_without_some_of_its_inputs_and_outputs() -> None:
+    """The rows do not need the sum: a Loop that carries nothing collects them."""
+    model = text_model(HEAD + SUMS)
+
+    def apart(node: Node) -> dict[int, Value]:
+        trip, going, start = node.inputs
+        body = node.body("body")
+        rows = body.reduced(body.inputs[:2], [body.outputs[0], body.outputs[2]])
+        return {0: remake(node, trip, going, start, outputs=2)[0], 1: remake(node, trip, going, body=rows)}
+
+    source = model.to_proto()
+    assert apply(model, "Loop", apart).changes
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    before, after = (run(proto, x=x, h=x[0]) for proto in (source, model.to_proto()))
+    assert all(map(np.array_equal, before, after))
+    loops = [node for node in model.to_proto().graph.node if node.op_type == "Loop"]
+    (rows,) = (node for node in loops if len(node.output) == 1)
+    (attribute,) = rows.attribute
+    assert [node.op_type for node in attribute.g.node] == ["Identity", "Gather", "Mul"]
+    assert len(attribute.g.input) == 2
+    onnx.checker.check_model(model.to_proto(), full_check=True)
 
 
 def test_what_a_node_requires_and_who_made_a_value() -> None:

@@ -34,6 +34,8 @@ def end_screen(report: Mapping[str, Any]) -> Page:
         page.section("Assumed", f"{entry['flag']} {entry['name']}={entry['value']}: {entry['why']}")
     for entry in report["interface_changes"]:
         page.section("Interface", f"{entry['tensor']}: {entry['was']} -> {entry['now']}", "yellow")
+    for entry in report["exact_products"][:1]:
+        page.section("TF32", f"off (--noTF32): {shorten(entry['tensor'])}: {entry['because']}")
     if report["plan"]:
         body_section(page, report["body"])
         accuracy_section(page, report["accuracy"], report["calibration"], report["body"])
