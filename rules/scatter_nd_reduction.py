@@ -153,7 +153,7 @@ EXAMPLES = [
     Fires(_NET % ("3, 2, 2", "int64[K, 2] i,", "K, 2", "", "add")),
     Fires(_NET % ("5, 2", "int64[2, 2, 1] i,", "2, 2, 2", "", "min")),
     Fires((_NET % ("5, 2", "int64[3, 1] i,", "3, 2", "", "mul")).replace("float[", "int64[")),
-    Skips((_NET % ("5, 2", "", "3, 2", _ONCE, "none"))),
+    Skips(_NET % ("5, 2", "", "3, 2", _ONCE, "none")),
     Skips(_NET % ("M, 2", "", "3, 2", _ONCE, "add"), because="--shape"),
     Skips(_NET % ("M, 2", "int64[K, 1] i,", "K, 2", "", "add"), because="--shape"),
     Skips(

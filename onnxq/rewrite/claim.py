@@ -16,6 +16,8 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.rewrite.difference import Claim
 from onnxq.rule.api import Close, Except, Within
 
+_BY_INPUT = ("nan-input", "infinite-input")
+
 
 def claim_of(answer: Any) -> tuple[Claim, Any]:
     """What an answer claims of its results, and the results."""
@@ -43,11 +45,11 @@ def narrowed(claim: Claim, root: Node, results: Replacement) -> Claim:
     if not claim.but and not claim.steps:
         return claim
     if all(dtype is not None and not is_float(dtype) for dtype in dtypes):
-        claim = replace(claim, but=tuple(one for one in claim.but if one == "nan-input"))
+        claim = replace(claim, but=tuple(one for one in claim.but if one in _BY_INPUT))
     if all(is_float(dtype) for dtype in dtypes):
         claim = replace(claim, steps=0)
-    if "nan-input" in claim.but and not any(map(_may_be_nan, _read(root, results))):
-        but = tuple(one for one in claim.but if one != "nan-input")
+    if {*claim.but} & {*_BY_INPUT} and not any(map(_may_be_nan, _read(root, results))):
+        but = tuple(one for one in claim.but if one not in _BY_INPUT)
         claim = replace(claim, but=but, fed_nan=False)
     return claim
 

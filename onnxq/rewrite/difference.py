@@ -27,7 +27,7 @@ class Claim:
     """
 
     close: bool = False
-    but: tuple[Literal["nan", "nan-input", "zero-sign"], ...] = ()
+    but: tuple[Literal["nan", "nan-input", "infinite-input", "zero-sign"], ...] = ()
     steps: int = 0
     why: str = ""
     fed_nan: bool = True
@@ -40,7 +40,7 @@ class Claim:
     @property
     def tries_nan(self) -> bool:
         """Whether it says something of inputs that hold a NaN."""
-        return self.fed_nan and "nan-input" not in self.but
+        return self.fed_nan and "nan-input" not in self.but and "infinite-input" not in self.but
 
     @property
     def text(self) -> str:
@@ -53,6 +53,7 @@ class Claim:
 _BUT = {
     "nan": "where the original is NaN",
     "nan-input": "for inputs that hold a NaN",
+    "infinite-input": "for inputs that hold a NaN or an infinity",
     "zero-sign": "for the sign of zeros",
 }
 EXACT = Claim()
@@ -171,6 +172,8 @@ def difference(
         return Difference(wrong=f"dtype {other.dtype} instead of {one.dtype}")
     if one.shape != other.shape:
         return Difference(wrong=f"shape {list(other.shape)} instead of {list(one.shape)}")
+    if "infinite-input" in claim.but and not finite:
+        return Difference()
     if not is_float(one.dtype):
         return _of_integers(one, other, claim, finite)
     nan = np.isnan(one)
