@@ -233,7 +233,7 @@ def _of_sums(
     if finite:  # where the sum itself, in another order, or the original overflows
         within = np.isfinite(truth.values)
         excused = within & (~np.isfinite(wide) | ~(truth.magnitude <= highest))
-    if finite and extreme and swapped:
+    if finite and extreme and (swapped or truth.cancels):
         excused[:] = True
     strict = ~numbers & ~equal & ~excused
     if strict.any():
