@@ -135,7 +135,7 @@ EXAMPLES = [
         _9 = ReduceSum <keepdims = 0> (_8, {1}); _10 = Slice (_9, {0}, {3}, {1}, {1})
         _11 = Unsqueeze (_10, {2}); y = Concat <axis = 2> (_6, _11)"""),
     Fires(_net("2, 3, 2", "inverse = 1"), gone="DFT"),
-    Fires(_net("2, 3, 2", "onesided = 1", "5"), gone="DFT"),
+    Fires(_net("2, 3, 1", "onesided = 1", "5"), gone="DFT"),
     Fires(_net("1, 30, N, 2", "axis = 1"), gone="DFT"),
     Fires(_net("3, 2, 2", "inverse = 0", opset=20), gone="DFT"),
     Skips(_net("2, L, 1", "axis = 1"), because="--shape"),

@@ -10,7 +10,7 @@ TensorRT has it as a plugin only, which TensorRT-RTX does not have:
               y = ReduceMean over each bin's s * s samples
 
 It takes memory for four values a sample and channel. `max` takes the largest of the weighted neighbours, as
-onnxruntime does. With sampling_ratio 0 the number of samples depends on each region: those weights are summed
+onnxruntime does. With sampling_ratio 0, of constant regions, the number of samples depends on each region: those weights are summed
 up for each bin and row, and for each bin and column, and multiplied with x; TensorRT may round these products like
 those of a convolution (TF32).
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from _opsets import reduced, size_of, sliced, unsqueezed
 
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, float32_only, op, required, rule
+from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, constant, float32_only, op, required, rule
 
 _FLOAT, _INT64 = 1, 7
 _MOST = 512
@@ -38,8 +38,13 @@ def roi_align_gathers(node: Node) -> Any:
     sizes = size_of(node, x, 2), size_of(node, x, 3)
     regions = [_bounds(node, rois, 1 - side, bins[side]) for side in (0, 1)]
     if ratio == 0:
+        if constant(rois) is None:
+            raise Skip(
+                "with sampling_ratio=0 the number of samples depends on regions that are computed, and has no bound: "
+                "export with sampling_ratio=2"
+            )
         y = _adaptive(node, x, images, bins, sizes, regions)
-        return Except(Close(y), "infinite-input", "regions of infinite size")
+        return Except(Close(y), "extreme-input", "a region of so many samples has no end")
     rows, columns = (
         _samples(start, step, bins[side], ratio, sizes[side])
         for side, (start, step, _) in enumerate(regions)
@@ -59,7 +64,7 @@ def roi_align_gathers(node: Node) -> Any:
         total = op.Max(total, part) if highest else op.Add(total, part)
     split = op.Reshape(total, np.array([-1, bins[0], ratio, bins[1], ratio, x.shape[1]]))
     y = reduced(node, "ReduceMax" if highest else "ReduceMean", split, [2, 4])
-    return Except(Close(op.Transpose(y, perm=[0, 3, 1, 2])), "infinite-input", "regions of infinite size")
+    return Except(Close(op.Transpose(y, perm=[0, 3, 1, 2])), "extreme-input", "a region of so many samples has no end")
 
 
 def _times(height: Any, width: Any) -> Any:
@@ -165,10 +170,16 @@ _NET = """<ir_version: 8, opset_import: ["" : 16]>
     g (float[%s] x, float[R, 4] r, int64[R] b) => (y) {
         y = RoiAlign <output_height = 2, output_width = 1, %s> (x, r, b) }"""
 
+_FIXED = """<ir_version: 8, opset_import: ["" : 16]>
+    g (float[%s] x) => (y) <float[2, 4] r = {0, 0, 3, 2, -1, 0.5, 1.5, 9}, int64[2] b = {0, 0}> {
+        y = RoiAlign <output_height = 2, output_width = 1, sampling_ratio = 0%s> (x, r, b) }"""
+
 EXAMPLES = [
     Fires(_NET % ("2, 2, 4, W", "sampling_ratio = 2"), gone="RoiAlign"),
     Fires((_NET % ("1, 1, 4, 3", "sampling_ratio = 1, spatial_scale = 0.5")).replace(": 16]", ": 10]"), gone="RoiAlign"),
     Fires(_NET % ("1, 1, 4, 3", 'sampling_ratio = 2, mode = "max"'), gone="RoiAlign"),
-    Skips(_NET % ("1, 2, 3, W", "sampling_ratio = 0"), because="--shape"),
-    Skips(_NET % ("1, 2, 3, 4", 'sampling_ratio = 0, mode = "max"'), because="sampling_ratio=2"),
+    Fires(_FIXED % ("1, 2, 3, 4", ""), gone="RoiAlign"),
+    Skips(_FIXED % ("1, 2, 3, W", ""), because="--shape"),
+    Skips(_FIXED % ("1, 2, 3, 4", ', mode = "max"'), because="sampling_ratio=2"),
+    Skips(_NET % ("1, 2, 3, 4", "sampling_ratio = 0"), because="sampling_ratio=2"),
 ]

@@ -16,7 +16,7 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.rewrite.difference import Claim
 from onnxq.rule.api import Close, Except, Within
 
-_BY_INPUT = ("nan-input", "infinite-input")
+_BY_INPUT = ("nan-input", "infinite-input", "extreme-input")
 
 
 def claim_of(answer: Any) -> tuple[Claim, Any]:

@@ -27,7 +27,7 @@ class Claim:
     """
 
     close: bool = False
-    but: tuple[Literal["nan", "nan-input", "infinite-input", "zero-sign"], ...] = ()
+    but: tuple[Literal["nan", "nan-input", "infinite-input", "extreme-input", "zero-sign"], ...] = ()
     steps: int = 0
     why: str = ""
     fed_nan: bool = True
@@ -40,7 +40,7 @@ class Claim:
     @property
     def tries_nan(self) -> bool:
         """Whether it says something of inputs that hold a NaN."""
-        return self.fed_nan and "nan-input" not in self.but and "infinite-input" not in self.but
+        return self.fed_nan and not {"nan-input", "infinite-input", "extreme-input"} & {*self.but}
 
     @property
     def text(self) -> str:
@@ -54,6 +54,7 @@ _BUT = {
     "nan": "where the original is NaN",
     "nan-input": "for inputs that hold a NaN",
     "infinite-input": "for inputs that hold a NaN or an infinity",
+    "extreme-input": "for inputs whose square overflows",
     "zero-sign": "for the sign of zeros",
 }
 EXACT = Claim()

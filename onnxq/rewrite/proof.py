@@ -250,6 +250,8 @@ class _Comparison:
         Raises:
             _Decided: it does not, or one of them does not end.
         """
+        if "extreme-input" in self._claim.but:
+            samples = [feeds for feeds in samples if not sampling.is_extreme(feeds)]
         stack = self._stacks and len(samples) > 1
         if stack and sum(array.size for feeds in samples for array in feeds.values()) <= _MAX_BATCH:
             try:

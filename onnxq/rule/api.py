@@ -24,7 +24,7 @@ STATED = Reason("stated", "stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 
-But = Literal["nan", "nan-input", "infinite-input", "zero-sign"]
+But = Literal["nan", "nan-input", "infinite-input", "extreme-input", "zero-sign"]
 """Of what an `Except` says nothing."""
 
 
@@ -59,7 +59,9 @@ class Except:
     Attributes:
         results: the replacement; it may be a `Close` one.
         but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
-            it may be anything everywhere; `infinite-input`: for one that holds a NaN or an infinity; `zero-sign`: a zero may have another sign.
+            it may be anything everywhere; `infinite-input`: for one that holds a NaN or an infinity;
+            `extreme-input`: for one whose square overflows as well, with which neither is run; `zero-sign`: a
+            zero may have another sign.
         why: why that does no harm; the user reads it.
     """
 
