@@ -1,5 +1,7 @@
 """Operators whose attributes became inputs, written for any opset."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,3 +30,38 @@ def unsqueezed(node: Node, x: Operand, axes: Sequence[int]) -> Value:
 def squeezed(node: Node, x: Operand, axes: Sequence[int]) -> Value:
     """A Squeeze."""
     return op.Squeeze(x, np.array(axes)) if node.opset >= 13 else op.Squeeze(x, axes=list(axes))
+
+
+def sliced(
+    node: Node,
+    x: Operand,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> Value:
+    """A Slice."""
+    if node.opset >= 10:
+        steps = [1] * len(axes) if steps is None else steps
+        return op.Slice(x, np.array(starts), np.array(ends), np.array(axes), np.array(steps))
+    if steps is not None and any(step != 1 for step in steps):
+        raise ValueError("a Slice before opset 10 has no steps")
+    return op.Slice(x, starts=list(starts), ends=list(ends), axes=list(axes))
+
+
+def padded(node: Node, x: Operand, begin: Sequence[int], end: Sequence[int], value: Any) -> Value | Operand:
+    """A Pad with a constant, nothing where there is nothing to add."""
+    pads = [*begin, *end]
+    if not any(pads):
+        return x
+    if node.opset >= 11:
+        return op.Pad(x, np.array(pads), value)
+    return op.Pad(x, pads=pads, value=float(value))
+
+
+def size_of(node: Node, x: Value, axis: int) -> np.int64 | Value:
+    """The size of an axis: a number where it is known, else what computes it, of rank 0."""
+    size = None if x.shape is None else x.shape[axis]
+    if isinstance(size, int):
+        return np.int64(size)
+    return op.Gather(op.Shape(x), np.int64(axis))

@@ -1,18 +1,19 @@
-"""Write `AffineGrid` as the sums that it is defined by.
+"""Write `AffineGrid` as the sum of scaled columns of theta.
 
-TensorRT has no importer for it:
+`F.affine_grid` of spatial transformers exports it; TensorRT has no importer:
 
-    No importer registered for op: AffineGrid. (...) UNSUPPORTED_NODE: false
+    checkAffineGrid: UNSUPPORTED_NODE: false
 
-    before    grid = AffineGrid(theta, [N, C, H, W])
-    after     grid = theta[:, :, 0] * xs + theta[:, :, 1] * ys + theta[:, :, 2]
+    before    grid = AffineGrid(theta, size)                                   theta: [N, 2, 3]
+    after     grid = theta[:, :, 0] * x + theta[:, :, 1] * y + theta[:, :, 2]  x, y: from -1 to 1
 
-The places xs and ys of the columns and rows, from -1 to 1, are constants where the size is one. No product of
-matrices: TensorRT may round its factors to TF32. The places stay float32 (`float32_only`); the sums may have another
-order.
+Sums, and no matrix product, which TensorRT would round to 11 bits (TF32): places in an image need more.
 """
 
+from typing import Any
+
 import numpy as np
+from _opsets import unsqueezed
 
 from onnxq.rule import (
     Close,
@@ -21,8 +22,8 @@ from onnxq.rule import (
     Node,
     Skip,
     Skips,
-    Tensor,
     Value,
+    constant,
     float32_only,
     known_elements,
     op,
@@ -30,65 +31,76 @@ from onnxq.rule import (
     rule,
 )
 
-_FLOAT = 1  # onnx.TensorProto.FLOAT
-
 
 @rule("AffineGrid", stage="compat", lacks="AffineGrid")
-def affine_grid(node: Node) -> Except:
+def affine_grid(node: Node) -> Any:
     theta, size = required(node, 2)
-    last = (theta.shape or (None,))[-1]
-    if last not in (3, 4) or theta.dtype not in (np.float32, np.float64):
-        raise Skip(f"the shape or the type of {theta.name!r} is {theta.shape}, {theta.dtype}")
-    rank = int(last) - 1  # of the picture; its axes are z, y, x and the factors of theta x, y, z
+    if theta.dtype != np.float32 or theta.shape is None:
+        raise Skip(f"the type or the rank of {theta.name!r} is not known, or no float32's")
+    dims = theta.shape[1]
+    if dims not in (2, 3):
+        raise Skip(f"dimension 1 of {theta.name!r} is {dims or 'dynamic'}")
+    known, values = known_elements(size), constant(size)
     total: Value | None = None
-    for axis in reversed(range(rank)):
-        shape = [1] * (rank + 2)
-        shape[1 + axis] = -1
-        given = _places(node, size, 2 + axis)
-        if isinstance(given, np.ndarray):
-            places = float32_only(given.reshape(shape))
+    for number in range(dims):  # x, y (, z): the last dimension of the image first
+        place = 1 + dims - number
+        count = None if known is None or len(known) <= place else known[place]
+        if values is None and not isinstance(count, int):
+            along: Any = _computed(op.Gather(size, np.int64(place)), bool(node.attr("align_corners", 0)))
         else:
-            places = float32_only(op.Reshape(given, np.array(shape)))
-        factor = op.Reshape(
-            op.Gather(theta, np.array(rank - 1 - axis), axis=2), np.array([-1, *[1] * rank, rank])
+            along = _steps(
+                int(values[place] if values is not None else count), bool(node.attr("align_corners", 0))
+            )
+        shape = [1] * (dims + 2)
+        shape[place - 1] = -1
+        along = op.Reshape(along, np.array(shape)) if isinstance(along, Value) else along.reshape(shape)
+        column = op.Gather(theta, np.int64(number), axis=2)  # [N, dims]
+        term = op.Mul(unsqueezed(node, column, range(1, dims + 1)), along)
+        total = term if total is None else op.Add(total, term)
+    assert total is not None
+    last = unsqueezed(node, op.Gather(theta, np.int64(dims), axis=2), range(1, dims + 1))
+    return Except(
+        Close(op.Add(total, float32_only(last))), "infinite-input", "infinities cancel in any order of a sum"
+    )
+
+
+def _steps(count: int, corners: bool) -> np.ndarray:
+    if corners:
+        return (
+            np.linspace(-1, 1, count, dtype=np.float64).astype(np.float32)
+            if count > 1
+            else -np.ones(1, np.float32)
         )
-        if theta.dtype == np.float64:
-            places = op.CastLike(places, theta)
-        part = op.Mul(factor, places)
-        total = part if total is None else op.Add(total, part)
-    shift = op.Reshape(op.Gather(theta, np.array(rank), axis=2), np.array([-1, *[1] * rank, rank]))
-    return Except(Close(op.Add(total, shift)), "extreme-input", "of what overflows no place is known")
+    return ((2 * np.arange(count) + 1) / count - 1).astype(np.float32)
 
 
-def _places(node: Node, size: Tensor, axis: int) -> Value | np.ndarray:
-    """The places of the pixels of an axis, from -1 to 1: float32, of rank 1."""
-    is_aligned, known = bool(node.attr("align_corners", 0)), known_elements(size)
-    count = None if known is None else known[axis]
-    if isinstance(count, int | np.integer):
-        if is_aligned and count == 1:
-            raise Skip("one pixel has no corners to align")
-        places = np.linspace(-1, 1, count) if is_aligned else (2 * np.arange(count) + 1) / count - 1
-        return np.asarray(places, np.float32)
-    number = op.Gather(size, np.array(axis))
-    steps = op.Cast(op.Range(0, number, 1), to=_FLOAT)
-    wide = op.Cast(number, to=_FLOAT)
-    if is_aligned:
-        return op.Sub(op.Mul(steps, op.Div(np.float32(2), op.Sub(wide, np.float32(1)))), np.float32(1))
-    return op.Sub(op.Div(op.Add(op.Mul(steps, np.float32(2)), np.float32(1)), wide), np.float32(1))
+def _computed(count: Value, corners: bool) -> Value:
+    places = op.Cast(op.Range(np.int64(0), count, np.int64(1)), to=1)
+    size = op.Cast(count, to=1)
+    if corners:
+        size = op.Sub(size, np.float32(1))
+        places = op.Div(
+            op.Mul(places, np.float32(2)), op.Where(op.Less(size, np.float32(1)), np.float32(1), size)
+        )
+    else:
+        places = op.Div(op.Add(op.Mul(places, np.float32(2)), np.float32(1)), size)
+    return float32_only(op.Sub(places, np.float32(1)))
 
 
-_NET = """<ir_version: 9, opset_import: ["" : 20]>
-    g (float[2, %s] t, int64[4] n) => (y) <int64[4] s = {2, 3, 3, 4}, int64[5] d = {2, 3, 2, 3, 4}> {
-        y = AffineGrid %s (t, %s) }"""
+def _net(theta: str, size: str, attributes: str = "align_corners = 0") -> str:
+    return f"""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[{theta}] t) => (y) <int64[{size.count(",") + 1}] s = {{{size}}}> {{
+            y = AffineGrid <{attributes}> (t, s) }}"""
+
 
 EXAMPLES = [
+    Fires(_net("2, 2, 3", "2, 1, 2, 3"), gone="AffineGrid"),
+    Fires(_net("1, 2, 3", "1, 1, 4, 3", "align_corners = 1"), gone="AffineGrid"),
+    Fires(_net("2, 3, 4", "2, 1, 2, 3, 2"), gone="AffineGrid"),
     Fires(
-        _NET % ("2, 3", "", "s"),
-        becomes="""_1 = Gather <axis = 2> (t, 0); _2 = Reshape (_1, {-1, 1, 1, 2})
-        _3 = Mul (_2, [1, 1, 4, 1] {-0.75, -0.25, 0.25, 0.75}); _4 = Gather <axis = 2> (t, 1)
-        _5 = Reshape (_4, {-1, 1, 1, 2}); _6 = Mul (_5, [1, 3, 1, 1] {-0.6666667, 0.0, 0.6666667})
-        _7 = Add (_3, _6); _8 = Gather <axis = 2> (t, 2); _9 = Reshape (_8, {-1, 1, 1, 2}); y = Add (_7, _9)""",
+        """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[N, 2, 3] t, float[N, 1, H, W] x) => (y) { s = Shape (x)  y = AffineGrid (t, s) }""",
+        gone="AffineGrid",
     ),
-    Fires(_NET % ("3, 4", "<align_corners = 1>", "d"), gone="AffineGrid"),
-    Skips(_NET % ("2, K", "", "s"), because="the shape or the type"),
+    Skips(_net("2, M, 3", "2, 1, 2, 3"), because="dynamic"),
 ]

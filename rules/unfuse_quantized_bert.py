@@ -34,8 +34,7 @@ def _attention(node: Node) -> tuple[Value, ...] | Value:
     mask, zero_x, zero_w, past = operands(node, 9)[5:]
     stated(scale_x, scale_w)
     inputs = (real(x, scale_x, zero_x, node), real(w, scale_w, zero_w, node, axis=1), bias, mask, past)
-    found = op["com.microsoft"].Attention(*_given(*inputs), outputs=len(node.outputs), **node.attrs)
-    return found  # type: ignore[no-any-return]
+    return op["com.microsoft"].Attention(*_given(*inputs), outputs=len(node.outputs), **node.attrs)
 
 
 def _embedding(node: Node) -> tuple[Value, ...] | Value:

@@ -6,8 +6,10 @@ So the folded value is the runtime's, bit for bit. Shape arithmetic is followed 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxq.graph.snippet import alone
 from onnxq.graph.view import Node, Tensor
@@ -40,6 +42,32 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
         written = [tensor for tensor in node.outputs if tensor.name]
         computed.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
     return outputs
+
+
+def probe(node: Node, *arrays: np.ndarray | None, outputs: int = 1, **attrs: Any) -> list[np.ndarray] | None:
+    """What a node computes of other inputs, as the runtime computes it.
+
+    Args:
+        node: the node; its attributes hold where no other is given.
+        arrays: its inputs, None for one that is left out.
+        outputs: how many outputs it has.
+        attrs: attributes that are other ones; None for one that is left out.
+
+    Returns:
+        An array for each output, or None where the runtime fails.
+    """
+    run = node.model.runtime
+    if run is None or node.has_body:
+        return None
+    given = {f"i{i}": array for i, array in enumerate(arrays) if array is not None}
+    names = [f"i{i}" if f"i{i}" in given else "" for i in range(len(arrays))]
+    written = [f"o{i}" for i in range(outputs)]
+    kept = {name: value for name, value in {**node.attrs, **attrs}.items() if value is not None}
+    made = onnx.helper.make_node(node.op, names, written, domain=node.domain, **kept)
+    graph = onnx.helper.make_graph([made], "probe", [], [onnx.ValueInfoProto(name=name) for name in written])
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in given.items())
+    opsets = [onnx.helper.make_opsetid(name, version) for name, version in node.model.versions.items()]
+    return run(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
 
 
 def is_computed(tensor: Tensor) -> bool:

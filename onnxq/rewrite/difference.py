@@ -20,8 +20,8 @@ class Claim:
 
     Attributes:
         close: it reorders float sums.
-        but: it is equal but where the original is NaN, but for inputs that hold a NaN, an infinity as well, or a
-            number whose square overflows as well, or but for the sign of zeros; random values are not compared.
+        but: it is equal but where the original is NaN, but for inputs that hold a NaN, an infinity as well, a
+            number whose square overflows as well, or but for the sign of zeros; random values are others.
         steps: integers are off by at most so many.
         why: why that does no harm.
         fed_nan: whether an input may be NaN at all; where none can, nobody asks what comes of it.
@@ -249,7 +249,7 @@ def _of_sums(
     if finite:  # where the sum itself, in another order, or the original overflows
         within = np.isfinite(truth.values)
         excused = within & (~np.isfinite(wide) | ~(truth.magnitude <= highest))
-    if finite and extreme and swapped:
+    if finite and extreme and (swapped or truth.cancels):
         excused = np.ones(one.shape, bool)
     strict = ~numbers & ~equal & ~excused
     if strict.any():

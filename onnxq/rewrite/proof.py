@@ -175,7 +175,7 @@ def _sampled(
     try:
         for sizes in sampling.bindings(inputs, assumed):
             full = run.bindings == 0 and not few
-            samples = sampling.feeds(
+            samples: Iterable[Feeds] = sampling.feeds(
                 inputs,
                 sizes,
                 full=full,

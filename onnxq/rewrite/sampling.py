@@ -281,9 +281,9 @@ def is_finite(feeds: Mapping[str, np.ndarray]) -> bool:
 
 
 def is_extreme(feeds: Mapping[str, np.ndarray]) -> bool:
-    """Whether the square of an input overflows."""
-    floats = (array for array in feeds.values() if is_float(array.dtype))
-    return any(bool((np.abs(a.astype(np.float64)) > float(limits(a.dtype)[1]) ** 0.5).any()) for a in floats)
+    """Whether the square of an input overflows, or one is NaN."""
+    floats = [array for array in feeds.values() if is_float(array.dtype)]
+    return any(not (np.abs(a.astype(np.float64)) <= float(limits(a.dtype)[1]) ** 0.5).all() for a in floats)
 
 
 def is_float(dtype: np.dtype) -> bool:

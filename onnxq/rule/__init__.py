@@ -1,7 +1,7 @@
 """What rule files import: the whole vocabulary of a rule, and nothing else of onnxq."""
 
 from onnxq.graph.elements import known_elements
-from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, replaced_bytes
+from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, probe, replaced_bytes
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import is_float, is_static, limits
@@ -69,6 +69,7 @@ __all__ = [
     "op",
     "operands",
     "place",
+    "probe",
     "remake",
     "replaced_bytes",
     "required",
