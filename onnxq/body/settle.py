@@ -38,6 +38,9 @@ _PARTS = 6
 
 _FEW = 8
 
+_TRIALS = 24
+"""How many bodies are tried, at most, to find the fewest nodes that have to stay for an output."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -122,6 +125,7 @@ class _Settling:
         }
         self.outputs = [t.name for t in model.graph.outputs if t.name in self.compared]
         self.losses: dict[str, Loss] = {}
+        self.trials = 0
 
     def run(self, stays: Mapping[str, Reason], rounds: int) -> Settled:
         stays = dict(stays)
@@ -210,13 +214,16 @@ class _Settling:
         """As few of the first groups as suffice, without a part that need not; none where all do not."""
 
         def suffices(chosen: Sequence[dict[str, Reason]]) -> bool:
+            if self.trials >= _TRIALS:
+                return False
+            self.trials += 1
             _, outputs = self._tried({**stays, **_merged(chosen)})
             return all(map(self._is_near, outputs, outputs.values()))
 
         if not groups or not suffices(groups):
             return {}
         low, high = 0, len(groups)  # too few, enough
-        while high - low > 1:
+        while high - low > 1 and self.trials < _TRIALS:
             middle = (low + high) // 2
             low, high = (low, middle) if suffices(groups[:middle]) else (middle, high)
         chosen = list(groups[:high])

@@ -266,8 +266,13 @@ class Quantization:
         wanted = {*prepared.plan.measured}
         if self._header is not None:
             wanted.update(activations(self._job, prepared))
-        found = {name: entry for name, entry in stats.tensors.items() if name in wanted}
-        return replace(stats, tensors=found)
+        found = {
+            name: entry
+            for name, entry in stats.tensors.items()
+            if name in wanted and (entry.total is not None or entry.histogram is not None)
+        }
+        indices = stats.indices if found else stats.indices[:0]
+        return replace(stats, tensors=found, indices=indices)
 
     def _method(self, ranges: Mapping[str, Range]) -> str:
         """The method, unless a calibration cache states every range."""

@@ -70,7 +70,7 @@ class Ranging:
             return known
         parts = self._sampling.parts
         again = parts is not None and parts.used is not None  # not an iterator
-        ends = [name for name in self._bounded if name not in known.tensors and name not in wanted]
+        ends = [name for name in self._bounded if name not in known.tensors and name not in missing]
         if not missing and not ends and (known.tensors or (stated and again)):
             return known
         found = self._measured(missing, ends)

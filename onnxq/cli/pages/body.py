@@ -22,7 +22,8 @@ def body_section(page: Page, body: Mapping[str, Any]) -> None:
     half = body["type"] in ("fp16", "bf16")
     if half:
         if body["io"] != "float32":
-            page.entry(f"so are inputs and outputs: {first_few(body['interface'])}", style="yellow")
+            names = first_few(body.get("interface", ()))
+            page.entry("so are inputs and outputs" + (f": {names}" if names else ""), style="yellow")
         _float32(page, body)
     forms = len(body["post_scaled"])
     if forms:
@@ -36,10 +37,10 @@ def body_section(page: Page, body: Mapping[str, Any]) -> None:
 
 def _float32(page: Page, body: Mapping[str, Any]) -> None:
     """What stays float32, by kind of reason."""
-    stays = [entry for entry in body["float32"] if entry["code"] not in _QUIET]
+    stays = [entry for entry in body.get("float32", ()) if entry["code"] not in _QUIET]
     if not stays:
         return
-    page.entry(f"{counted(len(stays), 'node')} stay float32")
+    page.entry(f"{counted(len(stays), 'node')} stay{'s' if len(stays) == 1 else ''} float32")
     for code, count in tally(entry["code"] for entry in stays).items():
         first = next(entry for entry in stays if entry["code"] == code)
         more = f" (and {count - 1} like it)" if count > 1 else ""
