@@ -74,7 +74,5 @@ def test_every_quotation_is_found_by_itself() -> None:
 
 
 def test_quotations_leave_out_what_shows_the_rewriting() -> None:
-    doc = (
-        "Do.\n\nSaid\n\n    Bad thing.\n    Worse thing.\n\n    before    y = A(x)\n    after     y = B(x)"
-    )
+    doc = "Do.\n\nSaid\n\n    Bad thing.\n    Worse thing.\n\n    before    y = A(x)\n    after     y = B(x)"
     assert quotations(doc) == ["Bad thing.", "Worse thing."]
