@@ -26,10 +26,6 @@ MODELS = {
         "float[4, 8] y",
         "c = Cast <to = 2> (x)  y = Cast <to = 1> (c)",
     ),
-        "float[4, 8] x",
-        "float[4, 8] y",
-        "c = Cast <to = 2> (x)  y = Cast <to = 1> (c)",
-    ),
     "bits": ("int32[4, 8] x", "int32[4, 8] y", "n = Neg (x)  y = BitwiseXor (x, n)"),
     "words, by the flag": ("int16[4, 8] x", "int16[4, 8] y", "y = Add (x, x)"),
 }
