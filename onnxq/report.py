@@ -103,6 +103,12 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
         )
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
         found.append({"node": "", "op": "", "reason": newer, "advice": export})
+    for kind, entries in (("input", model.graph.inputs), ("output", model.graph.outputs)):
+        for entry in entries:
+            if entry.dtype is not None and np.dtype(entry.dtype).kind in "OUS":
+                reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
+                advice = "leave it out with onnxq extract, and turn numbers into names on the host"
+                found.append({"node": "", "op": "", "reason": reason, "advice": advice})
     for entry in model.graph.inputs:
         flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""
         if flag:

@@ -95,8 +95,6 @@ EXAMPLES = [
     Fires(_net("int64", "BitwiseOr"), gone="BitwiseOr"),
     Fires(_net("uint8", "BitwiseXor"), gone="BitwiseXor"),
     Fires(_net("int16", "BitwiseXor", "d"), gone="BitwiseXor"),
-    Fires(_net("uint32", "BitwiseOr"), gone="BitwiseOr"),
-    Fires(_net("uint64", "BitwiseXor"), gone="BitwiseXor"),
     Fires(_net("int32", "BitwiseAnd", "c"), becomes="y = Mod (z, int32 8)"),
     Fires(_net("int32", "BitwiseAnd", "d"), gone="BitwiseAnd"),
     Skips(_net("int32", "Add")),

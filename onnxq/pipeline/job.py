@@ -24,6 +24,7 @@ from onnxq.graph.dense import densify
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.load import ModelSource
+from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
@@ -37,7 +38,7 @@ from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
-from onnxq.run.versions import unreadable
+from onnxq.run.versions import newest_opset, unreadable
 from onnxq.settings import Feeding, ImageOptions, Inputs, Repairs
 from onnxq.target import Target, load_target
 
@@ -65,6 +66,7 @@ class Job:
             UserError: it or an option cannot be used.
         """
         self.started = time.perf_counter()
+        self.was_opset: int | None = None  # where it was lowered
         self.phases: dict[str, float] = {}
         self.observe = observe or (lambda step, done, total: None)
         self.repairs = repairs
@@ -74,10 +76,11 @@ class Job:
         with self.step("load"):
             self.model = Model.open(model)
             why = unreadable(self.model.source)
-            if why is not None:
+            newer = self._lowered(self.model) if why is not None else ""
+            if why is not None and newer:
                 raise UserError(
                     f"the model has {why}",
-                    hint="export it with an older opset, or upgrade onnxruntime",
+                    hint=f"export it with an older opset, or upgrade onnxruntime ({newer})",
                 )
             self.model.runtime = ort.evaluate
             self.model.limits = self.target.limits
@@ -90,6 +93,13 @@ class Job:
         self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None
         self._data_names: Mapping[str, str] | None = None
+
+    def _lowered(self, model: Model) -> str:
+        """Lowers the opset to one that onnxruntime reads; why not, where it does not."""
+        self.was_opset, newest = model.opset, newest_opset()
+        if model.opset <= newest or self.repairs.prove == "always":
+            return "or leave --prove always out" if model.opset > newest else "its IR version is newer"
+        return lower_opset(model, newest)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -135,13 +145,15 @@ class Job:
         model = Model.open(self.source)
         model.runtime = ort.evaluate
         model.limits = self.target.limits
+        if self.was_opset is not None:
+            self._lowered(model)
         self._apply(model)
         densify(model)
         return model
 
     def original(self) -> Path | onnx.ModelProto | Model:
         """The model as the user gave it; opened where something is stated of its inputs."""
-        if any(self.statements):
+        if any(self.statements) or self.was_opset is not None:
             model = self._fresh()
             model.bind_dims(self.statements[1] or {})
             return model
@@ -170,6 +182,11 @@ class Job:
             )
             self.model, self.rewrites = repair.run(self.model)
             self.rewrites.changes[:0] = [self._written_in_full(name) for name in written]
+            if self.was_opset is not None:
+                why = "no operator of the model changed between them; onnxruntime does not read the newer one"
+                node = f"opset {self.was_opset} to {self.model.opset}"
+                proof = Proof("unproven", why=why)
+                self.rewrites.changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
 
     def _written_in_full(self, name: str) -> Change:
         """That a sparse weight is a dense one now; the whole model is compared with it."""

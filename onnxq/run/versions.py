@@ -31,6 +31,11 @@ def unreadable(model: onnx.ModelProto) -> str | None:
     return None
 
 
+def newest_opset() -> int:
+    """The newest opset that onnxruntime reads."""
+    return _newest(lambda opset: _reads(_OLD_IR, opset), _OLD_OPSET)
+
+
 _OLD_IR, _OLD_OPSET = 8, 13  # of 2021, read by every onnxruntime that onnxq supports
 
 

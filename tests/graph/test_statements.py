@@ -73,3 +73,13 @@ def test_nothing_is_asked_of_what_the_target_takes(body: str) -> None:
     assert (
         unsupported(Model.open(text("float[1, 3] x", "float[N] y", body)), load_target("tensorrt-rtx")) == []
     )
+
+
+def test_strings_at_the_interface_are_named() -> None:
+    model = text("string[2] s, float[2] x", "string[2] t, float[2] y", "t = Identity (s)  y = Relu (x)")
+    found = unsupported(Model.open(model), load_target("tensorrt-rtx"))
+    assert [entry["reason"].split(",")[0] for entry in found] == [
+        "input 's' holds strings",
+        "output 't' holds strings",
+    ]
+    assert "onnxq extract" in found[0]["advice"]

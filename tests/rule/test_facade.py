@@ -82,7 +82,7 @@ def test_a_topk_above_the_targets_limit_is_cut_in_the_pipeline() -> None:
         g (int32[2, 9000] x) => (int32[2, 4000] v, int64[2, 4000] i) <int64[1] k = {4000}> {
             v, i = TopK (x, k) }"""
     proto = onnx.parser.parse_model(text)
-    result = onnxq.sanitize(proto, rules=[OWN])
+    result = onnxq.sanitize(proto, rules=[OWN], skip=["topk_over_limit"])
     assert [c["proof"]["verdict"] for c in result.report["changes"] if c["rule"] == "topk_in_parts"] == [
         "exact"
     ]
