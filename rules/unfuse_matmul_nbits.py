@@ -16,7 +16,7 @@ last block is a part of one, the weights become float, of up to 256 MiB.
 import ml_dtypes
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, required, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, constant, op, operands, required, rule
 
 _MAX_BYTES = 1 << 28
 _BLOCKS = (32, 64, 128)
@@ -30,7 +30,8 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
     plain = index is None and bias is None and (zero is None or zero.dtype == np.uint8)
     if x.dtype == np.float16 and bits in (4, 8) and block in _BLOCKS and plain:
         return None
-    if packed.constant is None or scale.constant is None or (zero is not None and zero.constant is None):
+    weights, steps, shifts = packed.constant, scale.constant, constant(zero)
+    if weights is None or steps is None or (zero is not None and shifts is None):
         raise Skip("its weights are computed at run time")
     if index is not None:
         raise Skip("it has an order of its own of the rows (g_idx)")
@@ -38,14 +39,14 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
         raise Skip(f"its weights have {bits} bits")
     rows, columns = node.attr("K"), node.attr("N")
     blocks = -(-rows // block)
-    codes = _unpacked(packed.constant.reshape(columns, -1), bits)[:, : blocks * block]
-    scales = scale.constant.reshape(columns, blocks)
-    if zero is None:
+    codes = _unpacked(weights.reshape(columns, -1), bits)[:, : blocks * block]
+    scales = steps.reshape(columns, blocks)
+    if shifts is None:
         zeros = np.full((columns, blocks), 1 << (bits - 1))
-    elif zero.dtype == np.uint8:
-        zeros = _unpacked(zero.constant.reshape(columns, -1), bits)[:, :blocks]
+    elif shifts.dtype == np.uint8:
+        zeros = _unpacked(shifts.reshape(columns, -1), bits)[:, :blocks]
     else:
-        zeros = zero.constant.reshape(columns, blocks).astype(np.float32)
+        zeros = shifts.reshape(columns, blocks).astype(np.float32)
     shifted = (codes - np.repeat(zeros, block, axis=1))[:, :rows].T
     y = op.MatMul(x, _weights(node, shifted, scales, rows % block == 0))
     return Close(y if bias is None else op.Add(y, bias))
@@ -54,10 +55,12 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
 def _weights(node: Node, codes: np.ndarray, scales: np.ndarray, whole: bool) -> Value | np.ndarray:
     """The weights of codes [rows, columns] and scales [columns, blocks]."""
     block = node.attr("block_size")
-    if whole and node.opset >= 21 and codes.dtype.kind == "i" and -128 <= codes.min() and codes.max() <= 127:
-        narrow = ml_dtypes.int4 if -8 <= codes.min() and codes.max() <= 7 else np.int8
+    if whole and node.opset >= 21 and codes.dtype.kind == "i" and codes.min() >= -128 and codes.max() <= 127:
+        narrow = ml_dtypes.int4 if codes.min() >= -8 and codes.max() <= 7 else np.int8
         steps = np.ascontiguousarray(scales.T)
-        return op.DequantizeLinear(np.ascontiguousarray(codes).astype(narrow), steps, axis=0, block_size=block)
+        return op.DequantizeLinear(
+            np.ascontiguousarray(codes).astype(narrow), steps, axis=0, block_size=block
+        )
     if codes.size * scales.itemsize > _MAX_BYTES:
         raise Skip(f"its weights would take {codes.size * scales.itemsize >> 20} MiB; raise the opset to 21")
     floats: np.ndarray = codes.astype(np.float32) * np.repeat(scales.T, block, axis=0)[: len(codes)]
@@ -83,12 +86,20 @@ def _net(attributes: str, inputs: str, opset: int = 21) -> str:
 _FOUR = "K = 32, bits = 4, block_size = 16"
 
 EXAMPLES = [
-    Fires(_net(_FOUR, "x, w, s"), gone="MatMulNBits", becomes="""
+    Fires(
+        _net(_FOUR, "x, w, s"),
+        gone="MatMulNBits",
+        becomes="""
         _1 = DequantizeLinear <axis = 0, block_size = 16> (int4 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
-        y = MatMul (x, _1)"""),
-    Fires(_net(_FOUR, "x, w, s, z, , b"), gone="MatMulNBits", becomes="""
+        y = MatMul (x, _1)""",
+    ),
+    Fires(
+        _net(_FOUR, "x, w, s, z, , b"),
+        gone="MatMulNBits",
+        becomes="""
         _1 = DequantizeLinear <axis = 0, block_size = 16> (int8 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
-        _2 = MatMul (x, _1); y = Add (_2, {1.0, -2.0})"""),
+        _2 = MatMul (x, _1); y = Add (_2, {1.0, -2.0})""",
+    ),
     Fires(_net(_FOUR, "x, w, s, f"), gone="MatMulNBits", becomes="y = MatMul (x, float32 [32, 2])"),
     Fires(_net(_FOUR, "x, w, s, z", 17), gone="MatMulNBits"),
     Skips(_net(_FOUR, "x, v, s"), because="at run time"),

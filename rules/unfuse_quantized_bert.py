@@ -18,9 +18,7 @@ from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, req
 DOMAIN = "com.microsoft."
 
 
-@rule(
-    DOMAIN + "QAttention", DOMAIN + "QEmbedLayerNormalization", stage="compat", lacks="onnxruntime-fusions"
-)
+@rule(DOMAIN + "QAttention", DOMAIN + "QEmbedLayerNormalization", stage="compat", lacks="onnxruntime-fusions")
 def unfuse_quantized_bert(node: Node) -> Close:
     if node.opset < 10:
         raise Skip(f"opset {node.opset} has no DequantizeLinear")
@@ -36,8 +34,8 @@ def _attention(node: Node) -> tuple[Value, ...] | Value:
     mask, zero_x, zero_w, past = operands(node, 9)[5:]
     stated(scale_x, scale_w)
     inputs = (real(x, scale_x, zero_x, node), real(w, scale_w, zero_w, node, axis=1), bias, mask, past)
-    found = op["com.microsoft"].Attention(*_given(*inputs), outputs=len(node.outputs), **node.attrs)
-    return found  # type: ignore[no-any-return]
+    new = op["com.microsoft"].Attention
+    return new(*_given(*inputs), outputs=len(node.outputs), **node.attrs)  # type: ignore[no-any-return]
 
 
 def _embedding(node: Node) -> tuple[Value, ...] | Value:
@@ -45,7 +43,9 @@ def _embedding(node: Node) -> tuple[Value, ...] | Value:
     mask, *steps = operands(node, 18)[7:]
     stated(*steps[:5])
     floats = [
-        None if table is None or scale is None else (real if index < 3 else read_out)(table, scale, zero, node)
+        None
+        if table is None or scale is None
+        else (real if index < 3 else read_out)(table, scale, zero, node)
         for index, (table, scale, zero) in enumerate(zip(tables, steps[:5], steps[5:], strict=True))
     ]
     new = op["com.microsoft"].EmbedLayerNormalization
@@ -75,7 +75,12 @@ EXAMPLES = [
         y = com.microsoft.Attention <num_heads = 2> (_1, _2, {0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0}, m)""",
     ),
     Fires(
-        _NET % ("y", "y, n", "QEmbedLayerNormalization (i, k, t, t, t, g, g, , xs, xs, ws, ws, ws, z, z, z, z, z)"),
+        _NET
+        % (
+            "y",
+            "y, n",
+            "QEmbedLayerNormalization (i, k, t, t, t, g, g, , xs, xs, ws, ws, ws, z, z, z, z, z)",
+        ),
         gone="QEmbedLayerNormalization",
         becomes="""
         _1 = DequantizeLinear (uint8 [3, 4] {1, 2, 3, 40, 50, 60, 70, 80, 9, 10, 110, 12}, 0.05, uint8 128)

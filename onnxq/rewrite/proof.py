@@ -194,7 +194,7 @@ def _sampled(
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
                 if small:  # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
-                    beside = [size for size in beside if size]
+                    beside = tuple(size for size in beside if size)
                 largest = sampling.largest_dynamic(inputs, roomy)
                 for more in sampling.mined_bindings(inputs, assumed, beside):
                     if run.agree(sampling.ascending(inputs, more)):
