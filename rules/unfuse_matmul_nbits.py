@@ -16,7 +16,7 @@ last block is a part of one, the weights become float, of up to 256 MiB.
 import ml_dtypes
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, required, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, constant, op, operands, required, rule
 
 _MAX_BYTES = 1 << 28
 _BLOCKS = (32, 64, 128)
@@ -30,7 +30,8 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
     plain = index is None and bias is None and (zero is None or zero.dtype == np.uint8)
     if x.dtype == np.float16 and bits in (4, 8) and block in _BLOCKS and plain:
         return None
-    if packed.constant is None or scale.constant is None or (zero is not None and zero.constant is None):
+    weights, steps, shifts = packed.constant, scale.constant, constant(zero)
+    if weights is None or steps is None or (zero is not None and shifts is None):
         raise Skip("its weights are computed at run time")
     if index is not None:
         raise Skip("it has an order of its own of the rows (g_idx)")
@@ -38,14 +39,14 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
         raise Skip(f"its weights have {bits} bits")
     rows, columns = node.attr("K"), node.attr("N")
     blocks = -(-rows // block)
-    codes = _unpacked(packed.constant.reshape(columns, -1), bits)[:, : blocks * block]
-    scales = scale.constant.reshape(columns, blocks)
-    if zero is None:
+    codes = _unpacked(weights.reshape(columns, -1), bits)[:, : blocks * block]
+    scales = steps.reshape(columns, blocks)
+    if shifts is None:
         zeros = np.full((columns, blocks), 1 << (bits - 1))
-    elif zero.dtype == np.uint8:
-        zeros = _unpacked(zero.constant.reshape(columns, -1), bits)[:, :blocks]
+    elif shifts.dtype == np.uint8:
+        zeros = _unpacked(shifts.reshape(columns, -1), bits)[:, :blocks]
     else:
-        zeros = zero.constant.reshape(columns, blocks).astype(np.float32)
+        zeros = shifts.reshape(columns, blocks).astype(np.float32)
     shifted = (codes - np.repeat(zeros, block, axis=1))[:, :rows].T
     y = op.MatMul(x, _weights(node, shifted, scales, rows % block == 0))
     return Close(y if bias is None else op.Add(y, bias))

@@ -34,7 +34,8 @@ def _attention(node: Node) -> tuple[Value, ...] | Value:
     mask, zero_x, zero_w, past = operands(node, 9)[5:]
     stated(scale_x, scale_w)
     inputs = (real(x, scale_x, zero_x, node), real(w, scale_w, zero_w, node, axis=1), bias, mask, past)
-    return op["com.microsoft"].Attention(*_given(*inputs), outputs=len(node.outputs), **node.attrs)
+    new = op["com.microsoft"].Attention
+    return new(*_given(*inputs), outputs=len(node.outputs), **node.attrs)  # type: ignore[no-any-return]
 
 
 def _embedding(node: Node) -> tuple[Value, ...] | Value:

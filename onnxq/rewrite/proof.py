@@ -201,6 +201,7 @@ def _sampled(
             run.agree_all(list(_spoken_of(claim, samples)))
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
+                # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
                 if small or _crashes_on_nothing(snippet.before):
                     beside = tuple(size for size in beside if size)
                 largest = sampling.largest_dynamic(inputs, roomy)
