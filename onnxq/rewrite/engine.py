@@ -182,6 +182,7 @@ def rewrite(
         Unsettled: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
+    model.lacks = lacks
     run = _Run(model, prove, reproducers, exact, prover or Prover(), refused, limit, interface)
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     compared = 0
