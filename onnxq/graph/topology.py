@@ -59,6 +59,7 @@ class Topology:
         computed: the values of tensors that depend on no input and are no constants, by id, with the
             tensor itself; from one inference of shapes to the next.
         interface_changes: the inputs and outputs that rules made others of.
+        lacks: whether the target lacks an operator or a feature.
         limits: what the target takes at most and its kernels need at least, by name.
         refined: tensors whose shapes inference does not find by itself, by id.
         runtime: runs a model that has no inputs, for constant folding; None folds shapes only.
@@ -84,6 +85,7 @@ class Topology:
         self._folded: dict[tuple[np.dtype, Shape, bytes], Any] = {}
         self.refined: set[int] = set()
         self._parts: list[Any] = []
+        self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
         if proto.functions:
             proto = inliner.inline_local_functions(proto)
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):

@@ -252,6 +252,14 @@ class Node:
             self.model.asked_limits[name] = limit
         return limit
 
+    def lacks(self, name: str) -> bool:
+        """Whether the target lacks an operator or a feature: a rule of many operators asks for each.
+
+        Args:
+            name: an operator of ONNX's own, or as under `lacks` in `onnxq/targets/*.toml`.
+        """
+        return self.model.lacks(name)
+
     def is_input_dim(self, dim: Dim) -> bool:
         """Whether a symbol is a dimension of an input of the model, where a size can be written."""
         return any(dim in (shape or ()) for _, _, shape in self.model.inputs)

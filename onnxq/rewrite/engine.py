@@ -186,6 +186,7 @@ def rewrite(
         Unsettled: rules undo each other without end.
         Differs: the whole model is another one although each change was proved; the model is not usable.
     """
+    model.lacks = lacks
     run = _Run(model, prove, reproducers, prover or Prover(), refused, limit, interface)
     run.report.exact, run.report.steps = exact, steps
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]

@@ -2,6 +2,7 @@
 
 from onnxq.graph.elements import known_elements
 from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, probe, replaced_bytes
+from onnxq.graph.functions import function_body
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.types import is_float, is_static, limits
@@ -58,6 +59,7 @@ __all__ = [
     "evaluate",
     "exact_product",
     "float32_only",
+    "function_body",
     "inline",
     "is_computed",
     "is_float",
