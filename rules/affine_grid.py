@@ -48,7 +48,8 @@ def affine_grid(node: Node) -> Any:
         if values is None and not isinstance(count, int):
             along: Any = _computed(op.Gather(size, np.int64(place)), bool(node.attr("align_corners", 0)))
         else:
-            along = _steps(int(values[place] if values is not None else count), bool(node.attr("align_corners", 0)))
+            fixed = int(values[place] if values is not None else count or 0)
+            along = _steps(fixed, bool(node.attr("align_corners", 0)))
         shape = [1] * (dims + 2)
         shape[place - 1] = -1
         along = op.Reshape(along, np.array(shape)) if isinstance(along, Value) else along.reshape(shape)
@@ -57,12 +58,18 @@ def affine_grid(node: Node) -> Any:
         total = term if total is None else op.Add(total, term)
     assert total is not None
     last = unsqueezed(node, op.Gather(theta, np.int64(dims), axis=2), range(1, dims + 1))
-    return Except(Close(op.Add(total, float32_only(last))), "infinite-input", "infinities cancel in any order of a sum")
+    return Except(
+        Close(op.Add(total, float32_only(last))), "infinite-input", "infinities cancel in any order of a sum"
+    )
 
 
 def _steps(count: int, corners: bool) -> np.ndarray:
     if corners:
-        return np.linspace(-1, 1, count, dtype=np.float64).astype(np.float32) if count > 1 else -np.ones(1, np.float32)
+        return (
+            np.linspace(-1, 1, count, dtype=np.float64).astype(np.float32)
+            if count > 1
+            else -np.ones(1, np.float32)
+        )
     return ((2 * np.arange(count) + 1) / count - 1).astype(np.float32)
 
 
@@ -71,7 +78,9 @@ def _computed(count: Value, corners: bool) -> Value:
     size = op.Cast(count, to=1)
     if corners:
         size = op.Sub(size, np.float32(1))
-        places = op.Div(op.Mul(places, np.float32(2)), op.Where(op.Less(size, np.float32(1)), np.float32(1), size))
+        places = op.Div(
+            op.Mul(places, np.float32(2)), op.Where(op.Less(size, np.float32(1)), np.float32(1), size)
+        )
     else:
         places = op.Div(op.Add(op.Mul(places, np.float32(2)), np.float32(1)), size)
     return float32_only(op.Sub(places, np.float32(1)))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from _opsets import padded, reduced, sliced, unsqueezed
 
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, constant, op, operands, required, rule
+from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, op, operands, required, rule
 
 _DIRECT = 24
 _MOST = 512
@@ -41,7 +41,9 @@ def dft_sums(node: Node) -> Any:
     size = x.shape[axis]
     count = size if length is None else length.scalar
     if not isinstance(size, int) or not isinstance(count, int):
-        raise Skip(f"dimension {axis} of {x.name!r}, or its length, is dynamic: give it with --shape INPUT:SIZES")
+        raise Skip(
+            f"dimension {axis} of {x.name!r}, or its length, is dynamic: give it with --shape INPUT:SIZES"
+        )
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
     if inverse and onesided:
         raise Skip("it is the inverse of one side, which onnxruntime does not compute")
@@ -127,13 +129,17 @@ def _net(shape: str, attributes: str, length: str = "", opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("N, 4, 1", "axis = 1, onesided = 1"), gone="DFT", becomes="""_1 = Gather <axis = 2> (x, 0); _2 = Unsqueeze (_1, {2})
+    Fires(
+        _net("N, 4, 1", "axis = 1, onesided = 1"),
+        gone="DFT",
+        becomes="""_1 = Gather <axis = 2> (x, 0); _2 = Unsqueeze (_1, {2})
         _3 = Mul (_2, [1, 4, 4] {1.0, 1.0, 1.0, 1.0, 1.0, 6.123234e-17, -1.0, -1.8369701e-16, 1.0, -1.0, 1.0, -1.0, 1.0, -1.8369701e-16, -1.0, 6.123234e-17})
         _4 = ReduceSum <keepdims = 0> (_3, {1}); _5 = Slice (_4, {0}, {3}, {1}, {1})
         _6 = Unsqueeze (_5, {2}); _7 = Unsqueeze (_1, {2})
         _8 = Mul (_7, [1, 4, 4] {-0.0, -0.0, -0.0, -0.0, -0.0, -1.0, -1.2246469e-16, 1.0, -0.0, -1.2246469e-16, -0.0, -1.2246469e-16, -0.0, 1.0, -1.2246469e-16, -1.0})
         _9 = ReduceSum <keepdims = 0> (_8, {1}); _10 = Slice (_9, {0}, {3}, {1}, {1})
-        _11 = Unsqueeze (_10, {2}); y = Concat <axis = 2> (_6, _11)"""),
+        _11 = Unsqueeze (_10, {2}); y = Concat <axis = 2> (_6, _11)""",
+    ),
     Fires(_net("2, 3, 2", "inverse = 1"), gone="DFT"),
     Fires(_net("2, 3, 1", "onesided = 1", "5"), gone="DFT"),
     Fires(_net("1, 30, N, 2", "axis = 1"), gone="DFT"),

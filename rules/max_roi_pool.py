@@ -52,8 +52,8 @@ def max_roi_pool(node: Node) -> Any:
         )
     y = op.Concat(*[unsqueezed(node, line, [2]) for line in lines], axis=2)
     y = op.Where(op.Less(y, np.float32(np.finfo(np.float32).min)), np.float32(0), y)  # a bin of no element
-    y = Except(y, "zero-sign", "which of two zeros is the larger is not defined")
-    return Except(y, "infinite-input", "regions of infinite size")
+    answer = Except(y, "zero-sign", "which of two zeros is the larger is not defined")
+    return Except(answer, "infinite-input", "regions of infinite size")
 
 
 def _masks(node: Node, rois: Value, scale: np.float32, first: int, bins: int, size: Any) -> list[Value]:

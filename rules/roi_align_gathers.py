@@ -20,7 +20,20 @@ from typing import Any
 import numpy as np
 from _opsets import reduced, size_of, sliced, unsqueezed
 
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, constant, float32_only, op, required, rule
+from onnxq.rule import (
+    Close,
+    Except,
+    Fires,
+    Node,
+    Skip,
+    Skips,
+    Value,
+    constant,
+    float32_only,
+    op,
+    required,
+    rule,
+)
 
 _FLOAT, _INT64 = 1, 7
 _MOST = 512
@@ -46,8 +59,7 @@ def roi_align_gathers(node: Node) -> Any:
         y = _adaptive(node, x, images, bins, sizes, regions)
         return Except(Close(y), "extreme-input", "a region of so many samples has no end")
     rows, columns = (
-        _samples(start, step, bins[side], ratio, sizes[side])
-        for side, (start, step, _) in enumerate(regions)
+        _samples(start, step, bins[side], ratio, sizes[side]) for side, (start, step, _) in enumerate(regions)
     )
     flat = op.Reshape(op.Transpose(x, perm=[0, 2, 3, 1]), np.array([-1, x.shape[1]]))
     image = op.Mul(op.Reshape(op.Cast(images, to=_INT64), np.array([-1, 1, 1])), _times(*sizes))
@@ -64,7 +76,9 @@ def roi_align_gathers(node: Node) -> Any:
         total = op.Max(total, part) if highest else op.Add(total, part)
     split = op.Reshape(total, np.array([-1, bins[0], ratio, bins[1], ratio, x.shape[1]]))
     y = reduced(node, "ReduceMax" if highest else "ReduceMean", split, [2, 4])
-    return Except(Close(op.Transpose(y, perm=[0, 3, 1, 2])), "extreme-input", "a region of so many samples has no end")
+    return Except(
+        Close(op.Transpose(y, perm=[0, 3, 1, 2])), "extreme-input", "a region of so many samples has no end"
+    )
 
 
 def _times(height: Any, width: Any) -> Any:
@@ -121,7 +135,9 @@ def _neighbours(place: Value, size: Any) -> list[tuple[Value, Value]]:
 def _adaptive(node: Node, x: Value, images: Value, bins: Any, sizes: Any, regions: Any) -> Value:
     """With as many samples as each region is large."""
     if node.attr("mode", "avg") == "max":
-        raise Skip("with sampling_ratio=0 and mode=max its samples cannot be summed up: export with sampling_ratio=2")
+        raise Skip(
+            "with sampling_ratio=0 and mode=max its samples cannot be summed up: export with sampling_ratio=2"
+        )
     if any(isinstance(size, Value) for size in sizes) or max(sizes) > _MOST:
         raise Skip(
             f"with sampling_ratio=0 the size of {x.name!r} must be known, and at most {_MOST}: give it with --shape, "
@@ -176,7 +192,10 @@ _FIXED = """<ir_version: 8, opset_import: ["" : 16]>
 
 EXAMPLES = [
     Fires(_NET % ("2, 2, 4, W", "sampling_ratio = 2"), gone="RoiAlign"),
-    Fires((_NET % ("1, 1, 4, 3", "sampling_ratio = 1, spatial_scale = 0.5")).replace(": 16]", ": 10]"), gone="RoiAlign"),
+    Fires(
+        (_NET % ("1, 1, 4, 3", "sampling_ratio = 1, spatial_scale = 0.5")).replace(": 16]", ": 10]"),
+        gone="RoiAlign",
+    ),
     Fires(_NET % ("1, 1, 4, 3", 'sampling_ratio = 2, mode = "max"'), gone="RoiAlign"),
     Fires(_FIXED % ("1, 2, 3, 4", ""), gone="RoiAlign"),
     Skips(_FIXED % ("1, 2, 3, W", ""), because="--shape"),

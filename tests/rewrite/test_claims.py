@@ -126,7 +126,8 @@ def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
 
 def test_what_may_be_left_out_is_listed() -> None:
     with pytest.raises(
-        ValueError, match="knows 'nan', 'nan-input', 'infinite-input', 'extreme-input', 'zero-sign', not 'inf'"
+        ValueError,
+        match="knows 'nan', 'nan-input', 'infinite-input', 'extreme-input', 'zero-sign', not 'inf'",
     ):
         Except(0, "inf", "no")  # type: ignore[arg-type]
 
