@@ -96,10 +96,5 @@ EXAMPLES = [
     Fires(_net("2, 2, 3", "2, 1, 2, 3"), gone="AffineGrid"),
     Fires(_net("1, 2, 3", "1, 1, 4, 3", "align_corners = 1"), gone="AffineGrid"),
     Fires(_net("2, 3, 4", "2, 1, 2, 3, 2"), gone="AffineGrid"),
-    Fires(
-        """<ir_version: 9, opset_import: ["" : 20]>
-        g (float[N, 2, 3] t, float[N, 1, H, W] x) => (y) { s = Shape (x)  y = AffineGrid (t, s) }""",
-        gone="AffineGrid",
-    ),
-    Skips(_net("2, M, 3", "2, 1, 2, 3"), because="dynamic"),
+    Skips(_net("2, M, 3", "2, 1, 2, 3"), because="is M"),
 ]

@@ -330,10 +330,8 @@ def _for_all_sizes(node: Node, x: Tensor, axes: list[_Axis] | None, why: str) ->
             )
     elif plain and mode == "tf_half_pixel_for_nn" and not nearest:
         return _close(remake(node, x, _no_roi(node), *rest, nearest_mode=None))
-    elif (
-        plain and mode == "tf_half_pixel_for_nn" and node.attr("nearest_mode") == "floor" and axes is not None
-    ):
-        if all(one.scale is not None and _half_up_is_floor(one.scale) for one in axes):
+    elif plain and mode == "tf_half_pixel_for_nn" and node.attr("nearest_mode") == "floor":  # noqa: SIM102
+        if axes is not None and all(one.scale is not None and _half_up_is_floor(one.scale) for one in axes):
             attrs = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
             return remake(node, x, _no_roi(node), *rest, **attrs)
     enlarges = bool(scales) and all(scale is not None and scale >= 1 for scale in scales)
