@@ -19,7 +19,6 @@ from _opsets import reduced, size_of, sliced, squeezed, unsqueezed
 
 from onnxq.rule import Except, Fires, Node, Skip, Skips, Value, float32_only, op, required, rule
 
-
 _MOST = 256
 
 

@@ -65,7 +65,7 @@ class _Axis:
     roi: tuple[float, float]
 
 
-@rule("Resize", stage="compat", lacks="resize-modes")
+@rule("Resize", stage="compat", lacks="rare-resize-modes")
 def resize_modes(node: Node) -> Any:
     x, roi, scales, sizes = operands(node, 4)
     if node.opset < 11 or x is None:
