@@ -63,5 +63,7 @@ def size_of(node: Node, x: Value, axis: int) -> np.int64 | Value:
     """The size of an axis: a number where it is known, else what computes it, of rank 0."""
     size = None if x.shape is None else x.shape[axis]
     if isinstance(size, int):
-        return np.int64(size)
-    return op.Gather(op.Shape(x), np.int64(axis))
+        known: np.int64 = np.int64(size)
+        return known
+    computed: Value = op.Gather(op.Shape(x), np.int64(axis))
+    return computed

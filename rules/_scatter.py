@@ -71,10 +71,8 @@ def by_comparison(
     """
     reduction = node.attr("reduction")
     rank = updates.rank
-    if isinstance(count, Value):
-        places = op.Range(np.int64(0), count, np.int64(1))
-    else:
-        places = np.arange(int(count))
+    computed = isinstance(count, Value)
+    places: Any = op.Range(np.int64(0), count, np.int64(1)) if computed else np.arange(int(count))
     shape = [1] * (rank + 1)
     shape[axis] = -1
     places = op.Reshape(places, np.array(shape)) if isinstance(places, Value) else places.reshape(shape)

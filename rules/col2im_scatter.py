@@ -86,7 +86,7 @@ def _net(shape: str, image: str, block: str, attributes: str = "") -> str:
 
 EXAMPLES = [
     Fires(_net("N, 4, 4", "3, 3", "2, 2"), gone="Col2Im"),
-    Fires(_net("1, 6, 6", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0]>"), gone="Col2Im"),
+    Fires(_net("1, 3, 9", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0]>"), gone="Col2Im"),
     Skips(_net("N, 81, 1", "9, 9", "9, 9"), because="64"),
     Skips(
         _net("N, 4, 4", "3, 3", "2, 2")

@@ -79,10 +79,12 @@ def deform_conv_gathers(node: Node) -> Any:
             total = op.Mul(total, unsqueezed(node, strength, [4]))
         read.append(total)
     values = read[0] if parts == 1 else op.Concat(*read, axis=4)  # [N, K, oh, ow, C]
-    values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), _shape(offset, x.shape[1] * places))
+    shape = _shape(offset, x.shape[1] * places)
+    zero = None if isinstance(shape, np.ndarray) else 1  # a computed size may be 0
+    values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), shape, allowzero=zero)
     flat = constant(weights)
-    shape = np.array([0, -1, 1, 1])
-    filters = op.Reshape(weights, shape) if flat is None else flat.reshape(len(flat), -1, 1, 1)
+    ones = np.array([0, -1, 1, 1])
+    filters = op.Reshape(weights, ones) if flat is None else flat.reshape(len(flat), -1, 1, 1)
     y = op.Conv(values, filters, *([] if bias is None else [bias]), group=node.attr("group", 1))
     return Except(Close(y), "extreme-input", "a place so far away has no neighbours")
 
@@ -91,8 +93,10 @@ def _shape(offset: Tensor, channels: int) -> Any:
     sizes = (offset.shape or ())[2:]
     if sum(not isinstance(size, int) for size in sizes) < 2:
         return np.array([0, channels, *(size if isinstance(size, int) else -1 for size in sizes)], np.int64)
-    both = op.Gather(op.Shape(offset), np.array([2, 3]))
-    return op.Concat(np.array([0, channels]), both, axis=0)
+    own = op.Shape(offset)
+    return op.Concat(
+        op.Gather(own, np.array([0])), np.array([channels]), op.Gather(own, np.array([2, 3])), axis=0
+    )
 
 
 def _own(node: Node, offset: Tensor, kernel: list[int], side: int) -> Any:

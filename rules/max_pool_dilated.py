@@ -28,8 +28,10 @@ def max_pool_dilated(node: Node) -> Any:
         raise Skip(f"the type of {x.name!r} is {x.dtype or 'not known'}")
     windows = windows_of(node, x)
     y: Value = pooled(node, spread(node, x, windows, lowest(x)), windows, op.Max)
-    y = Except(y, "zero-sign", "which of two zeros is the larger is not defined")
-    return Except(y, "infinite-input", "the maximum of no number is minus infinity, or the lowest number")
+    answer = Except(y, "zero-sign", "which of two zeros is the larger is not defined")
+    return Except(
+        answer, "infinite-input", "the maximum of no number is minus infinity, or the lowest number"
+    )
 
 
 def lowest(x: Tensor) -> np.ndarray:

@@ -65,7 +65,7 @@ class _Axis:
     roi: tuple[float, float]
 
 
-@rule("Resize", stage="compat", lacks="resize-modes")
+@rule("Resize", stage="compat", lacks="rare-resize-modes")
 def resize_modes(node: Node) -> Any:
     x, roi, scales, sizes = operands(node, 4)
     if node.opset < 11 or x is None:
@@ -146,7 +146,7 @@ def _axes(
     found = []
     for place, (axis, number) in enumerate(zip(axes, numbers.tolist(), strict=True)):
         interval = float(part[place]), float(part[place + len(axes)])
-        if number == (1 if by_scale else x.shape[axis]) and interval == (0, 1):
+        if number == (1 if by_scale else x.shape[axis]) and interval == (0.0, 1.0):
             continue
         found.append(_Axis(axis, number if by_scale else None, None if by_scale else number, interval))
     return found
@@ -155,7 +155,7 @@ def _axes(
 def _static(node: Node, x: Tensor, axes: list[_Axis], why: str, in_front: bool) -> Any:
     assert x.shape is not None
     rank = len(x.shape)
-    lengths = [int(x.shape[one.axis] or 0) for one in axes]  # type: ignore[call-overload]
+    lengths = [int(x.shape[one.axis] or 0) for one in axes]
     if any(
         not 0 < length <= _MOST or (one.size or 0) > _MOST for length, one in zip(lengths, axes, strict=True)
     ):
@@ -198,7 +198,7 @@ def _weights(
     matrices: list[np.ndarray] = []
     outside: list[np.ndarray | None] = []
     for one in axes:
-        unit = np.eye(int(x.shape[one.axis] or 0), dtype=np.float32)[None, None]  # type: ignore[call-overload]
+        unit = np.eye(int(x.shape[one.axis] or 0), dtype=np.float32)[None, None]
         found = _resize(node, unit, [one], attrs)
         if found is None:
             return None
@@ -237,7 +237,7 @@ def _with_policy(
     assert x.shape is not None
     moved = [one.axis for one in axes]
     kept = [axis for axis in _resized(node, x) if axis not in moved]
-    lengths = [int(x.shape[axis] or 0) for axis in moved]  # type: ignore[call-overload]
+    lengths = [int(x.shape[axis] or 0) for axis in moved]
     if len(axes) > 2 or np.prod(lengths) * max(lengths) > 1 << 26:
         return None
     if len(axes) == 1:
@@ -280,20 +280,19 @@ def _other_mode(node: Node, x: Tensor, axes: list[_Axis], matrices: list[np.ndar
 
 def _in_mode(node: Node, x: Tensor, axes: list[_Axis], by_size: bool, attrs: dict[str, Any]) -> Value:
     if not by_size:
-        return remake(node, x, _no_roi(node), *_given(node), **attrs)
+        return _remade(node, x, *_given(node), **attrs)
     assert x.shape is not None
     sizes = {one.axis: one.size for one in axes}
     order = _resized(node, x)
     full = [sizes.get(axis, x.shape[axis]) for axis in order]
     if all(isinstance(size, int) for size in full):
-        return remake(node, x, _no_roi(node), _no_scales(node), np.array(full, np.int64), **attrs)
+        return _remade(node, x, _no_scales(node), np.array(full, np.int64), **attrs)
     if node.opset < 18:
         raise Skip(f"dimensions of {x.name!r} are dynamic: {_ADVICE}")
     kept = [one.axis for one in axes]
-    return remake(
+    return _remade(
         node,
         x,
-        _no_roi(node),
         _no_scales(node),
         np.array([sizes[a] for a in kept], np.int64),
         **{**attrs, "axes": kept},
@@ -325,25 +324,23 @@ def _for_all_sizes(node: Node, x: Tensor, axes: list[_Axis] | None, why: str) ->
             y = remake(node, *node.inputs, coordinate_transformation_mode="half_pixel")
             return y if nearest else _close(y)
     elif plain and mode == "tf_crop_and_resize" and axes is not None and not nearest:
-        if all(one.roi == (0, 1) and one.size != 1 for one in axes) and scales == [None] * len(axes):
+        if all(one.roi == (0.0, 1.0) and one.size != 1 for one in axes) and scales == [None] * len(axes):
             return _close(
                 remake(node, x, _no_roi(node), *rest, coordinate_transformation_mode="align_corners")
             )
     elif plain and mode == "tf_half_pixel_for_nn" and not nearest:
         return _close(remake(node, x, _no_roi(node), *rest, nearest_mode=None))
-    elif (
-        plain and mode == "tf_half_pixel_for_nn" and node.attr("nearest_mode") == "floor" and axes is not None
-    ):
-        if all(one.scale is not None and _half_up_is_floor(one.scale) for one in axes):
+    elif plain and mode == "tf_half_pixel_for_nn" and node.attr("nearest_mode") == "floor":  # noqa: SIM102
+        if axes is not None and all(one.scale is not None and _half_up_is_floor(one.scale) for one in axes):
             attrs = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
             return remake(node, x, _no_roi(node), *rest, **attrs)
-    elif why == "antialias" and node.attr("mode") == "linear" and axes is not None:
-        if scales and all(scale is not None and scale >= 1 for scale in scales):
-            return _close(remake(node, *node.inputs, antialias=None))
+    enlarges = bool(scales) and all(scale is not None and scale >= 1 for scale in scales)
+    if why == "antialias" and node.attr("mode") == "linear" and enlarges and is_float(x.dtype):
+        return _close(remake(node, *node.inputs, antialias=None))
     if nearest and plain:
-        y = _by_index(node, x)
-        if y is not None:
-            return y
+        by_index = _by_index(node, x)
+        if by_index is not None:
+            return by_index
     known = (
         "a resized dimension" if axes is not None else "its scales, sizes or roi are computed, or a dimension"
     )
@@ -405,6 +402,11 @@ def _half_up_is_floor(scale: float) -> bool:
     """Whether floor((i + 0.5) / scale) is (i + 0.5) / scale - 0.5 rounded half up, in float32, for all places."""
     places = (np.arange(1 << 14, dtype=np.float32) + np.float32(0.5)) / np.float32(scale)
     return bool((np.floor(places) == np.floor((places - np.float32(0.5)) + np.float32(0.5))).all())
+
+
+def _remade(node: Node, x: Any, *scales: Any, **attrs: Any) -> Value:
+    made: Value = remake(node, x, _no_roi(node), *scales, **attrs)
+    return made
 
 
 def _no_roi(node: Node) -> np.ndarray | None:

@@ -94,9 +94,9 @@ def _compared(node: Node, data: Tensor, indices: Tensor, updates: Tensor, axis: 
             )
     count, places = product([indices.shape[axis]]), product([data.shape[axis]])
     compared(count, places, product(indices.shape[other] for other in others))
-    size = size_of(node, data, axis)
+    length = size_of(node, data, axis)
     wide = indices if indices.dtype == np.int64 else op.Cast(indices, to=_INT64)
-    by = by_comparison(node, from_zero(wide, size), updates, size, axis, data.dtype)
+    by = by_comparison(node, from_zero(wide, length), updates, length, axis, data.dtype)
     by = padded(node, by, [0] * len(more), more, neutral(reduction, data.dtype))
     return claimed(node, combined(reduction, data, by), data.dtype)
 

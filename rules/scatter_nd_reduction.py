@@ -64,8 +64,8 @@ def scatter_nd_reduction(node: Node) -> Any:
     )
     parts = rounds(places)
     if len(parts) <= 1:
-        rows = rows.reshape(values.shape)
-        once = op.ScatterND(data, rows, combined(reduction, op.GatherND(data, rows), updates))
+        whole = rows.reshape(values.shape)
+        once = op.ScatterND(data, whole, combined(reduction, op.GatherND(data, whole), updates))
         return extreme(reduction, once, data.dtype)
     if updates.shape is None or updates.rank is None:
         raise Skip(f"the rank of {updates.name!r} is not known")

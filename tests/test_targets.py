@@ -63,7 +63,8 @@ def test_every_feature_that_a_table_lacks_is_one_that_a_rule_or_the_report_knows
     refused = set().union(*(target.unsupported for target in TARGETS.values()))
     assert lacking <= repaired | FEATURES
     assert repaired | FEATURES <= lacking | refused
-    assert not repaired & FEATURES
+    # a Scatter that its rule must leave is named by the report
+    assert repaired & FEATURES == {"scatter-nd-reduction", "scatter-elements-reduction"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -123,7 +124,8 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     )
     found = {}
     for name in (f"tensorrt-{last}", f"tensorrt-{first}"):
-        entries = sanitize(model, target=name, prove="never").report["unsupported"]
+        skip = ("scatter_nd_reduction", "scatter_elements_reduction")
+        entries = sanitize(model, target=name, prove="never", skip=skip).report["unsupported"]
         found[name] = [entry for entry in entries if entry["node"] == "it"]
     refused, taken = found.values()
     assert [says in entry["reason"] for entry in refused] == [True]

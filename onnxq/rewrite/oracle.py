@@ -327,6 +327,7 @@ def _own_operators() -> list[Any]:
         made("Conv", _conv),
         made("ConvTranspose", _conv_transpose),
         made("BatchNormalization", _batch_normalization),
+        made("DeformConv", _deform_conv),
     ]
 
 
@@ -421,6 +422,47 @@ def _batch_normalization(
     root = np.sqrt(var + (1e-5 if epsilon is None else epsilon)).reshape(each)
     y: np.ndarray = (x - mean.reshape(each)) / root * scale.reshape(each) + b.reshape(each)
     return y
+
+
+def _deform_conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    offset: np.ndarray,
+    b: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
+    **attributes: Any,
+) -> np.ndarray:
+    """A deformable convolution in two dimensions: every place is read at once."""
+    images, channels, height, width = x.shape
+    kernel = w.shape[2:]
+    strides, dilations, pads = _window(x.shape[2:], kernel, attributes)
+    parts, groups = int(attributes.get("offset_group") or 1), int(attributes.get("group") or 1)
+    rows, columns = offset.shape[2:]
+    element = np.indices(kernel).reshape(2, -1, 1, 1)
+    moved = offset.reshape(images, parts, element.shape[1], 2, rows, columns)
+    grids = np.arange(rows)[:, None] * strides[0], np.arange(columns)[None] * strides[1]
+    places = [
+        grids[side] + element[side] * dilations[side] - pads[side] + moved[:, :, :, side] for side in (0, 1)
+    ]
+    image = np.arange(images).reshape(-1, 1, 1, 1, 1)
+    split = x.reshape(images, parts, -1, height, width)
+    part = np.arange(parts).reshape(1, -1, 1, 1, 1)
+    total = np.zeros((*places[0].shape, channels // parts))
+    near = (places[0] > -1) & (places[0] < height) & (places[1] > -1) & (places[1] < width)
+    lows = [np.floor(np.where(near, place, 0)) for place in places]
+    for corner in np.ndindex(2, 2):
+        at = [low + step for low, step in zip(lows, corner, strict=True)]
+        inside = near & (at[0] >= 0) & (at[0] < height) & (at[1] >= 0) & (at[1] < width)
+        weight = np.prod([1 - np.abs(place - one) for place, one in zip(places, at, strict=True)], axis=0)
+        y, z = (np.where(inside, one, 0).astype(np.int64) for one in at)
+        total += np.where(inside, weight, 0)[..., None] * split[image, part, :, y, z]
+    if mask is not None:
+        total *= mask.reshape(images, parts, -1, rows, columns)[..., None]
+    # [images, parts, places, rows, columns, channels] -> [images, groups, channels, places, rows, columns]
+    read = np.moveaxis(total, 5, 2).reshape(images, groups, -1, element.shape[1], rows, columns)
+    filters = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
+    y = np.einsum("ngckij,gock->ngoij", read, filters).reshape(images, -1, rows, columns)
+    return _with_bias(y, b)
 
 
 def _with_bias(y: np.ndarray, b: np.ndarray | None) -> np.ndarray:
