@@ -114,6 +114,28 @@ def run_examples(
     return 1 if any(entry["failure"] for entry in found) else 0
 
 
+def page(
+    screen: Screen,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="X.md", help="Where to write it; else it is printed."),
+    ] = None,
+) -> None:
+    """Print the documentation of all rules as one page of Markdown."""
+    from onnxq.cli.screen import Page
+    from onnxq.rule.load import load_rules
+    from onnxq.rule.page import markdown
+
+    text = markdown(load_rules(()))
+    if output is not None:
+        output.write_text(text, "utf-8")
+        return
+    shown = Page()
+    for line in text.splitlines():
+        shown.code(line)
+    screen.show(shown)
+
+
 def _describe(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.id,
@@ -128,5 +150,5 @@ def _describe(rule: Rule) -> dict[str, Any]:
 
 
 rules = typer.Typer(name="rules", help="List, explain and test the rules.")
-for name, function in (("list", list_rules), ("explain", explain), ("test", run_examples)):
+for name, function in (("list", list_rules), ("explain", explain), ("page", page), ("test", run_examples)):
     rules.command(name)(verb(function))

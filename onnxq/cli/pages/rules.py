@@ -7,16 +7,9 @@ from typing import Any
 
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
+from onnxq.rule.page import STAGES
 
-_STAGE_TEXT = {
-    "clean": "what every model wants",
-    "compat": "what a target lacks",
-    "fuse": "what makes layers quantizable",
-    "place": "where Q/DQ pairs go",
-}
-
-
-_STAGES = tuple(_STAGE_TEXT)
+_STAGES = tuple(STAGES)
 
 
 def rules_page(rules: Sequence[Mapping[str, Any]]) -> Page:
@@ -25,7 +18,7 @@ def rules_page(rules: Sequence[Mapping[str, Any]]) -> Page:
     for stage in dict.fromkeys(
         rule["stage"] for rule in sorted(rules, key=lambda r: _STAGES.index(r["stage"]))
     ):
-        page.head(f"{stage}: {_STAGE_TEXT[stage]}")
+        page.head(f"{stage}: {STAGES[stage]}")
         for rule in rules:
             if rule["stage"] == stage:
                 page.plain(rule["id"], 1)
@@ -48,7 +41,7 @@ def rule_page(rule: Mapping[str, Any]) -> Page:
     for line in rule["doc"].splitlines():
         page.code(line)
     page.code("")
-    page.section("Stage", f"{rule['stage']} ({_STAGE_TEXT[rule['stage']]})")
+    page.section("Stage", f"{rule['stage']} ({STAGES[rule['stage']]})")
     page.section("Operators", "all" if rule["operators"] == ["*"] else ", ".join(rule["operators"]))
     if _condition(rule):
         page.section("Condition", _condition(rule))
