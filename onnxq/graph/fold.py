@@ -29,6 +29,8 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
         An array for each output, or None where an input is not `is_computed` or the runtime fails.
     """
     run = node.model.runtime
+    if node.op in ("Div", "Mod") and _overflows(*node.operands(2)):
+        return None
     if run is None or node.has_body or not all(is_computed(t) for t in node.inputs if t is not None):
         return None
     computed = node.model.computed
@@ -40,6 +42,14 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
         written = [tensor for tensor in node.outputs if tensor.name]
         computed.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
     return outputs
+
+
+def _overflows(dividend: Tensor | None, divisor: Tensor | None) -> bool:
+    """Whether a quotient of constants is beyond its type: onnxruntime's kernels end the process."""
+    one, other = (None if t is None else t.constant for t in (dividend, divisor))
+    if one is None or other is None or one.dtype.kind != "i":
+        return False
+    return bool((one == np.iinfo(one.dtype).min).any() and (other == -1).any())
 
 
 def is_computed(tensor: Tensor) -> bool:
