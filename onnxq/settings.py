@@ -334,7 +334,9 @@ class Calibration:
     """
 
     TITLE: ClassVar[str] = "Calibration"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--method percentile --percentile 99.9", "--samples 256 --seed 1")
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "--method percentile --percentile 99.9", "--samples 256 --seed 1", "--stats model.stats.npz",
+    )  # fmt: skip
     TABLE: ClassVar[str] = "calibration"
 
     method: str = option(

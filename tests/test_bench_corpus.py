@@ -80,7 +80,7 @@ def test_the_reported_engine_is_the_compiled_one(
 def test_without_qdq_the_weights_are_constants_of_their_shape(
     tmp_path: Path, samples: list[dict[str, np.ndarray]]
 ) -> None:
-    made = onnxq.quantize(two_convs(tmp_path / "float.onnx"), samples, compile=False).model
+    made = onnxq.quantize(two_convs(tmp_path / "float.onnx"), samples, body="fp32", compile=False).model
     bare = corpus_score.without_qdq(made)
     assert [node.op_type for node in bare.graph.node] == ["Conv", "Relu", "Conv"]
     kinds = {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in bare.graph.initializer}

@@ -31,7 +31,6 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "movement_keeps_scale",
         "filled is None or bool(filled != 0) -> bool(filled != 0) or bool(filled != 0)",
     ): "None is not 0 either",
-    ("quantize_weighted", "t is not None and t.is_constant -> t.is_constant and t.is_constant"): _BOTH,
     (
         "quantize_weighted",
         "not user.domain and (moves or biased or cut) -> "

@@ -47,9 +47,8 @@ def sanitize(
         result = onnxq.sanitize(
             model,
             chosen.source() if typed and chosen.place != settings.DataPlace() else None,
-            body=format.body,
-            io=format.io,
-            stats=chosen.group(settings.Calibration).stats if typed else None,
+            calibration={"stats": chosen.group(settings.Calibration).stats if typed else None},
+            format=format,
             feeding=chosen.group(settings.Feeding),
             images=chosen.images,
             repairs=repairs,

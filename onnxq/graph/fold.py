@@ -31,6 +31,8 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
         An array for each output, or None where an input is not `is_computed` or the runtime fails.
     """
     run = node.model.runtime
+    if node.op in ("Div", "Mod") and _overflows(*node.operands(2)):
+        return None
     if run is None or node.has_body or not all(is_computed(t) for t in node.inputs if t is not None):
         return None
     computed = node.model.computed
@@ -68,6 +70,14 @@ def probe(node: Node, *arrays: np.ndarray | None, outputs: int = 1, **attrs: Any
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in given.items())
     opsets = [onnx.helper.make_opsetid(name, version) for name, version in node.model.versions.items()]
     return run(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8))
+
+
+def _overflows(dividend: Tensor | None, divisor: Tensor | None) -> bool:
+    """Whether a quotient of constants is beyond its type: onnxruntime's kernels end the process."""
+    one, other = (None if t is None else t.constant for t in (dividend, divisor))
+    if one is None or other is None or one.dtype.kind != "i":
+        return False
+    return bool((one == np.iinfo(one.dtype).min).any() and (other == -1).any())
 
 
 def is_computed(tensor: Tensor) -> bool:

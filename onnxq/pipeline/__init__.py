@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,10 @@ def sanitize(
     model: ModelSource,
     data: DataSource | None = None,
     *,
-    body: str | None = None,
-    io: str | None = None,
-    stats: str | os.PathLike[str] | None = None,
+    calibration: Calibration | Values | None = None,
     feeding: Feeding | Values | None = None,
     images: ImageOptions | Values | None = None,
+    format: Format | Values | None = None,
     repairs: Repairs | Values | None = None,
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
@@ -72,11 +71,10 @@ def sanitize(
     Args:
         model: a path or a ModelProto, which is not modified.
         data: as in `quantize`, for a body of half precision: it says what such a type holds.
-        body: the type that float32 becomes, or for `fp32` what is of half precision; None: types stay.
-        io: that of inputs and outputs, as in `Format`.
-        stats: what `calibrate` wrote, in the place of data or beside it.
+        calibration: its `stats`, in the place of data or beside it.
         feeding: how samples become inputs.
         images: how image files do.
+        format: its `body` and `io`; without them no type changes.
         repairs: how it is repaired, and what for.
         inputs: what is stated about its inputs.
         runtime: what onnxruntime runs it with, for the proofs.
@@ -92,19 +90,20 @@ def sanitize(
     repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
     runtime = keywords.group(Runtime, runtime)
     feeding, chosen = keywords.group(Feeding, feeding), image_options(images)
-    keywords.end(("repairs", "inputs", "runtime", "feeding", "images", "observe", "body", "io", "stats"))
-    format = Format(body=body, io=io)
-    if body is None and io in (None, "fp32"):
+    format = keywords.group(Format, format, without=_OF_INT8)
+    calibration = keywords.group(Calibration, calibration, without=_OF_SCALES)
+    keywords.end((*_GROUPS, "format"))
+    if format.body is None and format.io in (None, "fp32"):
         with remarks.heard(), ort.custom_ops(runtime.ort_ops):
             result = sanitize_any(model, repairs, inputs, observe)
             refuse_invalid(result)
         return result
-    if data is None and stats is None and body != "fp32":
+    if data is None and calibration.stats is None and format.body != "fp32":
         raise UserError(
-            f"what {body or io} holds of this model is not known: its ranges were never measured",
+            f"what {format.body or format.io} holds of this model is not known: its ranges were not measured",
             hint="give --calib DATA, or --stats FILE, which `onnxq calibrate` wrote",
         )
-    calibration = Calibration(method="minmax", stats=stats)
+    calibration = replace(calibration, method="minmax")
     groups = _Groups(repairs, inputs, feeding, chosen, calibration, runtime)
     with _sanitized(model, data, groups, (), format, observe) as quantization:
         return quantization.convert()
@@ -358,3 +357,5 @@ def calibrate(
 
 
 _OF_METHODS = ("method", "percentile", "constant", "search", "stats", "partial")
+_OF_SCALES = ("method", "percentile", "constant", "search", "exact", "samples", "seed", "partial")
+_OF_INT8 = ("keep_float", "scale_form", "cache", "plan")

@@ -153,7 +153,7 @@ class Quantization:
             prepared.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
-        accuracy, body = self._judged(sampling, finish, final, expected)
+        accuracy, body = self._judged(sampling, finish, final, expected, whole=not prepared.not_run)
         part = {
             "plan": self._plan_part(final.plan),
             "calibration": self._report(sampling, prepared, stats, done, cache),
@@ -187,12 +187,21 @@ class Quantization:
         return job.result(made.proto, part, made.model)
 
     def _judged(
-        self, sampling: Sampling, finish: Finish, final: Compiled, expected: Reference | None
+        self,
+        sampling: Sampling,
+        finish: Finish,
+        final: Compiled,
+        expected: Reference | None,
+        *,
+        whole: bool,
     ) -> tuple[Sequence[OutputAccuracy], dict[str, Any]]:
-        """How near the result is to the float model, and the report's part on its body."""
+        """How near the result is to the float model, and the report's part on its body.
+
+        `whole`: whether all of the model runs; of a part the ends are others in half precision.
+        """
         job, made = self._job, final.made
         int8 = verify(job, sampling, final.quantized, expected)
-        if made.body is None:
+        if made.body is None or not whole:
             return int8, body_part(finish, made, int8, (), int8) | _recognised(job, final)
         together = verify(job, sampling, made.proto, expected, emulate=True)
         alone: Sequence[OutputAccuracy] = ()
@@ -274,7 +283,7 @@ class Quantization:
             for name, entry in stats.tensors.items()
             if name in wanted and (entry.total is not None or entry.histogram is not None)
         }
-        indices = stats.indices if found else stats.indices[:0]
+        indices = stats.indices if found or not prepared.plan.measured else stats.indices[:0]
         return replace(stats, tensors=found, indices=indices)
 
     def _method(self, ranges: Mapping[str, Range]) -> str:

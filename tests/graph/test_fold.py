@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import onnxq
 from onnxq.graph.elements import known_elements
 from onnxq.graph.fold import evaluate
 from onnxq.graph.model import Model
@@ -233,3 +234,13 @@ def test_what_a_rule_reads_it_cannot_write() -> None:
     assert weight.constant is not None
     with pytest.raises(ValueError, match="read-only"):
         weight.constant[0] = 9
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_a_quotient_beyond_its_type_is_not_computed(op: str) -> None:
+    """onnxruntime's kernel ends the process on the lowest integer by -1."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (int64[N] x) => (int64[N] y) <int64 low = {{{-(2**63)}}}, int64 minus = {{-1}}> {{
+            q = {op} (low, minus)  y = Add (x, q) }}"""
+    result = onnxq.sanitize(onnx.parser.parse_model(text), prove="never")
+    assert [node.op_type for node in result.model.graph.node] == [op, "Add"]

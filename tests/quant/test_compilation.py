@@ -262,7 +262,7 @@ def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("onnxq.quant.insert.unify_scale_types", lambda model: [])
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((1, 32, 64)).astype(np.float16)} for _ in range(4)]
-    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax", body="fp32")
+    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax")
     engine = result.report["engine"]
     assert "lhs_scale" in engine["regression"]["reason"]
     assert engine["status"] == "compiled", engine["reason"]
