@@ -36,7 +36,7 @@ def _positions(node: Node, x: Tensor, ids: Tensor) -> Value | np.ndarray:
     batch, tokens = size_of(node, x, 0), size_of(node, x, 1 if x.rank == 3 else 2)
     first = constant(ids)
     if first is not None and isinstance(batch, np.int64) and isinstance(tokens, np.int64):
-        known: np.ndarray = np.broadcast_to(first + np.arange(tokens), (batch, tokens)).copy()
+        known: np.ndarray = np.broadcast_to(first + np.arange(tokens), (int(batch), int(tokens))).copy()
         return known
     zero, one = np.int64(0), np.array([1])
     sizes = op.Concat(*(op.Reshape(size, one) for size in (batch, tokens)), axis=0)

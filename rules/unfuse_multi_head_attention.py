@@ -55,6 +55,9 @@ def unfuse_multi_head_attention(node: Node) -> Close | Except | None:
         raise Skip(f"the type or the size of {q.name!r} is not known")
     if mask is not None and (mask.rank not in (1, 2, 3) or (mask.rank == 1 and not _is_a_row_each(mask, q))):
         raise Skip(f"the shape of its mask is {mask.shape}")
+    causal = bool(node.attr("unidirectional", 0))
+    if causal and (q.shape or (None,) * 3)[1] != (k.shape or (0, 0))[1]:
+        raise Skip(f"it is unidirectional with {k.name!r} of another length than {q.name!r}")
     short = q.dtype == np.float16
     count, hidden = node.attr("num_heads"), int((q.shape or ())[-1] or 0)
     starts = [0, hidden, 2 * hidden, (1 << 62)]
@@ -77,8 +80,8 @@ def unfuse_multi_head_attention(node: Node) -> Close | Except | None:
     if mask is not None:
         closed = np.float32(node.attr("mask_filter_value", -10000.0))
         scores = op.Add(scores, op.Where(_read(node, mask, scores), np.float32(0), closed))
-    if node.attr("unidirectional", 0):
-        scores = op.Where(_earlier(scores), scores, np.float32(limits(np.dtype(np.float32))[0]))
+    if causal:
+        scores = op.Where(_later(scores, past_key), limits(np.dtype(np.float32))[0], scores)
     read = op.Transpose(op.MatMul(op.Softmax(scores, axis=3), value), perm=[0, 2, 1, 3])
     found = [op.Reshape(read, np.array([0, 0, -1])), key, value]
     given = {
@@ -86,6 +89,8 @@ def unfuse_multi_head_attention(node: Node) -> Close | Except | None:
         for index, tensor in enumerate(node.outputs)
         if tensor.name
     }
+    if causal or mask is not None:
+        return Except(Close(given), "extreme-input", "a score that is no number is of no key")
     return Close(given)
 
 
@@ -111,12 +116,14 @@ def _read(node: Node, mask: Tensor, scores: Value) -> Value:
     return unsqueezed(node, op.Greater(mask, np.array(0, np.int32)), [1, 2] if mask.rank == 2 else [1])
 
 
-def _earlier(scores: Value) -> Value:
-    """Whether a key is not after a query, the last ones of the keys: bool [queries, keys]."""
+def _later(scores: Value, past: Tensor | None) -> Value:
+    """Whether a key is after a query: bool [queries, keys]."""
     shape = op.Shape(scores)
     queries, keys = op.Gather(shape, np.int64(2)), op.Gather(shape, np.int64(3))
-    places = op.Reshape(op.Range(op.Sub(keys, queries), keys, np.int64(1)), np.array([-1, 1]))
-    return op.LessOrEqual(op.Range(np.int64(0), keys, np.int64(1)), places)
+    places = op.Reshape(op.Range(np.int64(0), queries, np.int64(1)), np.array([-1, 1]))
+    if past is not None:
+        places = op.Add(places, op.Gather(op.Shape(past), np.int64(2)))
+    return op.Greater(op.Range(np.int64(0), keys, np.int64(1)), places)
 
 
 _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
@@ -133,18 +140,24 @@ def _net(
 
 EXAMPLES = [
     Fires(_net("q, k, v, b"), gone="MultiHeadAttention"),
-    Fires(_net("q, k, v, , m", "mask_filter_value = -50.0", opset=11), gone="MultiHeadAttention"),
+    Fires(
+        _net("q, k, v, , m", "mask_filter_value = -50.0, unidirectional = 1", opset=11).replace(
+            "N, S, 4", "N, T, 4"
+        ),
+        gone="MultiHeadAttention",
+    ),
     Fires(_net("q, k, v, b, n, d"), gone="MultiHeadAttention"),
     Fires(
-        _net("q, k, v, , m, , p, p", "unidirectional = 1, scale = 0.3", "y, r, s").replace(
-            "N, T] m", "N, U] m"
-        ),
+        _net("q, k, v, , , , p, p", "unidirectional = 1, scale = 0.3", "y, r, s")
+        .replace("N, S, 4", "N, T, 4")
+        .replace("N, T] m", "N, U] m"),
         gone="MultiHeadAttention",
     ),
     Fires(_net("q, k, v, b", kind="float16"), gone="MultiHeadAttention"),
     Fires(_net("q, k, v, b", size=6), gone="MultiHeadAttention"),
     Skips(_net("q, k, v, b, n").replace("int32[N] n", "int32[K] n"), because="the shape of its mask"),
     Skips(_net("q, k, v, b").replace("[N, S, 4] q", "[N, S, D] q"), because="size of 'q'"),
+    Skips(_net("q, k, v, b", "unidirectional = 1"), because="another length"),
     Skips(_net("q, k, v")),
     Skips(_net("q, k, v, , , d", "unidirectional = 1")),
 ]
