@@ -8,7 +8,8 @@ A model that was exported without `model.eval()`. TensorRT says
     after     y = (x - m) / Sqrt(v + epsilon) * scale + b, with m and v of x along all axes but that of the channels
               running_mean = mean * momentum + m * (1 - momentum), running_var likewise
 
-It computes what it computed; what was meant is likely the statistics of training. The sums may have another order.
+It computes what it computed; what was meant is likely the statistics of training. The sums may have another order;
+half precision is computed in float32.
 """
 
 import numpy as np
@@ -16,19 +17,24 @@ from _opsets import reduced
 
 from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, constant, op, required, rule
 
+_FLOAT, _FLOAT16 = 1, 10  # onnx.TensorProto.DataType
+
 
 @rule("BatchNormalization", stage="compat", lacks="training-mode")
 def batch_statistics(node: Node) -> Except | None:
     if not node.attr("training_mode", 0):
         return None
     x, scale, b, mean, var = required(node, 5)
-    if x.rank is None or x.rank < 2 or x.dtype not in (np.float32, np.float64):
-        raise Skip(f"the rank or the type of {x.name!r} is not known, or it is half precision")
+    if x.rank is None or x.rank < 2 or x.dtype not in (np.float16, np.float32, np.float64):
+        raise Skip(f"the rank or the type of {x.name!r} is not known, or no float's")
+    short = x.dtype == np.float16
+    wide = op.Cast(x, to=_FLOAT) if short else x
     axes = [axis for axis in range(x.rank) if axis != 1]
-    m = reduced(node, "ReduceMean", x, axes, keepdims=1)
-    centered = op.Sub(x, m)
+    m = reduced(node, "ReduceMean", wide, axes, keepdims=1)
+    centered = op.Sub(wide, m)
     v = reduced(node, "ReduceMean", op.Mul(centered, centered), axes, keepdims=1)
-    kind = x.dtype.type
+    kind = np.float32 if short else x.dtype.type
+    scale, b, mean, var = (_wide(one, kind) for one in (scale, b, mean, var))
     root = op.Sqrt(op.Add(v, kind(node.attr("epsilon", 1e-5))))
     shape = np.array([-1] + [1] * (x.rank - 2))
     y = op.Add(op.Mul(op.Div(centered, root), _shaped(scale, shape)), _shaped(b, shape))
@@ -38,7 +44,15 @@ def batch_statistics(node: Node) -> Except | None:
         if index < len(node.outputs) and node.outputs[index].name:
             new = op.Mul(op.Reshape(now, np.array([-1])), kind(1 - keep))
             given[index] = op.Add(op.Mul(was, kind(keep)), new)
+    for index, value in given.items():
+        was = node.outputs[index].dtype
+        if short and was != np.float32:
+            given[index] = op.Cast(value, to=_FLOAT16)
     return Except(Close(given), "extreme-input", "of what overflows no variance is known")
+
+
+def _wide(value: Value, kind: type) -> Value:
+    return value if value.dtype == kind else op.Cast(value, to=_FLOAT)
 
 
 def _shaped(value: Value, shape: np.ndarray) -> Value | np.ndarray:
@@ -59,5 +73,11 @@ EXAMPLES = [
         y = Add (_8, _9)""",
     ),
     Fires(_NET % (18, "2, 3, 4, 5", "y, n, w", 1, "s"), gone="BatchNormalization"),
+    Fires(
+        (_NET % (15, "2, 3, 4", "y, n", 1, "s"))
+        .replace(" <float[3] c = {1, -2, 0.5}>", "")
+        .replace("float[", "float16["),
+        gone="BatchNormalization",
+    ),
     Skips((_NET % (15, "N, 3, 4", "y", 0, "s")).replace("y, n, w =", "y =")),
 ]
