@@ -25,8 +25,9 @@ def compress_to_gather(node: Node) -> Value:
         raise Skip(f"the values of {condition.name!r} are not known before the model runs{how}")
     places = np.flatnonzero(known.reshape(-1))
     axis = node.attr("axis")
-    shape = [None] if x.shape is None else [*x.shape] if axis is None else [x.shape[axis]]
-    if not all(isinstance(size, int) for size in shape) or np.prod(shape) <= places.max(initial=-1):
+    shape = (None,) if x.shape is None else x.shape if axis is None else (x.shape[axis],)
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) < len(shape) or np.prod(sizes) <= places.max(initial=-1):
         raise Skip(
             f"the sizes of {x.name!r} that it takes from are not known, or too small ({shape}): --shape"
         )

@@ -26,7 +26,8 @@ def unfuse_conv_transpose_pads(node: Node) -> Value:
     attributes = dict(node.attrs)
     if known is not None:
         attributes["pads"] = [int(pad) for pad in np.asarray(known).reshape(-1)]
-    return op.ConvTranspose(x, w, *([] if bias is None else [bias]), **attributes)
+    y: Value = op.ConvTranspose(x, w, *([] if bias is None else [bias]), **attributes)
+    return y
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
