@@ -25,6 +25,7 @@ def center_crop_or_pad(node: Node) -> Value:
     sizes, wanted = [x.shape[axis] for axis in axes], constant(target)
     if wanted is None:
         raise Skip(f"the sizes {target.name!r} are not known before the model runs")
+    wanted = wanted.reshape(-1)
     if not all(isinstance(size, int) for size in sizes):
         return _computed(x, wanted, axes)
     value: Value = x
@@ -61,5 +62,10 @@ EXAMPLES = [
     ),
     Fires(_NET % ("int32[2, 3, 11]", "s"), gone="CenterCropPad"),
     Fires(_NET % ("float[N, H, W]", "s"), gone="CenterCropPad"),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 7] x) => (y) <int64 s = {4}> {
+            y = CenterCropPad <axes = [1]> (x, s) }""",
+        becomes="y = Slice (x, {1}, {5}, {1})",
+    ),
     Skips(_NET % ("float[2, 7, 4]", "n"), because="the sizes 'n'"),
 ]

@@ -9,7 +9,7 @@ TensorRT has no importer for it:
     after     x1 = x * (x one place before, else 1)    x2 = x1 * (x1 two places before, else 1)    ...
 
 log2 of the size steps, none of which takes more memory than the result; the factors are multiplied in
-another order. The size has to be known.
+another order, of half precision in float32. The size has to be known.
 """
 
 import numpy as np
@@ -32,13 +32,17 @@ def cumprod_by_steps(node: Node) -> Close | Value:
         raise Skip(f"dimension {axis} is dynamic ({size}): give --assume {size}=16, or another size")
     back = bool(node.attr("reverse"))
     one = np.ones((), source.dtype)
-    value: Value = source
+    short = source.dtype == np.float16
+    value: Value = op.Cast(source, to=1) if short else source
+    one = one.astype(np.float32) if short else one
     steps = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
     if node.attr("exclusive"):
         value = _shifted(value, 1, size, axis, rank, back, one)
     for step in steps:
         value = op.Mul(value, _shifted(value, step, size, axis, rank, back, one))
-    return Close(value) if steps or node.attr("exclusive") else op.Identity(value)
+    if not steps and not node.attr("exclusive"):
+        return op.Identity(source)
+    return Close(op.Cast(value, to=10) if short else value)
 
 
 def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool, one: np.ndarray) -> Value:
@@ -58,6 +62,7 @@ def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str =
 EXAMPLES = [
     Fires(_net(), gone="CumProd"),
     Fires(_net("<exclusive = 1, reverse = 1>"), gone="CumProd"),
+    Fires(_net(kind="float16"), gone="CumProd"),
     Skips(_net(shape="5, N"), because="--assume N="),
     Skips(_net(axis="r"), because="--freeze"),
 ]

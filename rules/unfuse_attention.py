@@ -8,7 +8,8 @@ onnxruntime's optimizer joins them; TensorRT has no importer for that:
     after     q, k, v = heads of x · W + b,  k and v behind those of the past
               y = Softmax(q · kᵀ / √size + mask) · v
 
-A mask is 0 where a key is not read, 1 where it is: [batch, keys] or [batch, queries, keys]. With
+A mask is 0 where a key is not read, 1 where it is: [batch, keys] or [batch, queries, keys]; of one dimension it
+is how many keys of each row are read, [batch], or where they end and, behind that, begin, [2 * batch]. With
 `unidirectional` a query reads no later key. Both are large negative numbers that are added, in float32:
 float16 cannot hold them.
 """
@@ -32,7 +33,7 @@ from onnxq.rule import (
 )
 
 _FLOAT = 1  # onnx.TensorProto.FLOAT
-_FLOAT16 = 10
+_INT32, _FLOAT16 = 6, 10
 
 
 @rule("com.microsoft.Attention", stage="compat", lacks="onnxruntime-fusions")
@@ -73,13 +74,34 @@ def _reason(node: Node) -> str | None:
         return "past and present share their memory"
     if node.attr("do_rotary", 0):
         return "it rotates queries and keys (do_rotary)"
-    if mask is not None and mask.rank not in (2, 3):
-        return f"the shape of its mask is {mask.shape}, not [batch, keys] or [batch, queries, keys]"
+    if mask is not None and mask.rank not in (2, 3) and _bounds(node) is None:
+        return f"the shape of its mask is {mask.shape}, not [batch], [batch, keys] or [batch, queries, keys]"
     if weights is None or weights.dtype not in (np.float32, np.float16):
         return "the type of its weights is not float32 or float16"
     if shape is None or not is_static(shape) or len(set(node.attr("qkv_hidden_sizes", []))) > 1:
         return "queries, keys and values are of different or dynamic sizes"
     return None
+
+
+def _bounds(node: Node) -> int | None:
+    """Of a mask of one dimension: 1 where it says how many keys are read, 2 where it says from which, too."""
+    x, mask = operands(node, 4)[0], operands(node, 4)[3]
+    if mask is None or mask.rank != 1 or x is None or x.shape is None or mask.shape is None:
+        return None
+    size, batch = mask.shape[0], x.shape[0]
+    if size is None or batch is None:
+        return None
+    if size == batch:
+        return 1
+    return 2 if isinstance(size, int) and isinstance(batch, int) and size == 2 * batch else None
+
+
+def _within(node: Node, mask: Tensor, scores: Value) -> Value:
+    """Whether a key is before the end of its row, and not before the start: bool [batch, 1, 1, keys]."""
+    keys = op.Cast(op.Range(0, op.Gather(op.Shape(scores), 3), 1), to=_INT32)
+    bounds = op.Reshape(mask, np.array([_bounds(node), -1, 1, 1, 1]))
+    inside = op.Less(keys, op.Gather(bounds, 0))
+    return inside if _bounds(node) == 1 else op.And(inside, op.GreaterOrEqual(keys, op.Gather(bounds, 1)))
 
 
 def _wide(value: Value, short: bool) -> Value:
@@ -89,12 +111,14 @@ def _wide(value: Value, short: bool) -> Value:
 def _penalty(node: Node, scores: Value, mask: Tensor | None) -> Value | None:
     """What is added to scores [batch, heads, queries, keys]: float32; None where all keys are read."""
     penalty: Value | None = None
-    if mask is not None:
+    closed = np.float32(node.attr("mask_filter_value", -10000.0))
+    if mask is not None and mask.rank == 1:
+        penalty = op.Where(_within(node, mask, scores), np.float32(0), closed)
+    elif mask is not None:
         is_read = op.Greater(mask, np.array(0, np.int32))
         if mask.rank == 2:  # a mask of one key for all says nothing
             is_read = op.Or(is_read, op.Equal(op.Gather(op.Shape(mask), 1), 1))
         is_read = _unsqueezed(node, is_read, [1, 2] if mask.rank == 2 else [1])
-        closed = np.float32(node.attr("mask_filter_value", -10000.0))
         penalty = op.Where(is_read, np.float32(0), closed)
     if node.attr("unidirectional", 0):
         lowest, _ = limits(np.dtype(np.float32))
@@ -115,7 +139,7 @@ def _unsqueezed(node: Node, value: Value, axes: list[int]) -> Value:
 
 
 _NET = """<ir_version: 8, opset_import: ["" : %s, "com.microsoft" : 1]>
-    g (float[N, T, 4] x, int32[N, T] m, int32[N, T, T] c, int32[N] n, float[2, N, 2, P, 3] p, int32[N, A] a,
+    g (float[N, T, 4] x, int32[N, T] m, int32[N, T, T] c, int32[K] n, int32[N] e, float[2, N, 2, P, 3] p, int32[N, A] a,
        float[4, 18] w, float[18] b, float[N, 2, T, T] d) => (%s) {
         %s = com.microsoft.Attention <num_heads = 2 %s> (%s) }"""
 
@@ -160,6 +184,13 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
         g (float16[N, T, 4] x, float16[4, 12] w, float16[12] b, float16[2, N, 2, P, 2] p) => (y, z) {
             y, z = com.microsoft.Attention <num_heads = 2> (x, w, b, , p) }""",
+        gone="Attention",
+    ),
+    Fires(_net("x, w, b, e"), gone="Attention"),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[2, 3, 4] x, float[4, 12] w, float[12] b) => (y) <int32[4] m = {3, 2, 1, 0}> {
+            y = com.microsoft.Attention <num_heads = 2, mask_filter_value = -9.0> (x, w, b, m) }""",
         gone="Attention",
     ),
     Skips(_net("x, w, b, n"), because="the shape of its mask is"),

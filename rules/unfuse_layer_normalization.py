@@ -7,6 +7,9 @@ onnxruntime's optimizer joins them; TensorRT has no importer for that:
     before    y = SkipLayerNormalization(x, skip, gamma, beta, bias)
     after     y = LayerNormalization(x + skip + bias, gamma, beta)
 
+    before    y, mean, inverse = SkipLayerNormalization(x, skip, gamma)
+    after     mean, inverse = ReduceMean(x + skip), 1 / sqrt(variance(x + skip) + epsilon), besides
+
     before    y = EmbedLayerNormalization(ids, segments, word, position, segment, gamma, beta, , positions)
     after     y = LayerNormalization(word[ids] + position[positions] + segment[segments], gamma, beta)
 
@@ -16,8 +19,9 @@ what its mean is taken from.
 """
 
 import numpy as np
+from _opsets import reduced
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Tensor, Value, op, operands, rule
+from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Tensor, Value, op, operands, rule
 
 _FLOAT, _INT32 = 1, 6  # onnx.TensorProto.DataType
 _SHORT = {"float16": 10, "bfloat16": 16}
@@ -29,7 +33,7 @@ _SHORT = {"float16": 10, "bfloat16": 16}
     stage="compat",
     lacks="onnxruntime-fusions",
 )
-def unfuse_layer_normalization(node: Node) -> Close:
+def unfuse_layer_normalization(node: Node) -> Close | Except:
     gamma, beta = operands(node, 7)[5:] if node.op == "EmbedLayerNormalization" else operands(node, 4)[2:]
     if gamma is None or gamma.dtype is None:
         raise Skip("the type of gamma is not known")
@@ -38,20 +42,21 @@ def unfuse_layer_normalization(node: Node) -> Close:
         x, skip, _, _, bias = operands(node, 5)
         total = _sum(short, x, skip, bias)
         results = {3: _narrow(total, short)}
+        results[1], results[2] = _statistics(node, total)
     else:
         ids, segments, words, places, kinds, _, _, mask, positions = operands(node, 9)
         place = _first(places, ids) if positions is None else op.Gather(places, positions)
         segment = None if segments is None else op.Gather(kinds, segments)
         total = _sum(short, op.Gather(words, ids), place, segment)
         results = {2: _narrow(total, short)}
-        if mask is not None:
-            results[1] = _ones(node, mask)
+        results[1] = _none(ids) if mask is None else _ones(node, mask)
     parameters = [_wide(value, short) for value in (gamma, beta) if value is not None]
     results[0] = _narrow(_normalized(node, total, *parameters), short)
     read = {index for index, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
-    if read - set(results):
-        raise Skip(f"its output {min(read - set(results))} is read")
-    return Close({index: results[index] for index in sorted(read)})
+    given = Close({index: results[index] for index in sorted(read)})
+    if node.op == "SkipLayerNormalization" and read & {1, 2}:
+        return Except(given, "extreme-input", "of what overflows no variance is known")
+    return given
 
 
 def _sum(short: int | None, *terms: Value | None) -> Value:
@@ -81,6 +86,19 @@ def _ones(node: Node, mask: Tensor) -> Value:
     if node.opset < 13:
         return op.ReduceSum(ones, axes=[1], keepdims=0)
     return op.ReduceSum(ones, np.array([1]), keepdims=0)
+
+
+def _none(ids: Tensor | None) -> Value:
+    """What is counted where there is no mask: 0 for each row, int32 [batch]."""
+    return op.Expand(np.zeros(1, np.int32), op.Slice(op.Shape(ids), np.array([0]), np.array([1])))
+
+
+def _statistics(node: Node, total: Value) -> tuple[Value, Value]:
+    """The mean and the inverse deviation of each row, float32 [..., 1]."""
+    mean = reduced(node, "ReduceMean", total, [-1], keepdims=1)
+    centered = op.Sub(total, mean)
+    variance = reduced(node, "ReduceMean", op.Mul(centered, centered), [-1], keepdims=1)
+    return mean, op.Reciprocal(op.Sqrt(op.Add(variance, np.float32(node.attr("epsilon", 1e-12)))))
 
 
 def _normalized(node: Node, total: Value, gamma: Value, beta: Value | None = None) -> Value:
@@ -190,5 +208,20 @@ EXAMPLES = [
         becomes="""_1 = Gather (float32 [9, 3], i); _2 = Gather (float32 [9, 3], p); _3 = Add (_1, _2)
         y = LayerNormalization <epsilon = 0.01> (_3, {1.0, -2.0, 0.5}, {0.1, 0.3, -1.0})""",
     ),
-    Skips(_EMBED % (17, "y, c", "y, c", "i, , w, l, , g, b"), because="output 1"),
+    Fires(_skip(17, "float", "y, m, v, z", "x, s, g, b, c"), gone="SkipLayerNormalization"),
+    Fires(_skip(18, "float", "y, m, v", "x, s, g, b"), gone="SkipLayerNormalization"),
+    Fires(
+        _EMBED % (17, "y, c", "y, c", "i, , w, l, , g, b"),
+        gone="EmbedLayerNormalization",
+        becomes="""_1 = Gather (float32 [9, 3], i); _2 = Shape (i); _3 = Slice (_2, {1}, {2})
+        _4 = Slice (float32 [9, 3], {0}, _3, {0}); _5 = Add (_1, _4)
+        y = LayerNormalization <epsilon = 0.01> (_5, {1.0, -2.0, 0.5}, {0.1, 0.3, -1.0})
+        _6 = Shape (i); _7 = Slice (_6, {0}, {1}); c = Expand (int32 {0}, _7)""",
+    ),
+    Skips(
+        (_EMBED % (17, "y", "y, c", "i, , w, l, , h, b")).replace(
+            "{\n        y", "{ h = com.microsoft.QuickGelu (g)\n        y"
+        ),
+        because="type of gamma",
+    ),
 ]

@@ -4,6 +4,7 @@ It takes a uint8 input that a Cast reads, and a uint8 output that a Cast writes,
 uint32 and uint64 it does not know:
 
     Found unsupported input type of UINT8
+    the parsed type is int32 which does not match the ONNX specification type uint8
     first input has type UInt8 but must have type Float, Half, BFloat16, FP8, E8M0, FP4, Int4, Int8, Int64, Int32, or Bool
     ElementWiseOperation SUM requires inputs with type kFLOAT, kHALF, kBF16, kFP8, or kINT8, kINT32, or kINT64
     This version of TensorRT does not support the given operator ABS with the given input data type UINT8
@@ -15,8 +16,8 @@ The numbers are the same, and arithmetic keeps the lowest bits, as the narrow ty
     before    y = Transpose(x)                  y = Add(x, z)
     after     y = Cast(Transpose(Cast(x)))      y = Cast(Mod(Add(Cast(x), Cast(z)), 256))
 
-`drop_narrow_cast` then takes out the casts between one such node and the next. Resize and MaxPool, which
-are for floats, run in float32: of 8 and 16 bits. Codes of quantized tensors are left to the rules of Q/DQ pairs. int8
+`drop_narrow_cast` then takes out the casts between one such node and the next. Resize, MaxPool and
+DepthToSpace, which are for floats, run in float32: of 8 and 16 bits. Codes of quantized tensors are left to the rules of Q/DQ pairs. int8
 and bool are such types only where an operator has no kernel for them, or reads a constant of int8.
 """
 
@@ -42,6 +43,7 @@ _ARITHMETIC = (
     "CumSum",
 )
 _FLOATS = ("Resize", "Upsample", "MaxPool")
+_BLOCKS = ("DepthToSpace", "SpaceToDepth")  # onnxruntime has them for floats
 _OTHERS = ("Mod", "Sign", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "ArgMax", "ArgMin", "OneHot",
            "Clip", "Pad", "Trilu", "EyeLike", "Range", "ConstantOfShape")  # fmt: skip
 _NO_BOOL = ("ReduceMax", "ReduceMin", "DepthToSpace", "SpaceToDepth", "Resize")
@@ -60,9 +62,9 @@ def widen_integers(node: Node) -> dict[int, Value] | None:
     if "uint64" in names and node.op in _NO_ORDER:
         raise Skip("uint64 holds numbers that int64 does not; cast to int64 before the export")
     to = wide(max(names, key=lambda name: np.dtype(name).itemsize))
-    if node.op in _FLOATS:
+    if node.op in _FLOATS or node.op in _BLOCKS:
         if names & {"uint32", "uint64"} or (
-            node.op != "MaxPool" and node.attr("mode", "nearest") != "nearest"
+            node.op in ("Resize", "Upsample") and node.attr("mode", "nearest") != "nearest"
         ):
             raise Skip(f"float32 does not hold what {node.op} makes of {', '.join(sorted(names))}")
         to = "float32"
@@ -92,6 +94,8 @@ def _is_taken(node: Node) -> bool:
         return False
     if node.op in ("Equal", "Identity"):
         return all(tensor.is_input for tensor in read)
+    if node.op == "Gather" and any(tensor.is_output for tensor in node.outputs):
+        return False  # the rows of a constant are int32, and so would be the output
     return bool(read) and all(tensor.is_constant for tensor in read)
 
 
@@ -174,7 +178,16 @@ EXAMPLES = [
     Skips(_net("y = Transpose (x)", "bool")),
     Skips(_net("y = Transpose (x)", "int32")),
     Skips(_net("y = Add (x, x)", "int8")),
-    Skips(_net("y = Gather (c, n)", more=", int64[M, K] n")),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]> g (bool[N] b) => (uint8[N] y) <uint8[2] c = {3, 9}> {
+            n = Cast <to = 6> (b)  y = Gather (c, n) }""",
+        becomes="n = Cast <to = 6> (b); _1 = Gather (int32 {3, 9}, n); y = Cast <to = 2> (_1)",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17]> g (uint8[N, 4, 2, 2] x) => (y) { y = DepthToSpace <blocksize = 2> (x) }""",
+        becomes="_1 = Cast <to = 1> (x); _2 = DepthToSpace <blocksize = 2> (_1); y = Cast <to = 2> (_2)",
+    ),
+    Skips(_net("t = Gather (c, n)  y = Cast <to = 1> (t)", more=", int64[M, K] n", out="float[M, K]")),
     Skips(_net("y = Equal (x, n)", out="bool[N, 4]", more=", uint8[N, 4] n")),
     Skips(_net("t = Transpose (x)  y = DequantizeLinear (t, s, z)", out="float[4, N]")),
     Skips(_net("q = QuantizeLinear (f, s, z)  y = Transpose (q)", more=", float[N, 4] f")),
