@@ -125,12 +125,13 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
 
 
 def deciding_inputs(model: Model) -> list[str]:
-    """Of each integer input that decides sizes or places: what an engine wants for it, and what to state instead."""
+    """Of each integer input that decides sizes or places: what an engine wants for it, and what to state."""
     nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
     inputs = [Tensor(model, entry) for entry in model.graph.inputs]
     return [
-        f"the numbers in input {name!r} decide sizes or places ({node}): an engine of TensorRT is built for a "
-        f"range of them (their values, in the optimization profile); where they are always the same: onnxq sanitize {flag}"
+        f"the numbers in input {name!r} decide sizes or places ({node}): an engine of TensorRT is built for "
+        "a range of them (their values, in the optimization profile); where they are always the same: "
+        f"onnxq sanitize {flag}"
         for name, (node, flag) in deciding_numbers(nodes, inputs).items()
     ]
 

@@ -14,11 +14,11 @@ _MOST_WALKED = 200
 
 
 _BY_NUMBERS = {
-    "ConstantOfShape": (0,), "CumSum": (1,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
-    "Reshape": (1,), "Resize": (2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,), "TopK": (1,),
-    "Upsample": (1,),
+    "ConstantOfShape": (0,), "CumSum": (1,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3),
+    "Range": (0, 1, 2), "Reshape": (1,), "Resize": (2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,),
+    "TopK": (1,), "Upsample": (1,),
 }  # fmt: skip
-"""The inputs of operators that TensorRT has to know before a run: it asks the host, or the profile, for them."""
+"""The inputs of operators that TensorRT has to know before a run: the host computes them, for a profile."""
 
 
 def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[str, tuple[str, str]]:
@@ -52,7 +52,7 @@ def _is_shape_input(tensor: Tensor) -> bool:
 
 
 def _values_behind(tensor: Tensor, seen: set[Tensor]) -> list[Tensor]:
-    """The inputs of the model whose values, not sizes, a tensor is computed from, without those seen before."""
+    """The inputs of the model whose values, not sizes, a tensor is computed from; without those seen."""
     found, todo = [], [tensor]
     while todo:
         one = todo.pop()
