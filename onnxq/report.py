@@ -17,7 +17,7 @@ from onnxq.calib.stats import Stats
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
-from onnxq.graph.statements import shape_of
+from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.lint import lint_pairs
@@ -122,6 +122,18 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
             for reason, advice in _refusals(node, target):
                 found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
     return found
+
+
+def deciding_inputs(model: Model) -> list[str]:
+    """Of each integer input that decides sizes or places: what an engine wants for it, and what to state."""
+    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
+    inputs = [Tensor(model, entry) for entry in model.graph.inputs]
+    return [
+        f"the numbers in input {name!r} decide sizes or places ({node}): an engine of TensorRT is built for "
+        "a range of them (their values, in the optimization profile); where they are always the same: "
+        f"onnxq sanitize {flag}"
+        for name, (node, flag) in deciding_numbers(nodes, inputs).items()
+    ]
 
 
 def size_part(before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Any]:

@@ -169,10 +169,14 @@ def _compiler(
     before: Engine, after: Engine, model: Model, beyond: dict[str, str], sizes_made_up: bool
 ) -> list[dict[str, str]]:
     """What NVIDIA's parser or compiler says against the model, and whether its repair helps."""
+    from onnxq.report import deciding_inputs
+
     ops = {str(node.name): str(node.op) for graph in model.graphs() for node in graph.nodes}
     advice = ""
     if before.status == "failed" and after.status == "compiled":
         advice = "repairable: onnxq sanitize repairs it"
+    elif before.status == "failed" and not before.errors and (decided := deciding_inputs(model)):
+        advice = "; ".join(decided)
     elif before.status == "failed" and not before.errors and sizes_made_up and before.profiles:
         advice = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
     found = _words(before, ops, advice)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from onnxq.graph.statements import axes_of, freezing, scales_of, sizes_of_deconvolution
+from onnxq.graph.statements import axes_of, floats_behind, freezing, scales_of, sizes_of_deconvolution
 from onnxq.graph.view import Node, Tensor
 
 
@@ -123,7 +123,11 @@ def _runtime_mode(node: Node) -> str:
 
 def _scales_input(node: Node) -> str:
     scales = node.operands(3)[2] if node.opset >= 11 else None
-    return "scales that are an input of the model" if scales is not None and scales.is_input else ""
+    if scales is None or scales.is_constant:
+        return ""
+    if scales.is_input:
+        return "scales that are an input of the model"
+    return "scales computed of an input's numbers" if floats_behind(scales) else ""
 
 
 def _runtime_zero(node: Node) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -11,6 +11,95 @@ from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 
 _MOST_WALKED = 200
+
+
+_BY_NUMBERS = {
+    "ConstantOfShape": (0,), "CumSum": (1,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3),
+    "Range": (0, 1, 2), "Reshape": (1,), "Resize": (2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Tile": (1,),
+    "TopK": (1,), "Upsample": (1,),
+}  # fmt: skip
+"""The inputs of operators that TensorRT has to know before a run: the host computes them, for a profile."""
+
+
+def deciding_numbers(nodes: Iterable[Node], inputs: Iterable[Tensor]) -> dict[str, tuple[str, str]]:
+    """The integer inputs of the model that decide sizes or places, which an engine has to know values of.
+
+    Returns:
+        By name the node that is decided, as `Reshape 'n0'`, and the flag that makes the input a constant.
+    """
+    own = {one for one in inputs if _is_shape_input(one)}
+    found: dict[str, tuple[str, str]] = {}
+    seen: set[Tensor] = set()
+    for node in nodes if own else ():
+        if node.domain:
+            continue
+        for number in _BY_NUMBERS.get(node.op, ()):
+            operand = node.inputs[number] if number < len(node.inputs) else None
+            if operand is None or operand.is_constant:
+                continue
+            if operand in own:
+                found.setdefault(
+                    operand.name, (f"{node.op} {node.name!r}", freezing(operand, _numbers(node, number)))
+                )
+            for one in _values_behind(operand, seen):
+                if one in own:
+                    found.setdefault(one.name, (f"{node.op} {node.name!r}", freezing(one)))
+    return found
+
+
+def _is_shape_input(tensor: Tensor) -> bool:
+    return tensor.dtype is not None and tensor.dtype.kind in "iu" and tensor.rank in (0, 1)
+
+
+def _values_behind(tensor: Tensor, seen: set[Tensor]) -> list[Tensor]:
+    """The inputs of the model whose values, not sizes, a tensor is computed from; without those seen."""
+    found, todo = [], [tensor]
+    while todo:
+        one = todo.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if one.producer is None:
+            found.append(one)
+        elif one.producer.op not in ("Shape", "Size"):
+            todo += [operand for operand in one.producer.inputs if operand is not None]
+    return [one for one in found if one.is_input]
+
+
+def _numbers(node: Node, number: int) -> list[float] | None:
+    """The values of an operand with which a node gives the shape that its output has; None: nobody knows."""
+    out, data, count = node.outputs[0].shape, node.inputs[0], node.inputs[number]
+    shape = None if data is None else data.shape
+    kept = count is not None and count.shape == (len(out or ()),)
+    if node.op == "Split":
+        axis, parts = int(node.attr("axis", 0)), [one.shape for one in node.outputs]
+        return _whole([None if part is None else part[axis] for part in parts])
+    if out is None:
+        return None
+    if node.op == "ConstantOfShape" or (node.op in ("Reshape", "Expand") and kept):
+        return _whole(out)
+    if node.op == "Resize":
+        return _whole(out) if number == 3 and kept else scales_of(node)
+    if node.op == "OneHot":
+        return _whole([out[int(node.attr("axis", -1))]])
+    if node.op == "TopK":
+        return _whole([out[int(node.attr("axis", -1))]])
+    if node.op == "Tile" and shape is not None and len(shape) == len(out):
+        pairs = list(zip(_whole(shape) or (), _whole(out) or (), strict=False))
+        return [many // one for one, many in pairs] if pairs and all(one for one, _ in pairs) else None
+    return None
+
+
+def _whole(sizes: Iterable[object]) -> list[float] | None:
+    """Sizes that are all known, else None."""
+    known = list(sizes)
+    numbers = [float(one) for one in known if isinstance(one, int)]
+    return numbers if len(numbers) == len(known) else None
+
+
+def floats_behind(tensor: Tensor) -> bool:
+    """Whether a tensor is computed from the values of floating-point inputs of the model."""
+    return any(one.dtype is not None and one.dtype.kind == "f" for one in _values_behind(tensor, set()))
 
 
 def freezing(tensor: Tensor, values: list[float] | list[bool] | None = None) -> str:

@@ -320,6 +320,8 @@ class Job:
             inserted: the same model, open, where it is another one than the job's: with Q/DQ pairs.
         """
         model = self.model if inserted is None else inserted
+        for note in reporting.deciding_inputs(model):
+            remarks.remark(note)
         document = {
             **reporting.header(model, self.target),
             "nodes_before": self.first_nodes,

@@ -28,7 +28,8 @@ SAID = {
     ),
     "profile": (
         "Network has dynamic or shape inputs, but no optimization profile has been defined.",
-        "trtexec wants --minShapes, --optShapes and --maxShapes; onnxq --profile x=1x3x8x8:4x3x8x8:8x3x8x8",
+        "trtexec wants --minShapes, --optShapes and --maxShapes; onnxq --profile x=1x3x8x8:4x3x8x8:8x3x8x8; "
+        "of an integer input that decides sizes it wants values: onnxq sanitize --freeze NAME=4,6",
     ),
     "ranks-of-branches": (
         "IConditionalOutputLayer: Must have inputs with equal ranks when condition is not a build-time ...",

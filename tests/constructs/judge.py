@@ -97,12 +97,15 @@ def repaired(construct: Construct) -> Iterator[tuple[onnx.ModelProto, dict[str, 
     Yields:
         The model and the flags that were followed.
     """
-    result = sanitize(construct.model)
+    result = sanitize(construct.model, target=TARGET)
     yield result.model, {}
     flags = flags_of(result.report, construct)
     if flags:
-        yield sanitize(construct.model, **flags).model, flags
+        yield sanitize(construct.model, target=TARGET, **flags).model, flags
 
+
+TARGET = "tensorrt-rtx"
+"""The target whose compiler judges."""
 
 _FLAG = re.compile(r"--(freeze|assume|shape) ['\"]?([^\s='\"]+)['\"]?=")
 

@@ -21,7 +21,51 @@ def text(inputs: str, outputs: str, body: str, opset: int = 18) -> onnx.ModelPro
     )
 
 
+NOTES = {
+    "--freeze a=4,6": text("float[2, 12] x, int64[2] a", "float[4, 6] y", "y = Reshape (x, a)"),
+    "--freeze a=VALUE": text(
+        "float[8] x, int64[1] a", "float[N] y", "z = Constant <value_ints = [0]> ()  y = Slice (x, z, a)"
+    ),
+    "--freeze a=5": text("int64[3] x, int64 a, float[2] v", "float[3, 5] y", "y = OneHot (x, a, v)"),
+    "--freeze a=2,1": text("float[2, 3] x, int64[2] a", "float[4, 3] y", "y = Tile (x, a)"),
+    "--freeze a=2,4": text(
+        "float[2, 6] x, int64[2] a", "float[2, 2] y, float[2, 4] z", "y, z = Split <axis = 1> (x, a)"
+    ),
+    "--freeze a=3": text(
+        "float[2, 6] x, int64[1] a", "float[2, 3] y, int64[2, 3] z", "y, z = TopK <axis = 1> (x, a)"
+    ),
+    "--freeze a=1,1,4,4": text(
+        "float[1, 1, 2, 2] x, int64[4] a", "float[1, 1, 4, 4] y", "y = Resize (x, , , a)"
+    ),
+}
+
+
+@pytest.mark.parametrize("flag", NOTES)
+def test_numbers_that_decide_sizes_are_noted_and_not_refused(flag: str) -> None:
+    result = onnxq.sanitize(NOTES[flag], target="tensorrt-rtx")
+    assert result.report["unsupported"] == []
+    (note,) = result.report["notes"]
+    assert note.startswith("the numbers in input 'a' decide")
+    assert note.endswith(f"onnxq sanitize {flag}")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        text("float[2, 3] x, int64[3] a", "float[N] y", "s = Shape (a)  y = Reshape (x, s)"),
+        text("float[2, 3] x, int64[3] a", "float[3, 3] y", "y = Gather (x, a)"),
+        text("float[2, 3] x, float a, float b", "float[N] y", "y = Range (a, a, b)"),
+    ],
+    ids=["size", "places", "floats"],
+)
+def test_numbers_that_decide_no_size_are_not_noted(model: onnx.ModelProto) -> None:
+    assert onnxq.sanitize(model, target="tensorrt-rtx").report["notes"] == []
+
+
 CASES = {
+    "--freeze f=VALUE": text(
+        "float[1, 1, 4, 4] x, float[4] f", "float[1, 1, N, M] y", "s = Abs (f)  y = Resize (x, , s)"
+    ),
     "--freeze a=1": text("float[2, 3] x, int64[1] a", "float[2, 1] y", "y = ReduceSum (x, a)"),
     "--freeze a=0,2": text("float[1, 3, 1] x, int64[2] a", "float[3] y", "y = Squeeze (x, a)"),
     "--freeze a=2": text("float[2, 3] x, int64[1] a", "float[2, 3, 1] y", "y = Unsqueeze (x, a)"),
@@ -45,6 +89,7 @@ def test_the_flags_are_named_and_help(flags: str) -> None:
     stated: dict[str, dict[str, object]] = {}
     for flag, given in re.findall(r"--(freeze|assume) (\S+)", flags):
         name, value = given.split("=")
+        value = value.replace("VALUE", "1,1,2,2")
         numbers = [value == "true"] if value in ("true", "false") else [float(n) for n in value.split(",")]
         stated.setdefault(flag, {})[name] = int(value) if flag == "assume" else numbers
     model = CASES[flags]
