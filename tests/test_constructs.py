@@ -107,11 +107,11 @@ class Told:
     def __init__(self, says: str, model: onnx.ModelProto | None = None) -> None:
         self.says, self.model, self.flags = says, model, {}
 
-    def __call__(self, model: onnx.ModelProto, **flags: object) -> SimpleNamespace:
+    def __call__(self, model: onnx.ModelProto, target: str, **flags: object) -> SimpleNamespace:
         self.flags = flags
         if flags and self.model is not None:
             return SimpleNamespace(model=self.model, report={})
-        made = onnxq.sanitize(model, **({} if self.model else flags))
+        made = onnxq.sanitize(model, target=target, **({} if self.model else flags))
         made.report["near_misses"] = [] if flags else [{"why": self.says}]
         return made
 
