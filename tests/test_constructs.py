@@ -109,11 +109,10 @@ class Told:
 
     def __call__(self, model: onnx.ModelProto, target: str, **flags: object) -> SimpleNamespace:
         self.flags = flags
-        if flags and self.model is not None:
-            return SimpleNamespace(model=self.model, report={})
-        made = onnxq.sanitize(model, target=target, **({} if self.model else flags))
-        made.report = {"near_misses": [] if flags else [{"why": self.says}]}
-        return made
+        report = {"near_misses": [] if flags else [{"why": self.says}]}
+        if self.model is not None:
+            return SimpleNamespace(model=self.model if flags else model, report=report)
+        return SimpleNamespace(model=onnxq.sanitize(model, target=target, **flags).model, report=report)
 
 
 @needs_compiler
