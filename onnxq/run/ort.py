@@ -29,6 +29,9 @@ from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session
 
+# What proofs try makes kernels complain on the terminal; that they fail is an error that is caught anyway.
+onnxruntime.set_default_logger_severity(4)
+
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
 Feeds = Mapping[str, np.ndarray]
