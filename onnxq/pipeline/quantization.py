@@ -12,6 +12,7 @@ from onnxq import report as reporting
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.body import Finish, Finished, Wish, body_part, bounded, entry_of, finish_of
 from onnxq.pipeline.calibration import (
     STATED,
@@ -36,6 +37,8 @@ from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
 from onnxq.run.compare import OutputAccuracy, Reference
+from onnxq.run.fusions import int8_operators
+from onnxq.run.ort import RunError
 from onnxq.run.profiles import Profile, resolve_profiles
 from onnxq.settings import Compilation, Format
 
@@ -199,14 +202,14 @@ class Quantization:
         job, made = self._job, final.made
         int8 = verify(job, sampling, final.quantized, expected)
         if made.body is None or not whole:
-            return int8, body_part(finish, made, int8, (), int8)
+            return int8, body_part(finish, made, int8, (), int8) | _recognised(job, final)
         together = verify(job, sampling, made.proto, expected, emulate=True)
         alone: Sequence[OutputAccuracy] = ()
         settled = finish.decision.settled if finish.decision is not None else None
         if settled is not None:
             proto = settled.body.model.to_proto()
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
-        return together, body_part(finish, made, int8, alone, together)
+        return together, body_part(finish, made, int8, alone, together) | _recognised(job, final)
 
     def _measured(
         self, sampling: Sampling, shapes: Mapping[str, Sequence[int]], *, quantizes: bool = True
@@ -287,6 +290,18 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _recognised(job: Job, final: Compiled) -> dict[str, Any]:
+    """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
+    proto = final.made.proto
+    if not final.plan.planned or weight_bytes(proto) >= LARGE:
+        return {"onnxruntime": None}
+    try:
+        found = int8_operators(proto, job.model.data_dir)
+    except RunError:
+        return {"onnxruntime": None}
+    return {"onnxruntime": {"int8": found, "planned": len(final.plan.planned)}}
 
 
 def _unknown_sizes(job: Job) -> Iterator[str]:

@@ -5,7 +5,7 @@
 
 The codes are the same, and so are the numbers, but for rounding. Compiled with TensorRT-RTX 1.7.1 the product
 is then written in half precision, where with a scale a channel it is float32; and no multiplier is so small
-that float16 holds it badly. What other runtimes make int8 operators of is the form with a scale a channel.
+that float16 holds it badly.
 
 Matrix products of one tensor, such as the queries, keys and values of attention, run as one product where
 they have one form and one scale. So they get one scale, all of them or none: of products in both forms the

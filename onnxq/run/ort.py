@@ -264,20 +264,31 @@ def load_probed(
     if len(tensors) >= _MANY and saved > weight_bytes(model) * _BYTE_SECONDS:
         try:
             with interrupts.Folder() as folder:
-                optimized, kinds = _optimized(model, tensors, threads, data_dir, Path(folder))
+                ready, kinds = optimized(model, tensors, threads, data_dir, Path(folder))
                 floats = [name for name, kind in kinds.items() if kind == onnx.TensorProto.FLOAT]
-                insert_early(optimized.graph, probes(floats))
+                insert_early(ready.graph, probes(floats))
                 settings = SessionSettings("off", threads, in_order=True, libraries=_libraries.get())
-                return _load(optimized, settings, Path(folder), onnx.ModelProto())
+                return _load(ready, settings, Path(folder), onnx.ModelProto())
         except (RunError, OSError):  # such a model is loaded in one go, or is refused there
             pass
     return load(model, threads=threads, data_dir=data_dir, probes=probes(()))
 
 
-def _optimized(
+def optimized(
     model: onnx.ModelProto, tensors: Sequence[str], threads: int, data_dir: Path | None, folder: Path
 ) -> tuple[onnx.ModelProto, dict[str, int]]:
-    """A model as the optimizers leave it, its weights in a folder, and the element types of tensors."""
+    """A model as the optimizers leave it, its weights in a folder, and the element types of tensors.
+
+    Args:
+        model: the model; it is not modified.
+        tensors: what is kept, and given out.
+        threads: threads inside an operator, 0 for all cores.
+        data_dir: the folder of its external data.
+        folder: where the result's are.
+
+    Raises:
+        RunError: onnxruntime does not take the model.
+    """
     outputs = [value.name for value in model.graph.output]
     more = onnx.ModelProto()
     for name in sorted({*tensors}.difference(outputs)):

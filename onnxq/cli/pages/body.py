@@ -28,8 +28,15 @@ def body_section(page: Page, body: Mapping[str, Any]) -> None:
     forms = len(body["post_scaled"])
     if forms:
         page.entry(
-            f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product: onnxruntime "
-            "fuses layers with a scale a channel only (--scale-form per-channel)"
+            f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product "
+            "(--scale-form per-channel: a scale a channel)"
+        )
+    other = body.get("onnxruntime")
+    if other is not None and other["int8"] < other["planned"]:
+        page.entry(
+            f"onnxruntime on this CPU makes int8 operators of {other['int8']} of {other['planned']} int8 "
+            "layers, and computes the others in float",
+            style="dim",
         )
     for note in body["notes"]:
         page.entry(note, style="yellow")
