@@ -143,9 +143,10 @@ def quantization_of(name: str, report: Path) -> dict[str, Any] | None:
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether data and weights are read from DequantizeLinear."""
-    makers = [None if tensor is None else tensor.producer for tensor in node.operands(2)]
-    return all(maker is not None and maker.op == "DequantizeLinear" for maker in makers)
+    """Whether data and weights are what DequantizeLinear gives, moved or cast at most."""
+    from onnxq.graph.pairs import is_dequantized
+
+    return all(tensor is not None and is_dequantized(tensor) for tensor in node.operands(2))
 
 
 def _one_sample(dims: tuple[int | str | None, ...]) -> tuple[int | str | None, ...]:
