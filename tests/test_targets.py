@@ -165,3 +165,13 @@ def test_commands_let_tensorrt_run_int8(target: str, trtexec: str, polygraphy: s
     flags = {"--int8", "--fp16", "--bf16", "--stronglyTyped", "--strongly-typed"}
     assert flags & set(build) == set(trtexec.split())
     assert flags & set(run) == set(polygraphy.split())
+
+
+def test_a_body_of_bfloat16_wants_its_flag(tmp_path: Path) -> None:
+    digits = Path(__file__).parents[1] / "sample_models" / "digits"
+    options = {"target": "tensorrt-10", "body": "bf16", "method": "minmax", "compile": False}
+    result = quantize(digits / "digits.onnx", digits / "calib", **options)  # type: ignore[arg-type]
+    result.save(tmp_path / "x.onnx")
+    for line in result.report["commands"]:
+        assert {"--int8", "--bf16"} <= set(line.split())
+        assert "--fp16" not in line

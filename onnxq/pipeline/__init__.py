@@ -106,7 +106,9 @@ def sanitize(
     calibration = replace(calibration, method="minmax")
     groups = _Groups(repairs, inputs, feeding, chosen, calibration, runtime)
     with _sanitized(model, data, groups, (), format, observe) as quantization:
-        return quantization.convert()
+        result = quantization.convert()
+        refuse_invalid(result)
+    return result
 
 
 def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: Observer | None) -> Result:

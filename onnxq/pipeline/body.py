@@ -166,7 +166,23 @@ class Finish:
     refused: dict[str, Reason] = field(default_factory=dict)
 
     def __call__(self, model: Model) -> Finished:
-        """A quantized model in its last form; it is not modified."""
+        """A quantized model in its last form; it is not modified.
+
+        Raises:
+            UserError: it cannot have the body that was asked for.
+        """
+        try:
+            return self._made(model)
+        except UserError:
+            raise
+        except Exception as error:  # a fault of ours: the model is written as it was
+            if self.decision is None and self.wish.form != "post-scale":
+                raise
+            self.notes.append(_fault(error))
+            self.decision, self.wish = None, replace(self.wish, form="per-channel")
+            return self._made(model)
+
+    def _made(self, model: Model) -> Finished:
         model = duplicate(model)
         form = self._post_scaled(model)
         body = None
@@ -192,10 +208,14 @@ class Finish:
         left = {name: form.why for name, form in better.items() if name not in asked}
         return found.layers, {**left, **found.left}
 
-    def in_float32(self, model: Model) -> Finished:
+    def in_float32(self) -> Finish:
         """The same with a float32 body."""
-        self.decision = None
-        return self(model)
+        return replace(self, decision=None, refused={})
+
+
+def _fault(error: Exception) -> str:
+    """What is said where making the body ends in a fault."""
+    return f"the body stays as it is: making it ends in a fault of onnxq ({type(error).__name__}: {error})"
 
 
 def bounded(job: Job, wish: Wish) -> tuple[str, ...]:
@@ -242,6 +262,11 @@ def finish_of(
         except ort.RunError as error:
             finish.notes.append(f"the body did not run: {error}; what stays float32 is by ranges alone")
             finish.decision = decide(job.model, None, wish.kind, ranges, (), io=wish.io)
+        except UserError:
+            raise
+        except Exception as error:  # a fault of ours
+            finish.notes.append(_fault(error))
+            return finish
         finish.notes += _notes(finish.decision, samples)
     return finish
 

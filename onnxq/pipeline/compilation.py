@@ -162,10 +162,12 @@ class Compiler:
             engine = self.compile(made.proto)
         if engine.status != "failed" or made.body is None:
             return made, engine
-        whole = finish.in_float32(model)
+        whole = finish.in_float32()(model)
         engine = self.compile(whole.proto)
-        if engine.status == "failed":
-            return made, first
+        if engine.status == "failed":  # it is not the body
+            finish.refused.clear()
+            return finish(model), first
+        finish.decision = None
         finish.notes.append(
             f"NVIDIA's compiler does not take the {finish.wish.kind} body, and takes a float32 one: "
             f"{trt.plain(first.reason)}"

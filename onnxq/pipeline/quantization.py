@@ -202,7 +202,7 @@ class Quantization:
         job, made = self._job, final.made
         int8 = verify(job, sampling, final.quantized, expected)
         if made.body is None or not whole:
-            return int8, body_part(finish, made, int8, (), int8) | _recognised(job, final)
+            return int8, body_part(finish, made, int8, (), ()) | _recognised(job, final)
         together = verify(job, sampling, made.proto, expected, emulate=True)
         alone: Sequence[OutputAccuracy] = ()
         settled = finish.decision.settled if finish.decision is not None else None

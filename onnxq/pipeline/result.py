@@ -62,6 +62,8 @@ class Result:
         target = load_target(self.report["target"])
         implicit = cache is not None and not target.explicit
         types = target.types if self.report["plan"] else ()
+        if self.report["body"].get("type") == "bf16":
+            types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
         self.report["commands"] = commands(
             output,
             target.name,

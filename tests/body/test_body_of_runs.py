@@ -227,3 +227,50 @@ def test_two_types_are_refused() -> None:
         onnxq.quantize(net(), samples(), body="bf16", io="fp16", **QUICK)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="calibrates a float32 model by itself"):
         onnxq.quantize(net(), samples(), body="fp16", target="tensorrt-7", **QUICK)  # type: ignore[arg-type]
+
+
+def quantized(model: onnx.ModelProto, node: str) -> bool:
+    """Whether a node reads what a DequantizeLinear gives, cast at most."""
+    makers = {name: one for one in model.graph.node for name in one.output}
+    (found,) = (one for one in model.graph.node if one.name == node)
+    sources = [makers[name] for name in found.input if name in makers]
+    sources += [
+        makers[name] for one in sources if one.op_type == "Cast" for name in one.input if name in makers
+    ]
+    return any(one.op_type == "DequantizeLinear" for one in sources)
+
+
+def test_a_layer_that_breaks_the_build_leaves_the_body_half(compiler: Any) -> None:
+    """Int8 is to blame, in a float32 body too: the body of what is left is float16 as before."""
+    compiler(lambda m: failed("two") if quantized(m, "two") else COMPILED)
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    assert result.report["engine"]["status"] == "compiled"
+    assert result.report["engine"]["regression"]["by"] == "quantization"
+    assert (quantized(result.model, "one"), quantized(result.model, "two")) == (True, False)
+    assert set(types(result.model).values()) == {TensorProto.FLOAT16}
+    assert result.report["body"]["type"] == "fp16"
+    assert "compiler" not in {entry["code"] for entry in result.report["body"]["float32"]}
+
+
+@pytest.mark.parametrize("step", ["onnxq.pipeline.body.decide", "onnxq.body.decide.to_half"])
+def test_a_fault_of_the_body_does_not_cost_the_run(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = onnxq.quantize(net(), samples(), body="fp32", **QUICK)  # type: ignore[arg-type]
+
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(step, broken)
+    result = onnxq.quantize(net(), samples(), **QUICK)  # type: ignore[arg-type]
+    assert result.model == wanted.model
+    assert any("ends in a fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
+
+
+def test_no_figure_is_given_of_a_body_that_did_not_run() -> None:
+    """Behind an operator that onnxruntime does not know, the ends of the part that runs are others."""
+    text = NET.replace("[out] y = Sigmoid (s)", "i = Identity (s)  [out] y = own.Unknown (i)")
+    model = net(text)
+    model.opset_import.append(onnx.helper.make_opsetid("own", 1))
+    body = onnxq.quantize(model, samples(), **QUICK).report["body"]  # type: ignore[arg-type]
+    assert body["type"] == "fp16"
+    assert any("was not run" in note for note in body["notes"])
+    assert all(entry["body_db"] is None and entry["together_db"] is None for entry in body["outputs"])

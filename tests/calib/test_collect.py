@@ -835,7 +835,7 @@ class TestManyTensors:
         def full(*arguments: Any) -> Any:
             raise OSError("no space left on device")
 
-        monkeypatch.setattr(ort, "_optimized", full)
+        monkeypatch.setattr(ort, "optimized", full)
         assert content(taken(net(), TENSORS, samples(), "exact")) == expected
         broken = net()
         broken.graph.node[0].op_type = "NoSuchOp"
