@@ -1,8 +1,9 @@
 """What rules know of integer types: which ones TensorRT lacks, how they wrap, how large values can be."""
 
 import numpy as np
+from _quantized import MOVED
 
-from onnxq.rule import Node, Tensor, Value, constant, op
+from onnxq.rule import MOVES, Node, Tensor, Value, constant, op
 
 CODE = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
@@ -17,10 +18,8 @@ INTEGERS = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint
 
 # What gives elements of its inputs (those of the type of its output), and nothing else.
 CHOOSES = frozenset({
-    "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "DepthToSpace", "SpaceToDepth",
-    "Slice", "Split", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "MaxPool", "Concat", "Where",
-    "Max", "Min", "ReduceMax", "ReduceMin", "ScatterND", "ScatterElements", "Scatter", "ReverseSequence", "TopK",
-    "Upsample",
+    *MOVES, "GatherElements", "GatherND", "Concat", "Where", "Max", "Min", "ReduceMax", "ReduceMin", "ScatterND",
+    "ScatterElements", "Scatter", "ReverseSequence", "TopK", "Upsample",
 })  # fmt: skip
 
 _INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "Scatter")
@@ -103,8 +102,6 @@ def fits(value: Value | None, name: str) -> bool:
     return found is not None and np.iinfo(name).min <= found[0] and found[1] <= np.iinfo(name).max
 
 
-_MOVED = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Expand",
-          "Tile", "MaxPool", "Concat", "DepthToSpace", "SpaceToDepth", "Identity", "Pad", "Resize")  # fmt: skip
 _CODES = ("QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear", "MatMulInteger", "ConvInteger")
 
 
@@ -123,7 +120,7 @@ def _written_by_codes(tensor: Tensor, depth: int) -> bool:
         return False
     if _is_code(made):
         return True
-    inputs = made.inputs if made.op in _MOVED else ()
+    inputs = made.inputs if made.op in MOVED else ()
     return any(
         one is not None and one.dtype == tensor.dtype and _written_by_codes(one, depth - 1) for one in inputs
     )
@@ -133,6 +130,6 @@ def _read_as_codes(tensor: Tensor, depth: int) -> bool:
     for user in tensor.users:
         if _is_code(user):
             return True
-        if depth and user.op in _MOVED and any(_read_as_codes(out, depth - 1) for out in user.outputs):
+        if depth and user.op in MOVED and any(_read_as_codes(out, depth - 1) for out in user.outputs):
             return True
     return False

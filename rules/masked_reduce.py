@@ -21,6 +21,7 @@ from _opsets import reduced, unsqueezed
 from _selection import Selection, selection, whole
 
 from onnxq.rule import (
+    REARRANGES,
     Close,
     Except,
     Fires,
@@ -108,7 +109,7 @@ def _selected(value: Tensor) -> Selection | None:
         if found is not None:
             return found[1]
         computed = [one for one in node.inputs if one is not None and not one.is_constant]
-        if not computed or node.op in ("Reshape", "Transpose", "NonZero", "Shape"):
+        if not computed or node.op in (*REARRANGES, "NonZero", "Shape"):
             return None
         value = computed[0]
     return None

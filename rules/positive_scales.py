@@ -56,7 +56,8 @@ def _turned(
 _NET = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[N, 3] x, int8[3, 2] i) => (y) <int8[3, 2] w = {1, 0, 127, 0, -128, 0}, int8[2, 3] o = {0, 0, 0, 0, 0, 0},
         int8[3, 2] u = {1, 4, 127, 4, -128, 4}, float s = {0}, float[2] c = {0.1, 0}, float[2] b = {0, 0.1},
-        float[2] m = {0.1, -0.1}, float[2] k = {-0.1, 0.1}, int8[2] z = {0, 4}, int8 n = {0}> { d = %s  y = %s }"""
+        float[2] m = {0.1, -0.1}, float[2] k = {-0.1, 0.1}, int8[2] z = {0, 4}, int8 n = {0},
+        uint8[1, 2] h = {9, 200}, uint8[2] hz = {0, 100}> { d = %s  y = %s }"""
 _PRODUCT = "MatMul (x, d)"
 
 EXAMPLES = [
@@ -87,6 +88,7 @@ EXAMPLES = [
         becomes="d = DequantizeLinear (int8 [3, 2] {1, 0, 127, 0, -128, 0}, {0.1, 0.1}); y = MatMul (x, d)",
     ),
     Fires(_NET % ("DequantizeLinear (w, k)", _PRODUCT), gone="DequantizeLinear"),
+    Fires(_NET % ("DequantizeLinear (h, k, hz)", "Add (d, d)"), gone="DequantizeLinear"),
     Skips(_NET % ("DequantizeLinear (i, c)", _PRODUCT)),
     Skips(
         (_NET % ("DequantizeLinear (w, c, q)", _PRODUCT)).replace("i) =>", "i, int8[2] q) =>"),

@@ -373,7 +373,8 @@ def constant_operands(
         dtypes: the dtype of each input that is a value, where that is known better than by the value.
 
     Raises:
-        ValueError: the operator does not exist in this opset, or takes fewer inputs.
+        ValueError: the operator does not exist in this opset, or takes fewer inputs, or an array has elements
+            that ONNX has no type for, as None.
     """
     letters = list(range(len(node.inputs)))
     if not node.domain:
@@ -386,7 +387,10 @@ def constant_operands(
     arrays: list[np.ndarray | None] = []
     for letter, operand in zip(letters, node.inputs, strict=True):
         if isinstance(operand, np.ndarray | np.generic):
-            arrays.append(np.asarray(operand))
+            array = np.asarray(operand)
+            if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.flat):
+                raise ValueError(f"{array.tolist()} is no constant")
+            arrays.append(array)
         elif isinstance(operand, bool | int | float):
             arrays.append(np.array(operand, known.get(letter, _usual(operand))))
         else:
