@@ -3,7 +3,7 @@
 `torch.jit.script` writes a list that a loop fills as a sequence that it carries. TensorRT has no importer for
 sequences:
 
-    No importer registered for op: SequenceEmpty. Attempting to import as plugin.
+    No importer registered for op: SequenceEmpty. (...) UNSUPPORTED_NODE: false
 
     before    s = Loop(n, true, SequenceEmpty()) { s -> SequenceInsert(s, v) };  y = ConcatFromSequence(s)
     after     rows = Loop(n, true) { -> v };  y = ConcatFromSequence(SplitToSequence(rows))

@@ -65,7 +65,7 @@ def known_of(message: str, rules: Sequence[Rule], targets: Sequence[Target]) -> 
     for rule, line in quoted:
         score = _score(line, words, weights)
         if operators:  # of several rules that quote a message, that for the operator
-            score *= 1.0 if operators & _roots(rule) else 0.75
+            score *= 1.0 if operators & {*_roots(rule), *_operators(line)} else 0.75
         found.append(Match("rule", rule.id, line, rule.summary, score))
     for name, (line, advice) in SAID.items():
         found.append(Match("advice", name, line, advice, _score(line, words, weights)))

@@ -20,6 +20,7 @@ LOOP = """(int64 n, float[1, 4] x) => (float[M, 4] y) <bool c = {1}> { [grow] y 
 RANKS = """(bool c, float[2, 1, 8] x) => (float y) <int64[1] one = {1}> { [choose] r = If (c)
     <then_branch = a () => (t) { t = Squeeze (x, one) }, else_branch = b () => (e) { e = Identity (x) }>
     y = ReduceSum <keepdims = 0> (r) }"""
+FLOAT8 = """(float[1, 8] x) => (float[1, 8] y) { h = Cast <to = 17> (x) y = Cast <to = 1> (h) }"""
 NMS = """(float[1, 10, 4] b, float[1, 2, 10] s) => (int64[M, 3] y) <int64 k = {3}, float t = {0.5}> {
     [nms] y = NonMaxSuppression (b, s, k, t) }"""
 UNTYPED = "(float[4, 4] x) => (y) { [r] y = Relu (x) }"
@@ -30,22 +31,13 @@ def save(folder: Path, body: str, opset: int = 17) -> None:
     onnx.save(onnx.parser.parse_model(H.replace("17", str(opset)) + body), folder / "net.onnx")
 
 
-@pytest.mark.parametrize(
-    ("body", "node", "says"),
-    [
-        (TOPK, "top", "K exceeds the maximum value allowed (3840)"),
-        (LOOP, "", "must have inputs with same shape"),
-        (RANKS, "choose", "Must have inputs with equal ranks"),
-    ],
-)
-def test_what_only_the_compiler_rejects_is_a_finding(
-    body: str, node: str, says: str, tmp_path: Path, onnxq
-) -> None:
-    save(tmp_path, body)
+@pytest.mark.parametrize(("body", "says"), [(FLOAT8, "has datatype FP8 but is not produced by")])
+def test_what_only_the_compiler_rejects_is_a_finding(body: str, says: str, tmp_path: Path, onnxq) -> None:
+    save(tmp_path, body, opset=19)
     ran = onnxq("check", "net.onnx", "--json")
     assert ran.code == 1, ran.err
     (finding,) = ran.json()["findings"]
-    assert (finding["kind"], finding["node"]) == ("compiler", node)
+    assert (finding["kind"], finding["node"]) == ("compiler", "")
     assert says in finding["reason"]
     assert "/_src/" not in finding["reason"]
     assert "it does not take the model" in " ".join(ran.err.split())
@@ -54,11 +46,41 @@ def test_what_only_the_compiler_rejects_is_a_finding(
     assert parsed.json()["engine"]["original"] == "not-run"
 
 
+@pytest.mark.parametrize(
+    ("body", "node", "rule", "flag"),
+    [
+        (LOOP, "grow", "unroll_changing_loop", "--freeze n=NUMBER"),
+        (RANKS, "choose", "broadcast_branches", "--freeze c=1 or --freeze c=0"),
+    ],
+)
+def test_what_a_frozen_value_would_mend_names_the_flag(
+    body: str, node: str, rule: str, flag: str, tmp_path: Path, onnxq
+) -> None:
+    save(tmp_path, body)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1, ran.err
+    finding = ran.json()["findings"][0]
+    assert (finding["kind"], finding["node"]) == ("near-miss", node)
+    assert rule in finding["advice"]
+    assert flag in finding["advice"]
+
+
+def test_what_a_rule_writes_otherwise_is_repairable(tmp_path: Path, onnxq) -> None:
+    save(tmp_path, TOPK)
+    ran = onnxq("check", "net.onnx", "--json")
+    assert ran.code == 1, ran.err
+    (finding,) = ran.json()["findings"]
+    assert (finding["kind"], finding["node"]) == ("repairable", "top")
+    assert ran.json()["engine"]["sanitized"] == "compiled"
+
+
 def test_a_compiler_that_crashes_is_a_finding(tmp_path: Path, onnxq) -> None:
     save(tmp_path, "(float[1, 2, 4, 8] q) => (float[1, 2, 4, 8] y) { y = Attention (q, q, q) }", opset=23)
     ran = onnxq("check", "net.onnx", "--json")
     assert ran.code == 1
-    assert "the compiler crashed" in ran.json()["findings"][0]["reason"]
+    lacked, crashed = ran.json()["findings"]
+    assert lacked["kind"] == "repairable"
+    assert "the compiler crashed" in crashed["reason"]
 
 
 def test_what_sanitize_mends_is_repairable(tmp_path: Path, onnxq) -> None:

@@ -127,7 +127,7 @@ def test_the_commands_of_tensorrt_rtx(folder: Path, onnxq) -> None:
 )
 def test_scatter_reductions(folder: Path, onnxq, target: str, reduction: str, refused: int) -> None:
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
-        net (float[4] x, int64[2] i, float[2] u) => (float[4] y) {{
+        net (float[N] x, int64[M] i, float[M] u) => (float[N] y) {{
             [add] y = ScatterElements <reduction = "{reduction}"> (x, i, u) }}""")
     onnx.save(model, folder / "net.onnx")
     found = onnxq("sanitize", "net.onnx", "--target", target, "--json").json()["unsupported"]

@@ -263,7 +263,10 @@ MUTANTS: dict[str, list[tuple[str, str]]] = {
         ("np.where(numbers == 0,", "np.where(numbers > 0,"),
         ("(numbers > 0).all()", "(numbers >= 0).all()"),
         ("np.abs(numbers))", "numbers)"),
-        ('raise Skip("a scale is 0 or negative, and its zero point', 'print("a scale is 0 or negative, and its zero point'),
+        (
+            'raise Skip("a scale is 0 or negative, and its zero point',
+            'print("a scale is 0 or negative, and its zero point',
+        ),
         ("np.int64(0) if zeros is None else zeros.astype(np.int64)", "np.int64(0)"),
         ("zero + (last - zero)", "(last - zero)"),
         ("np.sign(scales).astype(np.int64)", "1"),
