@@ -97,7 +97,7 @@ def quotations(doc: str) -> list[str]:
 
 def _words(text: str) -> Iterator[str]:
     """The words of a message: without quoted names, paths, places in sources, numbers."""
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|\[?\S*\.cpp\S*|\S*/\S*|0x[0-9a-fA-F]+", " ", text)
+    text = re.sub(r"'[^']*'|\"[^\"\s]*\"|\[?\S*\.cpp\S*|\S*/\S*|0x[0-9a-fA-F]+", " ", text)
     for word in re.findall(r"(?:u?int|b?float)\d+|[a-z][a-z]+", text, re.IGNORECASE):
         yield word.lower()
 
