@@ -16,8 +16,9 @@ from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.rewrite import proof as proving
 from onnxq.rewrite import prover, sampling
-from onnxq.rewrite.difference import EXACT, Claim
+from onnxq.rewrite.difference import EXACT, Claim, difference
 from onnxq.rewrite.engine import RewriteReport, rewrite
+from onnxq.rewrite.oracle import Truth
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.whole import Differs, WholeModel
@@ -375,6 +376,37 @@ def test_a_broken_edit_is_found_by_the_whole_model() -> None:
     with pytest.raises(Differs, match=r"outputs change by up to 0\.\d+ \("):
         whole.compare(model, "fuse", exact=True)
     assert whole.compare(opened_again(model), "fuse", exact=False).verdict == "close"
+
+
+@pytest.mark.parametrize(
+    ("factor", "steps", "kept"), [(1.01, False, False), (1.01, True, True), (1.1, True, False)]
+)
+def test_codes_that_are_a_step_off_leave_more_room_to_the_whole_model(
+    factor: float, steps: bool, kept: bool
+) -> None:
+    """40 dB is what steps do, and nothing else does; 20 dB is more than they do."""
+    model = opened("g (float[N, 4] x) => (float[N, 4] y) { a = Abs (x)  [n] y = Neg (a) }")
+    whole = WholeModel(model)
+    editor = Editor(model)
+    (node,) = [Node(model, n) for n in model.graph.nodes if n.name == "n"]
+    editor.replace(node, {0: op.Neg(op.Mul(node.inputs[0], F(factor)))})
+    editor.finish()
+    if kept:
+        assert whole.compare(model, "compat", exact=False, steps=steps).verdict == "close"
+    else:
+        with pytest.raises(Differs, match="outputs change"):
+            whole.compare(model, "compat", exact=False, steps=steps)
+
+
+def test_where_sums_on_the_way_may_cancel_large_inputs_may_overflow_but_not_be_wrong() -> None:
+    one, truth = np.array([1, 2], F), np.array([1.0, 2.0])
+    within, flat = (Truth(truth, truth, 1.0, -1, cancels=cancels) for cancels in (True, False))
+    lost, wrong = np.array([1, NAN], F), np.array([1, 3], F)
+    close = Claim(close=True)
+    assert not difference(one, lost, close, within, finite=True, extreme=True).wrong
+    assert difference(one, lost, close, flat, finite=True, extreme=True).wrong
+    assert difference(one, lost, close, within, finite=True).wrong
+    assert difference(one, wrong, close, within, finite=True, extreme=True).wrong
 
 
 def opened_again(model: Model) -> Model:
