@@ -89,12 +89,15 @@ _COMPUTED = """<ir_version: 9, opset_import: ["" : 20]> g (float[1, 2, 3] t, flo
     s = Shape (x)
     y = AffineGrid <align_corners = CORNERS> (t, s) }"""
 EXAMPLES = [
-    Fires(_net("2, 2, 3", "2, 1, 2, 3"), becomes="""_1 = Gather <axis = 2> (t, 0); _2 = Unsqueeze (_1, {1, 2})
+    Fires(
+        _net("2, 2, 3", "2, 1, 2, 3"),
+        becomes="""_1 = Gather <axis = 2> (t, 0); _2 = Unsqueeze (_1, {1, 2})
                                          _3 = Mul (_2, [1, 1, 3, 1] {-0.6666667, 0.0, 0.6666667})
                                          _4 = Gather <axis = 2> (t, 1); _5 = Unsqueeze (_4, {1, 2})
                                          _6 = Mul (_5, [1, 2, 1, 1] {-0.5, 0.5}); _7 = Add (_3, _6)
                                          _8 = Gather <axis = 2> (t, 2); _9 = Unsqueeze (_8, {1, 2})
-                                         y = Add (_7, _9)"""),
+                                         y = Add (_7, _9)""",
+    ),
     Fires(_net("1, 2, 3", "1, 1, 4, 3", "align_corners = 1"), gone="AffineGrid"),
     Fires(_net("2, 3, 4", "2, 1, 2, 3, 2"), gone="AffineGrid"),
     Fires(_COMPUTED.replace("CORNERS", "0"), gone="AffineGrid"),
