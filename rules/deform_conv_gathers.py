@@ -8,7 +8,7 @@
     before    y = DeformConv<kernel_shape=[3, 3]>(x, w, offset, b, mask)
     after     place = its own + offset, its four neighbours and their weights
               v = Gather(pixels of x, place) * weight * mask, four times, added up        [N, C * 9, oh, ow]
-              y = Conv(v, Reshape(w, [O, C * 9, 1, 1]), b)
+              y = Conv(v, Reshape(w, [O, C * 9, 1, 1]), b)        of a dynamic image: a MatMul
 
 It takes memory for all that the kernels read. Coordinates are not those of GridSample, which round by the size
 of the image.
@@ -30,6 +30,7 @@ from onnxq.rule import (
     Value,
     constant,
     float32_only,
+    is_static,
     op,
     operands,
     required,
@@ -40,7 +41,7 @@ from onnxq.rule import (
 @rule("DeformConv", stage="compat", lacks="DeformConv")
 def deform_conv_gathers(node: Node) -> Any:
     x, weights, offset = required(node, 3)
-    bias, mask = operands(node, 5)[3:]
+    mask = operands(node, 5)[4]
     if x.dtype != np.float32 or x.shape is None or not isinstance(x.shape[1], int):
         raise Skip(f"the type or the number of channels of {x.name!r} is not known, or no float32's")
     if x.rank != 4 or weights.shape is None or offset.rank != 4:
@@ -55,8 +56,7 @@ def deform_conv_gathers(node: Node) -> Any:
     numbers = (
         op.Range(np.int64(0), images, np.int64(1)) if isinstance(images, Value) else np.arange(int(images))
     )
-    area = op.Mul(height, width) if isinstance(height, Value) or isinstance(width, Value) else height * width
-    begin = op.Mul(op.Reshape(numbers, np.array([-1, 1, 1, 1])), area)  # of each image
+    begin = op.Mul(op.Reshape(numbers, np.array([-1, 1, 1, 1])), height)  # the first row of each image
     read = []
     each = x.shape[1] // parts
     for part in range(parts):
@@ -70,7 +70,7 @@ def deform_conv_gathers(node: Node) -> Any:
         total: Value | None = None
         for row, row_weight in lines[0]:
             for column, column_weight in lines[1]:
-                where = op.Add(op.Add(begin, op.Mul(row, width)), column)
+                where = op.Add(op.Mul(op.Add(begin, row), width), column)
                 weight = op.Mul(row_weight, column_weight)
                 term = op.Mul(op.Gather(channels, where), unsqueezed(node, weight, [4]))
                 total = term if total is None else op.Add(total, term)
@@ -79,24 +79,27 @@ def deform_conv_gathers(node: Node) -> Any:
             total = op.Mul(total, unsqueezed(node, strength, [4]))
         read.append(total)
     values = read[0] if parts == 1 else op.Concat(*read, axis=4)  # [N, K, oh, ow, C]
-    shape = _shape(offset, x.shape[1] * places)
-    zero = None if isinstance(shape, np.ndarray) else 1  # a computed size may be 0
-    values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), shape, allowzero=zero)
-    flat = constant(weights)
-    ones = np.array([0, -1, 1, 1])
-    filters = op.Reshape(weights, ones) if flat is None else flat.reshape(len(flat), -1, 1, 1)
-    y = op.Conv(values, filters, *([] if bias is None else [bias]), group=node.attr("group", 1))
+    y = _combined(node, values, x.shape[1] * places)
     return Except(Close(y), "extreme-input", "a place so far away has no neighbours")
 
 
-def _shape(offset: Tensor, channels: int) -> Any:
-    sizes = (offset.shape or ())[2:]
-    if sum(not isinstance(size, int) for size in sizes) < 2:
-        return np.array([0, channels, *(size if isinstance(size, int) else -1 for size in sizes)], np.int64)
-    own = op.Shape(offset)
-    return op.Concat(
-        op.Gather(own, np.array([0])), np.array([channels]), op.Gather(own, np.array([2, 3])), axis=0
-    )
+def _combined(node: Node, values: Any, count: int) -> Value:
+    """The products of each pixel's values, [N, K, oh, ow, C], with the weights."""
+    _, weights, offset = required(node, 3)
+    bias, groups, sizes = operands(node, 5)[3], node.attr("group", 1), (offset.shape or ())[2:]
+    more = [] if bias is None else [bias]
+    if is_static(sizes):
+        values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), np.array([0, count, *sizes]))
+        flat = constant(weights)
+        ones = np.array([0, -1, 1, 1])
+        filters = op.Reshape(weights, ones) if flat is None else flat.reshape(len(flat), -1, 1, 1)
+        return op.Conv(values, filters, *more, group=groups)
+    if groups > 1:
+        raise Skip(f"its image is dynamic, and it has {groups} groups: give the sizes with --shape")
+    values = op.Reshape(op.Transpose(values, perm=[0, 2, 3, 4, 1]), np.array([0, 0, 0, count]))
+    filters = op.Transpose(op.Reshape(weights, np.array([-1, count])), perm=[1, 0])
+    y = op.MatMul(values, filters)  # the image may be empty: onnxruntime's Conv takes no such
+    return op.Transpose(op.Add(y, *more) if more else y, perm=[0, 3, 1, 2])
 
 
 def _own(node: Node, offset: Tensor, kernel: list[int], side: int) -> Any:
@@ -133,6 +136,96 @@ _NET = """<ir_version: 9, opset_import: ["" : 19]>
     g (float[%s] x, float[%s] w, float[%s] o, float[%s] m) => (y) { y = DeformConv <%s> (x, w, o%s) }"""
 
 EXAMPLES = [
+    Fires(_NET % ("1, 1, 2, 2", "1, 1, 1, 1", "1, 2, 2, 2", "1", "group = 1", ""), becomes="""_1 = Transpose <perm = [0, 2, 3, 1]> (x)
+                                                                                   _2 = Reshape (_1, {-1, 1})
+                                                                                   _3 = Reshape ({0}, {-1, 1, 1, 1})
+                                                                                   _4 = Mul (_3, 2)
+                                                                                   _5 = Slice (o, {0}, {2}, {1}, {2})
+                                                                                   _6 = Add (_5, [1, 2, 1] {0.0, 1.0})
+                                                                                   _7 = Greater (_6, -1.0)
+                                                                                   _8 = Less (_6, 2.0)
+                                                                                   _9 = And (_7, _8)
+                                                                                   _10 = Where (_9, _6, -1.0)
+                                                                                   _11 = Floor (_10)
+                                                                                   _12 = Less (_11, 0.0)
+                                                                                   _13 = Greater (_11, 1.0)
+                                                                                   _14 = Or (_12, _13)
+                                                                                   _15 = Not (_14)
+                                                                                   _16 = Where (_15, _11, 0.0)
+                                                                                   _17 = Cast <to = 7> (_16)
+                                                                                   _18 = Add (_4, _17)
+                                                                                   _19 = Mul (_18, 2)
+                                                                                   _20 = Slice (o, {1}, {2}, {1}, {2})
+                                                                                   _21 = Add (_20, [1, 1, 2] {0.0, 1.0})
+                                                                                   _22 = Greater (_21, -1.0)
+                                                                                   _23 = Less (_21, 2.0)
+                                                                                   _24 = And (_22, _23)
+                                                                                   _25 = Where (_24, _21, -1.0)
+                                                                                   _26 = Floor (_25)
+                                                                                   _27 = Less (_26, 0.0)
+                                                                                   _28 = Greater (_26, 1.0)
+                                                                                   _29 = Or (_27, _28)
+                                                                                   _30 = Not (_29)
+                                                                                   _31 = Where (_30, _26, 0.0)
+                                                                                   _32 = Cast <to = 7> (_31)
+                                                                                   _33 = Add (_19, _32)
+                                                                                   _34 = Gather (_2, _33)
+                                                                                   _35 = Sub (_10, _11)
+                                                                                   _36 = Sub (1.0, _35)
+                                                                                   _37 = Where (_15, _36, 0.0)
+                                                                                   _38 = Sub (_25, _26)
+                                                                                   _39 = Sub (1.0, _38)
+                                                                                   _40 = Where (_30, _39, 0.0)
+                                                                                   _41 = Mul (_37, _40)
+                                                                                   _42 = Unsqueeze (_41, {4})
+                                                                                   _43 = Mul (_34, _42)
+                                                                                   _44 = Add (_4, _17)
+                                                                                   _45 = Mul (_44, 2)
+                                                                                   _46 = Add (_26, 1.0)
+                                                                                   _47 = Less (_46, 0.0)
+                                                                                   _48 = Greater (_46, 1.0)
+                                                                                   _49 = Or (_47, _48)
+                                                                                   _50 = Not (_49)
+                                                                                   _51 = Where (_50, _46, 0.0)
+                                                                                   _52 = Cast <to = 7> (_51)
+                                                                                   _53 = Add (_45, _52)
+                                                                                   _54 = Gather (_2, _53)
+                                                                                   _55 = Where (_50, _38, 0.0)
+                                                                                   _56 = Mul (_37, _55)
+                                                                                   _57 = Unsqueeze (_56, {4})
+                                                                                   _58 = Mul (_54, _57)
+                                                                                   _59 = Add (_43, _58)
+                                                                                   _60 = Add (_11, 1.0)
+                                                                                   _61 = Less (_60, 0.0)
+                                                                                   _62 = Greater (_60, 1.0)
+                                                                                   _63 = Or (_61, _62)
+                                                                                   _64 = Not (_63)
+                                                                                   _65 = Where (_64, _60, 0.0)
+                                                                                   _66 = Cast <to = 7> (_65)
+                                                                                   _67 = Add (_4, _66)
+                                                                                   _68 = Mul (_67, 2)
+                                                                                   _69 = Add (_68, _32)
+                                                                                   _70 = Gather (_2, _69)
+                                                                                   _71 = Where (_64, _35, 0.0)
+                                                                                   _72 = Mul (_71, _40)
+                                                                                   _73 = Unsqueeze (_72, {4})
+                                                                                   _74 = Mul (_70, _73)
+                                                                                   _75 = Add (_59, _74)
+                                                                                   _76 = Add (_4, _66)
+                                                                                   _77 = Mul (_76, 2)
+                                                                                   _78 = Add (_77, _52)
+                                                                                   _79 = Gather (_2, _78)
+                                                                                   _80 = Mul (_71, _55)
+                                                                                   _81 = Unsqueeze (_80, {4})
+                                                                                   _82 = Mul (_79, _81)
+                                                                                   _83 = Add (_75, _82)
+                                                                                   _84 = Transpose <perm = [0, 4, 1, 2, 3]> (_83)
+                                                                                   _85 = Reshape (_84, {0, 1, 2, 2})
+                                                                                   _86 = Reshape (w, {0, -1, 1, 1})
+                                                                                   y = Conv <group = 1> (_85, _86)"""),
+    Fires(
+        _NET % ("N, 2, H, W", "1, 2, 1, 1", "N, 2, H, W", "1", "group = 1", ", m"), gone="DeformConv"
+    ),
     Fires(_NET % ("N, 1, 3, 4", "2, 1, 2, 1", "N, 4, 2, 4", "1", "group = 1", ""), gone="DeformConv"),
     Fires(
         _NET
@@ -142,5 +235,6 @@ EXAMPLES = [
         ),
         gone="DeformConv",
     ),
+    Skips(_NET % ("N, 2, H, W", "2, 1, 1, 1", "N, 2, H, W", "1", "group = 2", ""), because="2 groups"),
     Skips(_NET % ("N, C, 3, 4", "2, 1, 2, 1", "N, 4, 2, 4", "1", "group = 1", ""), because="channels"),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import faulthandler
 import json
 import os
 import signal
@@ -30,11 +31,16 @@ def in_child(folder: Path, rule: Rule, text: str, look: Callable[[Rule], object]
         return json.loads(answer.read_text("utf-8")) if ended else None
     try:
         signal.alarm(_SECONDS)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        _be_quiet()
         answer.write_text(json.dumps(look(_loaded(folder)) or 0), "utf-8")
         os._exit(0)
     except BaseException:
         os._exit(1)
+
+
+def _be_quiet() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    faulthandler.disable()  # pytest's has the terminal open
 
 
 def uncrashed(items: Sequence[_Item], look: Callable[[_Item], object]) -> list[_Item]:
@@ -45,7 +51,7 @@ def uncrashed(items: Sequence[_Item], look: Callable[[_Item], object]) -> list[_
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            _be_quiet()
             for item in rest:
                 signal.alarm(_SECONDS)
                 with contextlib.suppress(Exception):
