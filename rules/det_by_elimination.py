@@ -74,7 +74,7 @@ EXAMPLES = [
                             _16 = Where (_7, _10, _9); _17 = Mul (_15, _16); _18 = Sub (_11, _17)
                             _19 = Mul (_8, _18); _20 = Neg (_19); y = Where (_7, _20, _19)""",
     ),
-    Fires(_NET % "3, 3", gone="Det"),
+    Fires(_NET % "4, 4", gone="Det"),
     Skips(_NET % "N, 5, 5", because="5 rows"),
     Skips(_NET % "N, M, M", because="M rows"),
 ]

@@ -55,7 +55,10 @@ EXAMPLES = [
     ),
     Fires(_net("N, 3, 2", "<axis = 0>", 13), gone="Hardmax"),
     Skips(_net("2, N").replace("float[", "bfloat16["), because="type"),
-    Skips(_net("N, 3, M", "<axis = 1>", 11), because="opset 11"),
+    Skips(
+        _net("N, 3, M", "<axis = 1>", 11),
+        because="opset 11, all dimensions from 1 on: give --shape or --assume for N, M",
+    ),
     Skips(_net("N, 3")),
     Skips(_net("2, 3, 4", "<axis = 1>", 11)),
 ]
