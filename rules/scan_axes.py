@@ -38,9 +38,11 @@ def _counted(node: Node, count: int, given: list[int], found: list[int]) -> dict
 def _positive(axes: list[int], tensors: tuple[Tensor | None, ...]) -> list[int]:
     counted = []
     for axis, tensor in zip(axes, tensors, strict=False):
-        if axis < 0 and (tensor is None or tensor.rank is None):
-            raise Skip(f"the rank of {tensor.name if tensor else ''!r} is not known")
-        counted.append(axis if axis >= 0 or tensor is None else axis + int(tensor.rank or 0))
+        if axis < 0:
+            if tensor is None or tensor.rank is None:
+                raise Skip(f"the rank of {tensor.name if tensor else ''!r} is not known")
+            axis += tensor.rank
+        counted.append(axis)
     return counted
 
 
@@ -56,5 +58,10 @@ EXAMPLES = [
         _4 = Exp (_3) }, num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]> (h, x)""",
     ),
     Fires(_NET % (1, -1)),
+    Fires(
+        (_NET % (0, -1)).replace(", scan_input_axes = [0]", "").replace("[3, T] x", "[T, 3] x"),
+        becomes="""y, z = Scan <body = (_1, _2) => (_3, _4) { _3 = Add (_1, _2); _4 = Exp (_3) }, num_scan_inputs = 1, scan_output_axes = [1]> (h, x)""",
+    ),
+    Skips((_NET % (-1, 1)).replace("float[3, T] x", "float[] x"), because="the rank of 'x'"),
     Skips(_NET % (1, 1)),
 ]

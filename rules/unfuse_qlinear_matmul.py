@@ -34,8 +34,7 @@ def unfuse_qlinear_matmul(node: Node) -> Within | Close | Value:
     stated(scale_a, scale_b, out)
     ready = all(around_zero(codes, one) for codes, one in ((a, zero_a), (b, zero_b), (node.outputs[0], zero)))
     if not is_gemm and out is not None and ready:
-        rows, columns = (a.rank or 2) - 2, (b.rank or 2) - 1
-        product = op.MatMul(real(a, scale_a, zero_a, node, rows), real(b, scale_b, zero_b, node, columns))
+        product = op.MatMul(real(a, scale_a, zero_a, node, -2), real(b, scale_b, zero_b, node, -1))
         return Within(coded(product, out, zero, a), 1, STEP)
     left, right = centred(a, zero_a, [-1, 1]), centred(b, zero_b, [1, -1])
     if is_gemm:

@@ -23,10 +23,7 @@ def unfuse_quantized_bert(node: Node) -> Close:
     if node.opset < 10:
         raise Skip(f"opset {node.opset} has no DequantizeLinear")
     results = _attention(node) if node.op == "QAttention" else _embedding(node)
-    read = [i for i, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output]
-    if not isinstance(results, tuple):
-        results = (results,)
-    return Close({index: results[index] for index in read})
+    return Close(dict(enumerate(results if isinstance(results, tuple) else (results,))))
 
 
 def _attention(node: Node) -> tuple[Value, ...] | Value:
@@ -41,12 +38,13 @@ def _attention(node: Node) -> tuple[Value, ...] | Value:
 def _embedding(node: Node) -> tuple[Value, ...] | Value:
     ids, segments, *tables = operands(node, 7)
     mask, *steps = operands(node, 18)[7:]
-    stated(*steps[:5])
+    scales, zeros = steps[:5], steps[5:]
+    stated(*scales)
     floats = [
         None
         if table is None or scale is None
         else (real if index < 3 else read_out)(table, scale, zero, node)
-        for index, (table, scale, zero) in enumerate(zip(tables, steps[:5], steps[5:], strict=True))
+        for index, (table, scale, zero) in enumerate(zip(tables, scales, zeros, strict=True))
     ]
     new = op["com.microsoft"].EmbedLayerNormalization
     inputs = _given(ids, segments, *floats, mask)

@@ -12,7 +12,6 @@ The number of iterations must be a constant and the condition never false; at mo
 Equal bit for bit.
 """
 
-import numpy as np
 from _opsets import unsqueezed
 
 from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, inline, op, rule
@@ -37,19 +36,24 @@ def unroll_changing_loop(node: Node) -> dict[int, Value] | None:
     count = int(number.reshape(-1)[0])
     if not 1 <= count <= _MOST or count * len(body.nodes) > _NODES:
         raise Skip(f"a tensor that it carries changes its shape, and {count} iterations are not unrolled")
-    if going is not None and (constant(going) is None or not np.all(constant(going))):
+    if going is not None and not _is_true(going):
         raise Skip("a tensor that it carries changes its shape, and it may not begin")
     collected: list[list[Value]] = [[] for _ in node.outputs[len(carried) :]]
     values: list[Value | None] = list(carried)
     for iteration in range(count):
         again, *given = inline(body, iteration, True, *values)
-        if constant(again) is None or not np.all(constant(again)):
+        if not _is_true(again):
             raise Skip("a tensor that it carries changes its shape, and it may end before")
         values, rows = list(given[: len(values)]), given[len(values) :]
         for row, one in zip(collected, rows, strict=True):
             row.append(unsqueezed(node, one, [0]))
     stacked = [op.Concat(*rows, axis=0) for rows in collected]
     return {index: value for index, value in enumerate([*values, *stacked]) if value is not None}
+
+
+def _is_true(condition: Value) -> bool:
+    known = constant(condition)
+    return known is not None and bool(known.all())
 
 
 def _changes(node: Node) -> bool:
@@ -115,5 +119,11 @@ EXAMPLES = [
     Skips(_net(step="Sin (a)")),
     Skips(_net(count=65), because="65 iterations"),
     Skips(_net("k, on, x"), because="--freeze k=NUMBER"),
+    Skips(_net("m, on, x").replace("y = Loop", "m = Abs (k)  y = Loop"), because="how often is not known"),
     Skips(_net("n, f, x"), because="may not begin"),
+    Skips(_net(still="Identity (f)"), because="may end before"),
+    Fires(
+        _net(count=1).replace("float[M, 3] a", "float[] a"),
+        becomes="y: float32[2, 3]; y = Concat <axis = 0> (x, x)",
+    ),
 ]

@@ -26,14 +26,17 @@ RULES = load_rules()
 SMALL = '''"""A rule."""
 LIMIT = 3
 UNUSED = 5
+BYTES = 1 << 28
 @rule("Relu", stage="clean")
 def small(node):
     """It is small."""
-    if node.attr("axis", 1) < LIMIT and not node.users:
+    if node.attr("axis", 1) < LIMIT and not node.users or _size(node) > BYTES:
         raise Skip("too small 7")
     return op.Add(_other(node), 2) if node.opset > 7 else remake(node, axis=-1)
 def _other(node: Node) -> int:
     return 4 - 1
+def _size(node: Node) -> int:
+    return node.size
 def _example():
     return 9
 EXAMPLES = [Fires(_example)]
@@ -57,6 +60,7 @@ def test_what_is_changed() -> None:
         assert what in found, sorted(found)
     texts = {mutant.text for mutant in made} | {ast.unparse(ast.parse(SMALL))}
     assert len(texts) == len(made) + 1, "each is another program"
+    assert all("1 << 28" in text for text in texts), "no small model is so large"
     assert all("UNUSED = 5" in text and "return 9" in text and "too small 7" in text for text in texts)
 
 
