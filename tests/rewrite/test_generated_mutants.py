@@ -6,6 +6,7 @@ All of them run with `python -m benchmarks.mutants`; here a few of each rule tha
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ import pytest
 from test_mutants import MUTANTS
 
 from benchmarks.mutants.__main__ import main
+from benchmarks.mutants.child import uncrashed
 from benchmarks.mutants.equivalent import EQUIVALENT
 from benchmarks.mutants.generate import mutants
 from benchmarks.mutants.judging import judge
@@ -108,6 +110,24 @@ def test_the_pool_tells_wrong_mutants_from_right_ones(tmp_path: Path) -> None:
     ):
         evidence = evidence_of(rule, made[what], tmp_path, RULES, pool)
         assert evidence.startswith("a model" if wrong else "right"), (what, evidence)
+
+
+def test_what_crashes_a_process_is_left_out() -> None:
+    def look(number: int) -> None:
+        if number in (0, 3, 4, 9):
+            os.abort()
+        if number == 5:
+            raise ValueError
+
+    assert uncrashed(range(10), look) == [1, 2, 5, 6, 7, 8]
+
+
+def test_equal_arguments_are_not_swapped() -> None:
+    assert not [
+        m
+        for m in mutants(SMALL.replace('attr("axis", 1)', "take(axis, axis)"))
+        if "take" in m.what and m.kind == "operands"
+    ]
 
 
 def test_equivalent_mutants_exist() -> None:
