@@ -84,9 +84,10 @@ def _moved(x: Tensor, along: int, place: int) -> Value:
 
 def _merged(node: Node, x: Value, place: int) -> Value:
     """A tensor whose axis `place` and the next one are one."""
-    one, other = (x.shape or ())[place : place + 2]
+    assert x.shape is not None
+    one, other = x.shape[place : place + 2]
     whole = one * other if isinstance(one, int) and isinstance(other, int) else None
-    sizes = [*(x.shape or ())[:place], whole, *(x.shape or ())[place + 2 :]]
+    sizes = [*x.shape[:place], whole, *x.shape[place + 2 :]]
     if sum(not isinstance(size, int) for size in sizes) <= 1:
         return op.Reshape(x, np.array([size if isinstance(size, int) else -1 for size in sizes]))
     if node.opset < 14:  # a 0 among the sizes would be taken from the old shape
@@ -146,7 +147,7 @@ EXAMPLES = [
     ),
     Fires(
         _net(
-            "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
+            "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = -2, new_axis = 1> (s)"
         ),
         becomes="y: float32[6, N]; y = Transpose <perm = [1, 0]> (x)",
     ),
@@ -160,6 +161,10 @@ EXAMPLES = [
             "  y = Add (t, f)"
         ),
         gone="SplitToSequence",
+    ),
+    Fires(
+        _net("s = SplitToSequence <axis = 1> (x, two)  y = SequenceLength (s)"),
+        becomes="y = Identity (3)",
     ),
     Fires(
         _net("s = SequenceConstruct (a, b)  y = ConcatFromSequence <axis = -1> (s)"),
