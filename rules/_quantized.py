@@ -215,6 +215,10 @@ def real(codes: Tensor, scale: Tensor, zero: Tensor | None, node: Node, axis: in
     alone = scale.rank == 0 or scale.shape == (1,)
     if alone and (zero is None or zero.rank == 0 or zero.shape == (1,)):
         return op.DequantizeLinear(codes, *(_scalar(one) for one in (scale, zero) if one is not None))
+    if axis < 0:
+        if codes.rank is None:
+            raise Skip(f"the rank of {codes.name!r} is not known, and it has several scales")
+        axis += codes.rank
     values, scales, zeros = codes.constant, scale.constant, constant(zero)
     if node.opset >= 13 and scale.rank == 1 and (zero is None or zero.shape == scale.shape):
         return op.DequantizeLinear(codes, scale, *(() if zero is None else (zero,)), axis=axis)

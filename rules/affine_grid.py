@@ -23,7 +23,6 @@ from onnxq.rule import (
     Skip,
     Skips,
     Value,
-    constant,
     float32_only,
     known_elements,
     op,
@@ -40,16 +39,16 @@ def affine_grid(node: Node) -> Any:
     dims = theta.shape[1]
     if dims not in (2, 3):
         raise Skip(f"dimension 1 of {theta.name!r} is {dims or 'dynamic'}")
-    known, values = known_elements(size), constant(size)
+    counts, corners = known_elements(size), bool(node.attr("align_corners", 0))
     total: Value | None = None
     for number in range(dims):  # x, y (, z): the last dimension of the image first
         place = 1 + dims - number
-        count = None if known is None or len(known) <= place else known[place]
-        if values is None and not isinstance(count, int):
-            along: Any = _computed(op.Gather(size, np.int64(place)), bool(node.attr("align_corners", 0)))
-        else:
-            fixed = int(values[place] if values is not None else count or 0)
-            along = _steps(fixed, bool(node.attr("align_corners", 0)))
+        count = None if counts is None else counts[place]
+        along: Any = (
+            _steps(count, corners)
+            if isinstance(count, int)
+            else _computed(op.Gather(size, np.int64(place)), corners)
+        )
         shape = [1] * (dims + 2)
         shape[place - 1] = -1
         along = op.Reshape(along, np.array(shape)) if isinstance(along, Value) else along.reshape(shape)
@@ -65,11 +64,7 @@ def affine_grid(node: Node) -> Any:
 
 def _steps(count: int, corners: bool) -> np.ndarray:
     if corners:
-        return (
-            np.linspace(-1, 1, count, dtype=np.float64).astype(np.float32)
-            if count > 1
-            else -np.ones(1, np.float32)
-        )
+        return np.linspace(-1, 1, count, dtype=np.float32)
     return ((2 * np.arange(count) + 1) / count - 1).astype(np.float32)
 
 
@@ -78,9 +73,7 @@ def _computed(count: Value, corners: bool) -> Value:
     size = op.Cast(count, to=1)
     if corners:
         size = op.Sub(size, np.float32(1))
-        places = op.Div(
-            op.Mul(places, np.float32(2)), op.Where(op.Less(size, np.float32(1)), np.float32(1), size)
-        )
+        places = op.Div(op.Mul(places, np.float32(2)), op.Max(size, np.float32(1)))
     else:
         places = op.Div(op.Add(op.Mul(places, np.float32(2)), np.float32(1)), size)
     return float32_only(op.Sub(places, np.float32(1)))
@@ -92,9 +85,23 @@ def _net(theta: str, size: str, attributes: str = "align_corners = 0") -> str:
             y = AffineGrid <{attributes}> (t, s) }}"""
 
 
+_COMPUTED = """<ir_version: 9, opset_import: ["" : 20]> g (float[1, 2, 3] t, float[1, 1, H, W] x) => (y) {
+    s = Shape (x)
+    y = AffineGrid <align_corners = CORNERS> (t, s) }"""
 EXAMPLES = [
-    Fires(_net("2, 2, 3", "2, 1, 2, 3"), gone="AffineGrid"),
+    Fires(
+        _net("2, 2, 3", "2, 1, 2, 3"),
+        becomes="""_1 = Gather <axis = 2> (t, 0); _2 = Unsqueeze (_1, {1, 2})
+                                         _3 = Mul (_2, [1, 1, 3, 1] {-0.6666667, 0.0, 0.6666667})
+                                         _4 = Gather <axis = 2> (t, 1); _5 = Unsqueeze (_4, {1, 2})
+                                         _6 = Mul (_5, [1, 2, 1, 1] {-0.5, 0.5}); _7 = Add (_3, _6)
+                                         _8 = Gather <axis = 2> (t, 2); _9 = Unsqueeze (_8, {1, 2})
+                                         y = Add (_7, _9)""",
+    ),
     Fires(_net("1, 2, 3", "1, 1, 4, 3", "align_corners = 1"), gone="AffineGrid"),
     Fires(_net("2, 3, 4", "2, 1, 2, 3, 2"), gone="AffineGrid"),
+    Fires(_COMPUTED.replace("CORNERS", "0"), gone="AffineGrid"),
+    Fires(_COMPUTED.replace("CORNERS", "1"), gone="AffineGrid"),
+    Skips(_net("2, 2, 3", "2, 1, 2, 3").replace("float[", "float16["), because="float32"),
     Skips(_net("2, M, 3", "2, 1, 2, 3"), because="is M"),
 ]

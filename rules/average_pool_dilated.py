@@ -90,6 +90,15 @@ EXAMPLES = [
         )
     ),
     Fires(_net("kernel_shape = [2, 2], dilations = [2, 1], strides = [2, 2], ceil_mode = 1", "1, 2, 6, 7")),
+    Fires(
+        _net(
+            "kernel_shape = [2], dilations = [2], strides = [2], pads = [1, 1], count_include_pad = 1, ceil_mode = 1",
+            "1, 1, 4",
+        ),
+        becomes="""_1 = Pad (x, {0, 0, 1, 0, 0, 2}, 0.0); _2 = Slice (_1, {0}, {-2}, {2}, {2})
+        _3 = Slice (_1, {2}, {2147483647}, {2}, {2}); _4 = Add (_2, _3)
+        y = Div (_4, [1, 1, 3] {2.0, 2.0, 1.0})""",
+    ),
     Skips(_net("kernel_shape = [2, 2]")),
     Skips(_net("kernel_shape = [33, 33], dilations = [2, 2]"), because="64"),
 ]

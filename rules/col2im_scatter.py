@@ -85,9 +85,24 @@ def _net(shape: str, image: str, block: str, attributes: str = "") -> str:
 
 
 EXAMPLES = [
-    Fires(_net("N, 4, 4", "3, 3", "2, 2"), gone="Col2Im"),
-    Fires(_net("1, 3, 9", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0]>"), gone="Col2Im"),
-    Skips(_net("N, 81, 1", "9, 9", "9, 9"), because="64"),
+    Fires(
+        _net("N, 4, 4", "3, 3", "2, 2"),
+        becomes="""y: float32[N, 1, 3, 3]; _1 = Reshape (x, {0, 1, 4, 2, 2})
+                                           _2 = Gather <axis = 2> (_1, 0)
+                                           _3 = Pad (_2, {0, 0, 0, 0, 0, 0, 1, 1}, 0.0)
+                                           _4 = Gather <axis = 2> (_1, 1)
+                                           _5 = Pad (_4, {0, 0, 0, 1, 0, 0, 1, 0}, 0.0)
+                                           _6 = Add (_3, _5); _7 = Gather <axis = 2> (_1, 2)
+                                           _8 = Pad (_7, {0, 0, 1, 0, 0, 0, 0, 1}, 0.0)
+                                           _9 = Add (_6, _8); _10 = Gather <axis = 2> (_1, 3)
+                                           _11 = Pad (_10, {0, 0, 1, 1, 0, 0, 0, 0}, 0.0)
+                                           y = Add (_9, _11)""",
+    ),
+    Fires(
+        _net("1, 3, 6", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0], dilations = [1, 2]>"),
+        gone="Col2Im",
+    ),
+    Skips(_net("N, 65, 1", "5, 13", "5, 13"), because="65"),
     Skips(
         _net("N, 4, 4", "3, 3", "2, 2")
         .replace("x) =>", "x, int64[2] i) =>")

@@ -68,7 +68,10 @@ def _net(
 
 
 EXAMPLES = [
-    Fires(_net("input_forget = 1")),
+    Fires(
+        _net("input_forget = 1"),
+        becomes="""y, h, c = LSTM <hidden_size = 1> (x, [1, 4, 2] {0.99, -1.0, 0.99, -0.96, -0.99, 1.0, 0.76, -0.66}, [1, 4, 1] {-0.76, 0.66, 0.76, 0.42}, [1, 8] {0.99, -1.0, -0.99, -0.96, 0.91, -0.85, -0.91, -0.66})""",
+    ),
     Fires(_net("input_forget = 1, clip = 0.5", "w, r, , , , , p", outputs="y")),
     Fires(
         _net('input_forget = 1, direction = "bidirectional"', directions=2, outputs="y, h"),

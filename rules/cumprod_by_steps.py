@@ -60,7 +60,13 @@ def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str =
 
 
 EXAMPLES = [
-    Fires(_net(), gone="CumProd"),
+    Fires(
+        _net(),
+        becomes="""_1 = Slice (x, {0}, {4}, {1}); _2 = Pad (_1, {0, 1, 0, 0}, 1.0); _3 = Mul (x, _2)
+                  _4 = Slice (_3, {0}, {3}, {1}); _5 = Pad (_4, {0, 2, 0, 0}, 1.0)
+                  _6 = Mul (_3, _5); _7 = Slice (_6, {0}, {1}, {1})
+                  _8 = Pad (_7, {0, 4, 0, 0}, 1.0); y = Mul (_6, _8)""",
+    ),
     Fires(_net("<exclusive = 1, reverse = 1>"), gone="CumProd"),
     Fires(_net(kind="float16"), gone="CumProd"),
     Skips(_net(shape="5, N"), because="--assume N="),

@@ -8,7 +8,7 @@
     before    y = DeformConv<kernel_shape=[3, 3]>(x, w, offset, b, mask)
     after     place = its own + offset, its four neighbours and their weights
               v = Gather(pixels of x, place) * weight * mask, four times, added up        [N, C * 9, oh, ow]
-              y = Conv(v, Reshape(w, [O, C * 9, 1, 1]), b)
+              y = Conv(v, Reshape(w, [O, C * 9, 1, 1]), b)        of a dynamic image: a MatMul
 
 It takes memory for all that the kernels read. Coordinates are not those of GridSample, which round by the size
 of the image.
@@ -30,6 +30,7 @@ from onnxq.rule import (
     Value,
     constant,
     float32_only,
+    is_static,
     op,
     operands,
     required,
@@ -40,7 +41,7 @@ from onnxq.rule import (
 @rule("DeformConv", stage="compat", lacks="DeformConv")
 def deform_conv_gathers(node: Node) -> Any:
     x, weights, offset = required(node, 3)
-    bias, mask = operands(node, 5)[3:]
+    mask = operands(node, 5)[4]
     if x.dtype != np.float32 or x.shape is None or not isinstance(x.shape[1], int):
         raise Skip(f"the type or the number of channels of {x.name!r} is not known, or no float32's")
     if x.rank != 4 or weights.shape is None or offset.rank != 4:
@@ -55,8 +56,7 @@ def deform_conv_gathers(node: Node) -> Any:
     numbers = (
         op.Range(np.int64(0), images, np.int64(1)) if isinstance(images, Value) else np.arange(int(images))
     )
-    area = op.Mul(height, width) if isinstance(height, Value) or isinstance(width, Value) else height * width
-    begin = op.Mul(op.Reshape(numbers, np.array([-1, 1, 1, 1])), area)  # of each image
+    begin = op.Mul(op.Reshape(numbers, np.array([-1, 1, 1, 1])), height)  # the first row of each image
     read = []
     each = x.shape[1] // parts
     for part in range(parts):
@@ -69,8 +69,9 @@ def deform_conv_gathers(node: Node) -> Any:
         channels = pixels if parts == 1 else sliced(node, pixels, [part * each], [(part + 1) * each], [1])
         total: Value | None = None
         for row, row_weight in lines[0]:
+            line = op.Mul(op.Add(begin, row), width)
             for column, column_weight in lines[1]:
-                where = op.Add(op.Add(begin, op.Mul(row, width)), column)
+                where = op.Add(line, column)
                 weight = op.Mul(row_weight, column_weight)
                 term = op.Mul(op.Gather(channels, where), unsqueezed(node, weight, [4]))
                 total = term if total is None else op.Add(total, term)
@@ -79,24 +80,27 @@ def deform_conv_gathers(node: Node) -> Any:
             total = op.Mul(total, unsqueezed(node, strength, [4]))
         read.append(total)
     values = read[0] if parts == 1 else op.Concat(*read, axis=4)  # [N, K, oh, ow, C]
-    shape = _shape(offset, x.shape[1] * places)
-    zero = None if isinstance(shape, np.ndarray) else 1  # a computed size may be 0
-    values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), shape, allowzero=zero)
-    flat = constant(weights)
-    ones = np.array([0, -1, 1, 1])
-    filters = op.Reshape(weights, ones) if flat is None else flat.reshape(len(flat), -1, 1, 1)
-    y = op.Conv(values, filters, *([] if bias is None else [bias]), group=node.attr("group", 1))
+    y = _combined(node, values, x.shape[1] * places)
     return Except(Close(y), "extreme-input", "a place so far away has no neighbours")
 
 
-def _shape(offset: Tensor, channels: int) -> Any:
-    sizes = (offset.shape or ())[2:]
-    if sum(not isinstance(size, int) for size in sizes) < 2:
-        return np.array([0, channels, *(size if isinstance(size, int) else -1 for size in sizes)], np.int64)
-    own = op.Shape(offset)
-    return op.Concat(
-        op.Gather(own, np.array([0])), np.array([channels]), op.Gather(own, np.array([2, 3])), axis=0
-    )
+def _combined(node: Node, values: Any, count: int) -> Value:
+    """The products of each pixel's values, [N, K, oh, ow, C], with the weights."""
+    _, weights, offset = required(node, 3)
+    bias, groups, sizes = operands(node, 5)[3], node.attr("group", 1), (offset.shape or ())[2:]
+    more = [] if bias is None else [bias]
+    if is_static(sizes):
+        values = op.Reshape(op.Transpose(values, perm=[0, 4, 1, 2, 3]), np.array([0, count, *sizes]))
+        flat = constant(weights)
+        ones = np.array([0, -1, 1, 1])
+        filters = op.Reshape(weights, ones) if flat is None else flat.reshape(len(flat), -1, 1, 1)
+        return op.Conv(values, filters, *more, group=groups)
+    if groups > 1:
+        raise Skip(f"its image is dynamic, and it has {groups} groups: give the sizes with --shape")
+    values = op.Reshape(op.Transpose(values, perm=[0, 2, 3, 4, 1]), np.array([0, 0, 0, count]))
+    filters = op.Transpose(op.Reshape(weights, np.array([-1, count])), perm=[1, 0])
+    y = op.MatMul(values, filters)  # the image may be empty: onnxruntime's Conv takes no such
+    return op.Transpose(op.Add(y, *more) if more else y, perm=[0, 3, 1, 2])
 
 
 def _own(node: Node, offset: Tensor, kernel: list[int], side: int) -> Any:
@@ -133,6 +137,92 @@ _NET = """<ir_version: 9, opset_import: ["" : 19]>
     g (float[%s] x, float[%s] w, float[%s] o, float[%s] m) => (y) { y = DeformConv <%s> (x, w, o%s) }"""
 
 EXAMPLES = [
+    Fires(_NET % ("1, 1, 2, 2", "1, 1, 1, 1", "1, 2, 2, 2", "1", "group = 1", ""), becomes="""_1 = Transpose <perm = [0, 2, 3, 1]> (x)
+                                                                                   _2 = Reshape (_1, {-1, 1})
+                                                                                   _3 = Reshape ({0}, {-1, 1, 1, 1})
+                                                                                   _4 = Mul (_3, 2)
+                                                                                   _5 = Slice (o, {0}, {2}, {1}, {2})
+                                                                                   _6 = Add (_5, [1, 2, 1] {0.0, 1.0})
+                                                                                   _7 = Greater (_6, -1.0)
+                                                                                   _8 = Less (_6, 2.0)
+                                                                                   _9 = And (_7, _8)
+                                                                                   _10 = Where (_9, _6, -1.0)
+                                                                                   _11 = Floor (_10)
+                                                                                   _12 = Less (_11, 0.0)
+                                                                                   _13 = Greater (_11, 1.0)
+                                                                                   _14 = Or (_12, _13)
+                                                                                   _15 = Not (_14)
+                                                                                   _16 = Where (_15, _11, 0.0)
+                                                                                   _17 = Cast <to = 7> (_16)
+                                                                                   _18 = Add (_4, _17)
+                                                                                   _19 = Mul (_18, 2)
+                                                                                   _20 = Slice (o, {1}, {2}, {1}, {2})
+                                                                                   _21 = Add (_20, [1, 1, 2] {0.0, 1.0})
+                                                                                   _22 = Greater (_21, -1.0)
+                                                                                   _23 = Less (_21, 2.0)
+                                                                                   _24 = And (_22, _23)
+                                                                                   _25 = Where (_24, _21, -1.0)
+                                                                                   _26 = Floor (_25)
+                                                                                   _27 = Less (_26, 0.0)
+                                                                                   _28 = Greater (_26, 1.0)
+                                                                                   _29 = Or (_27, _28)
+                                                                                   _30 = Not (_29)
+                                                                                   _31 = Where (_30, _26, 0.0)
+                                                                                   _32 = Cast <to = 7> (_31)
+                                                                                   _33 = Add (_19, _32)
+                                                                                   _34 = Gather (_2, _33)
+                                                                                   _35 = Sub (_10, _11)
+                                                                                   _36 = Sub (1.0, _35)
+                                                                                   _37 = Where (_15, _36, 0.0)
+                                                                                   _38 = Sub (_25, _26)
+                                                                                   _39 = Sub (1.0, _38)
+                                                                                   _40 = Where (_30, _39, 0.0)
+                                                                                   _41 = Mul (_37, _40)
+                                                                                   _42 = Unsqueeze (_41, {4})
+                                                                                   _43 = Mul (_34, _42)
+                                                                                   _44 = Add (_26, 1.0)
+                                                                                   _45 = Less (_44, 0.0)
+                                                                                   _46 = Greater (_44, 1.0)
+                                                                                   _47 = Or (_45, _46)
+                                                                                   _48 = Not (_47)
+                                                                                   _49 = Where (_48, _44, 0.0)
+                                                                                   _50 = Cast <to = 7> (_49)
+                                                                                   _51 = Add (_19, _50)
+                                                                                   _52 = Gather (_2, _51)
+                                                                                   _53 = Where (_48, _38, 0.0)
+                                                                                   _54 = Mul (_37, _53)
+                                                                                   _55 = Unsqueeze (_54, {4})
+                                                                                   _56 = Mul (_52, _55)
+                                                                                   _57 = Add (_43, _56)
+                                                                                   _58 = Add (_11, 1.0)
+                                                                                   _59 = Less (_58, 0.0)
+                                                                                   _60 = Greater (_58, 1.0)
+                                                                                   _61 = Or (_59, _60)
+                                                                                   _62 = Not (_61)
+                                                                                   _63 = Where (_62, _58, 0.0)
+                                                                                   _64 = Cast <to = 7> (_63)
+                                                                                   _65 = Add (_4, _64)
+                                                                                   _66 = Mul (_65, 2)
+                                                                                   _67 = Add (_66, _32)
+                                                                                   _68 = Gather (_2, _67)
+                                                                                   _69 = Where (_62, _35, 0.0)
+                                                                                   _70 = Mul (_69, _40)
+                                                                                   _71 = Unsqueeze (_70, {4})
+                                                                                   _72 = Mul (_68, _71)
+                                                                                   _73 = Add (_57, _72)
+                                                                                   _74 = Add (_66, _50)
+                                                                                   _75 = Gather (_2, _74)
+                                                                                   _76 = Mul (_69, _53)
+                                                                                   _77 = Unsqueeze (_76, {4})
+                                                                                   _78 = Mul (_75, _77)
+                                                                                   _79 = Add (_73, _78)
+                                                                                   _80 = Transpose <perm = [0, 4, 1, 2, 3]> (_79)
+                                                                                   _81 = Reshape (_80, {0, 1, 2, 2})
+                                                                                   _82 = Reshape (w, {0, -1, 1, 1})
+                                                                                   y = Conv <group = 1> (_81, _82)"""),
+    Fires(
+        _NET % ("N, 2, H, W", "1, 2, 1, 1", "N, 2, H, W", "1", "group = 1", ", m"), gone="DeformConv"
+    ),
     Fires(_NET % ("N, 1, 3, 4", "2, 1, 2, 1", "N, 4, 2, 4", "1", "group = 1", ""), gone="DeformConv"),
     Fires(
         _NET
@@ -142,5 +232,6 @@ EXAMPLES = [
         ),
         gone="DeformConv",
     ),
+    Skips(_NET % ("N, 2, H, W", "2, 1, 1, 1", "N, 2, H, W", "1", "group = 2", ""), because="2 groups"),
     Skips(_NET % ("N, C, 3, 4", "2, 1, 2, 1", "N, 4, 2, 4", "1", "group = 1", ""), because="channels"),
 ]  # fmt: skip

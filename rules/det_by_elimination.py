@@ -30,8 +30,7 @@ def det_by_elimination(node: Node) -> Any:
     rows: list[list[Value]] = [
         [op.Gather(line, np.int64(column), axis=-1) for column in range(size)] for line in lines
     ]
-    value = rows[0][0] if size == 1 else _eliminated(rows, x.dtype)
-    return Except(Close(value), "extreme-input", "products that overflow on the way")
+    return Except(Close(_eliminated(rows, x.dtype)), "extreme-input", "products that overflow on the way")
 
 
 def _eliminated(rows: list[list[Value]], kind: np.dtype | None) -> Value:
@@ -62,8 +61,20 @@ _NET = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[%s] x) => (y) { y = Det (x) }"""
 
 EXAMPLES = [
-    Fires(_NET % "N, 2, 2", gone="Det"),
-    Fires(_NET % "3, 3", gone="Det"),
+    Fires(_NET % "N, 1, 1", becomes="_1 = Gather <axis = -2> (x, 0); y = Gather <axis = -1> (_1, 0)"),
+    Fires(
+        _NET % "N, 2, 2",
+        becomes="""_1 = Gather <axis = -2> (x, 1); _2 = Gather <axis = -1> (_1, 0)
+                            _3 = Abs (_2); _4 = Gather <axis = -2> (x, 0)
+                            _5 = Gather <axis = -1> (_4, 0); _6 = Abs (_5); _7 = Greater (_3, _6)
+                            _8 = Where (_7, _2, _5); _9 = Gather <axis = -1> (_4, 1)
+                            _10 = Gather <axis = -1> (_1, 1); _11 = Where (_7, _9, _10)
+                            _12 = Where (_7, _5, _2); _13 = Equal (_8, 0.0)
+                            _14 = Where (_13, 1.0, _8); _15 = Div (_12, _14)
+                            _16 = Where (_7, _10, _9); _17 = Mul (_15, _16); _18 = Sub (_11, _17)
+                            _19 = Mul (_8, _18); _20 = Neg (_19); y = Where (_7, _20, _19)""",
+    ),
+    Fires(_NET % "4, 4", gone="Det"),
     Skips(_NET % "N, 5, 5", because="5 rows"),
     Skips(_NET % "N, M, M", because="M rows"),
 ]

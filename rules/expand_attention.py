@@ -25,6 +25,16 @@ _NET = """<ir_version: 10, opset_import: ["" : 23]>
         y = Attention <q_num_heads = %d, kv_num_heads = 2> (q, k, k, m) }"""
 
 EXAMPLES = [
-    Fires(_NET % 2, gone="Attention"),
+    Fires(
+        _NET % 2,
+        becomes="""_1 = Reshape (q, {0, 0, 2, -1}); _2 = Transpose <perm = [0, 2, 1, 3]> (_1)
+                    _3 = Mul (_2, 0.5); _4 = Reshape (k, {0, 0, 2, -1})
+                    _5 = Transpose <perm = [0, 2, 1, 3]> (_4)
+                    _6 = Transpose <perm = [0, 1, 3, 2]> (_5); _7 = MatMul (_3, _6)
+                    _8 = Where (m, _7, -3.4028235e+38); _9 = Softmax <axis = -1> (_8)
+                    _10 = Where (m, _9, 0.0); _11 = Reshape (k, {0, 0, 2, -1})
+                    _12 = Transpose <perm = [0, 2, 1, 3]> (_11); _13 = MatMul (_10, _12)
+                    _14 = Transpose <perm = [0, 2, 1, 3]> (_13); y = Reshape (_14, {0, 0, -1})""",
+    ),
     Skips(_NET.replace("float[N, T, 8] k", "float[N, T, K] k") % 0, because="numbers of heads are 0"),
 ]

@@ -42,11 +42,14 @@ def expand_layer_normalization(node: Node) -> Except:
     mean = reduced(node, "ReduceMean", wide, axes, keepdims=1)
     centered = op.Sub(wide, mean)
     variance = reduced(node, "ReduceMean", op.Mul(centered, centered), axes, keepdims=1)
-    kind = (wide.dtype or np.dtype(np.float32)).type
+    kind = np.float64 if x.dtype == np.float64 else np.float32
     deviation = float32_only(op.Sqrt(op.Add(variance, kind(node.attr("epsilon", 1e-5)))))
     normal: Value = op.Div(centered, deviation)
     y = op.Mul(normal if wide is x else op.CastLike(normal, x), scale)
-    given = {0: y if b is None else op.Add(y, b), 1: mean, 2: op.Reciprocal(deviation)}
+    statistics: list[Value] = [mean, op.Reciprocal(deviation)]
+    if x.dtype == np.float64:
+        statistics = [op.Cast(value, to=_FLOAT) for value in statistics]  # as the operator's are
+    given = dict(enumerate([y if b is None else op.Add(y, b), *statistics]))
     read = [index for index, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output]
     return Except(
         Close({index: given[index] for index in read}),
@@ -66,5 +69,9 @@ EXAMPLES = [
         _7 = Div (_2, _6); _8 = Mul (_7, s); y = Add (_8, b)""",
     ),
     Fires(_NET % (*["float16"] * 3, "<epsilon = 0.01>", "x, s"), gone="LayerNormalization"),
+    Fires(
+        (_NET % (*["double"] * 3, "<axis = -1>", "x, s")).replace("(y) { y =", "(y, m, d) { y, m, d ="),
+        gone="LayerNormalization",
+    ),
     Skips((_NET % (*["float"] * 3, "", "x, s")).replace("LayerNormalization  (x, s)", "Mul (x, s)")),
 ]

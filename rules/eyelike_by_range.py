@@ -33,7 +33,12 @@ def _net(attributes: str = "", shape: str = "N, M", kind: str = "float", opset: 
 
 
 EXAMPLES = [
-    Fires(_net(), gone="EyeLike"),
+    Fires(
+        _net(),
+        becomes="""_1 = Shape (x); _2 = Gather (_1, 0); _3 = Range (0, _2, 1); _4 = Add (_3, 0)
+                  _5 = Reshape (_4, {-1, 1}); _6 = Gather (_1, 1); _7 = Range (0, _6, 1)
+                  _8 = Equal (_5, _7); y = Cast <to = 1> (_8)""",
+    ),
     Fires(_net("<k = -1, dtype = 7>", "N, 3", "int64", 13), gone="EyeLike"),
     Fires(_net("<k = 2, dtype = 10>", kind="float16"), gone="EyeLike"),
     Skips(_net(shape="2, 3")),

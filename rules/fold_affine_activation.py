@@ -86,6 +86,7 @@ _NUMBERS = ", activation_alpha = [0.5], activation_beta = [0.25]"
 EXAMPLES = [
     Fires(
         _net("RNN", "Affine", more=_NUMBERS),
+        becomes="""y = RNN <activation_alpha = [1.0], activations = ["LeakyRelu"], hidden_size = 1> (x, [1, 1, 2] {0.42, -0.38}, [1, 1, 1] {0.42}, [1, 2] {0.70500004, -0.48})""",
     ),
     Fires(_net("RNN", "Affine", "w, r", _NUMBERS)),
     Skips(_net("RNN", "Affine", "w, r"), because="no alpha"),

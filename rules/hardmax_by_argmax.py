@@ -20,7 +20,7 @@ def hardmax_by_argmax(node: Node) -> Except | None:
     (source,) = required(node, 1)
     if is_static(source.shape):
         return None
-    if source.shape is None or source.dtype is None or source.dtype.name not in _CODES:
+    if source.shape is None or str(source.dtype) not in _CODES:
         raise Skip(f"the rank or the type of {source.name!r} is not known (onnxq sanitize --shape)")
     rank = len(source.shape)
     axis = int(node.attr("axis")) % max(rank, 1)
@@ -37,7 +37,7 @@ def hardmax_by_argmax(node: Node) -> Except | None:
         op.Range(np.array(0), size, np.array(1)), np.array([-1 if i == axis else 1 for i in range(rank)])
     )
     largest = float32_only(op.ArgMax(source, axis=axis - rank, keepdims=1))
-    result = op.Cast(op.Equal(largest, places), to=_CODES[source.dtype.name])
+    result = op.Cast(op.Equal(largest, places), to=_CODES[str(source.dtype)])
     return Except(result, "nan-input", "no order of a NaN is defined")
 
 
@@ -47,9 +47,18 @@ def _net(shape: str, attributes: str = "", opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("2, N"), gone="Hardmax"),
-    Fires(_net("N, 3, 2", "<axis = 0>"), gone="Hardmax"),
-    Skips(_net("N, 3, M", "<axis = 1>", 11), because="opset 11"),
+    Fires(
+        _net("2, N"),
+        becomes="""_1 = ArgMax <axis = -1, keepdims = 1> (x); _2 = Shape (x)
+                        _3 = Gather (_2, 1); _4 = Range (0, _3, 1); _5 = Reshape (_4, {1, -1})
+                        _6 = Equal (_1, _5); y = Cast <to = 1> (_6)""",
+    ),
+    Fires(_net("N, 3, 2", "<axis = 0>", 13), gone="Hardmax"),
+    Skips(_net("2, N").replace("float[", "bfloat16["), because="type"),
+    Skips(
+        _net("N, 3, M", "<axis = 1>", 11),
+        because="opset 11, all dimensions from 1 on: give --shape or --assume for N, M",
+    ),
     Skips(_net("N, 3")),
     Skips(_net("2, 3, 4", "<axis = 1>", 11)),
 ]

@@ -60,6 +60,10 @@ def _net(call: str, kind: str = "int32", a: str = "N, 2, 3", b: str = "3, 4", op
     g ({kind}[{a}] a, {kind}[{b}] b, {kind}[4] c) => (y) {{ y = {call} }}"""
 
 
+def _gemm(call: str, a: str, b: str) -> str:  # of known types: onnxruntime has none of integers
+    return _net(f"Gemm {call}", a=a, b=b).replace("=> (y)", "=> (int32[2, 4] y)")
+
+
 EXAMPLES = [
     Fires(
         _net("MatMul (a, b)"),
@@ -67,6 +71,16 @@ EXAMPLES = [
     ),
     Fires(_net("MatMul (a, b)", "int64", "5", "N, 5, 2", 11), gone="MatMul"),
     Fires(_net('Einsum <equation = "bij, jK"> (a, b)'), gone="Einsum"),
+    Fires(
+        _gemm("(a, b)", "2, 1", "1, 4"),
+        becomes="""_1 = Unsqueeze (a, {1})
+                                           _2 = Transpose <perm = [1, 0]> (b)
+                                           _3 = Unsqueeze (_2, {0}); _4 = Mul (_1, _3)
+                                           y = Squeeze (_4, {2})""",
+    ),
+    Fires(_gemm("<alpha = 2.0, beta = 3.0, transA = 1> (a, b, c)", "3, 2", "3, 4"), gone="Gemm"),
+    Fires(_gemm("<transB = 1> (a, b, c)", "2, 3", "4, 3"), gone="Gemm"),
+    Skips(_gemm("<alpha = 0.5> (a, b, c)", "2, 3", "3, 4"), because="alpha 0.5"),
     Skips(_net("MatMul (a, b)", "float")),
     Skips(_net("MatMul (a, b)", a="N, 300, 300", b="300, 300"), because="--assume for N"),
     Skips(_net("MatMul (a, b)", a="N, 2, K", b="K, 4"), because="--assume K"),

@@ -39,7 +39,20 @@ def _net(attributes: str, kind: str = "int32", opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net('mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"')),
+    Fires(
+        _net('mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'),
+        becomes="""_1 = Mod (x, int32 65536)
+                                                                                                           _2 = Sub (x, _1)
+                                                                                                           _3 = Div (_2, int32 65536)
+                                                                                                           _4 = Cast <to = 1> (_3)
+                                                                                                           _5 = Resize <coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor"> (_4, , {1.0, 1.0, 2.0})
+                                                                                                           _6 = Cast <to = 6> (_5)
+                                                                                                           _7 = Mul (_6, int32 65536)
+                                                                                                           _8 = Cast <to = 1> (_1)
+                                                                                                           _9 = Resize <coordinate_transformation_mode = "asymmetric", mode = "nearest", nearest_mode = "floor"> (_8, , {1.0, 1.0, 2.0})
+                                                                                                           _10 = Cast <to = 6> (_9)
+                                                                                                           y = Add (_7, _10)""",
+    ),
     Skips(_net('mode = "linear"'), because="linear"),
     Skips(_net('mode = "nearest"', "float")),
 ]

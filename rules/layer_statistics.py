@@ -47,8 +47,10 @@ def layer_statistics(node: Node) -> Except | None:
     if read[-1] == 2:  # one after the other, each with a proof of its own
         centered = op.Sub(wide, value)
         variance = float32_only(reduced(node, "ReduceMean", op.Mul(centered, centered), axes, keepdims=1))
-        kind = (wide.dtype or np.dtype(np.float32)).type
+        kind = np.float64 if x.dtype == np.float64 else np.float32
         value = op.Reciprocal(op.Sqrt(op.Add(variance, kind(node.attr("epsilon", 1e-5)))))
+    if x.dtype == np.float64:
+        value = op.Cast(value, to=_FLOAT)  # as the operator's are
     return Except(Close({read[-1]: value}), "extreme-input", _WHY)
 
 
@@ -71,5 +73,6 @@ EXAMPLES = [
         d = Reciprocal (_6)""",
     ),
     Fires(_net("y, m, d", kind="float16")),
+    Fires(_net("d", kind="double"), gone="LayerNormalization"),
     Skips(_net("y").replace("y, m, d =", "y =")),
 ]

@@ -79,6 +79,15 @@ EXAMPLES = [
         _14 = Slice (_10, {2}, {2147483647}, {2}, {2}); _15 = Add (_13, _14); y = Sqrt (_15)""",
     ),
     Fires(_net("kernel_shape = [2, 2], p = 1, dilations = [1, 2]")),
-    Skips(_net("kernel_shape = [2, 2], p = 1")),
+    Fires(
+        _net("kernel_shape = [2], p = 1", "1, 2, 3").replace("float[", "float16["),
+        becomes="""_1 = Cast <to = 1> (x)
+                                                                                      _2 = Abs (_1)
+                                                                                      _3 = Slice (_2, {0}, {-1}, {2}, {1})
+                                                                                      _4 = Slice (_2, {1}, {2147483647}, {2}, {1})
+                                                                                      _5 = Add (_3, _4)
+                                                                                      y = Cast <to = 10> (_5)""",
+    ),
+    Skips(_net("kernel_shape = [2, 2], p = 1, dilations = [1, 1]")),
     Skips(_net("kernel_shape = [33, 33], p = 3"), because="64"),
 ]

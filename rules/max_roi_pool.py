@@ -91,7 +91,47 @@ _NET = """<ir_version: 8, opset_import: ["" : 18]>
     g (%s[2, 2, 4, W] x) => (y) <%s[2, 5] r = {0, 0, 1, 3, 7, 1, 1.5, 2, 2, 2}> {
         y = MaxRoiPool <pooled_shape = [2, 3], spatial_scale = 0.5> (x, r) }"""
 
+_SMALL = """<ir_version: 8, opset_import: ["" : 18]>
+    g (float[1, 1, 2, 2] x, float[R, 5] r) => (y) { y = MaxRoiPool <pooled_shape = [1, 1]> (x, r) }"""
+
 EXAMPLES = [
-    Fires(_NET % ("float", "float"), gone="MaxRoiPool"),
-    Skips((_NET % ("float", "float")).replace("[2, 3]", "[40, 40]"), because="1600 bins"),
+    Fires(
+        _SMALL,
+        becomes="""_1 = Slice (r, {3}, {4}, {1}, {1}); _2 = Mul (_1, 1.0); _3 = Abs (_2)
+                  _4 = Floor (_3); _5 = Sub (_3, _4); _6 = Less (_5, 0.5); _7 = Not (_6)
+                  _8 = Add (_4, 1.0); _9 = Where (_7, _8, _4); _10 = Sign (_2); _11 = Mul (_9, _10)
+                  _12 = Slice (r, {1}, {2}, {1}, {1}); _13 = Mul (_12, 1.0); _14 = Abs (_13)
+                  _15 = Floor (_14); _16 = Sub (_14, _15); _17 = Less (_16, 0.5); _18 = Not (_17)
+                  _19 = Add (_15, 1.0); _20 = Where (_18, _19, _15); _21 = Sign (_13)
+                  _22 = Mul (_20, _21); _23 = Sub (_11, _22); _24 = Add (_23, 1.0)
+                  _25 = Less (_24, 1.0); _26 = Where (_25, 1.0, _24); _27 = Div (_26, 1.0)
+                  _28 = Mul (_27, 0.0); _29 = Floor (_28); _30 = Add (_29, _22)
+                  _31 = Less ([1, 2] {0.0, 1.0}, _30); _32 = Not (_31); _33 = Mul (_27, 1.0)
+                  _34 = Ceil (_33); _35 = Add (_34, _22); _36 = Less ([1, 2] {0.0, 1.0}, _35)
+                  _37 = And (_32, _36); _38 = Unsqueeze (_37, {1})
+                  _39 = Slice (r, {4}, {5}, {1}, {1}); _40 = Mul (_39, 1.0); _41 = Abs (_40)
+                  _42 = Floor (_41); _43 = Sub (_41, _42); _44 = Less (_43, 0.5); _45 = Not (_44)
+                  _46 = Add (_42, 1.0); _47 = Where (_45, _46, _42); _48 = Sign (_40)
+                  _49 = Mul (_47, _48); _50 = Slice (r, {2}, {3}, {1}, {1}); _51 = Mul (_50, 1.0)
+                  _52 = Abs (_51); _53 = Floor (_52); _54 = Sub (_52, _53); _55 = Less (_54, 0.5)
+                  _56 = Not (_55); _57 = Add (_53, 1.0); _58 = Where (_56, _57, _53)
+                  _59 = Sign (_51); _60 = Mul (_58, _59); _61 = Sub (_49, _60); _62 = Add (_61, 1.0)
+                  _63 = Less (_62, 1.0); _64 = Where (_63, 1.0, _62); _65 = Div (_64, 1.0)
+                  _66 = Mul (_65, 0.0); _67 = Floor (_66); _68 = Add (_67, _60)
+                  _69 = Less ([1, 2] {0.0, 1.0}, _68); _70 = Not (_69); _71 = Mul (_65, 1.0)
+                  _72 = Ceil (_71); _73 = Add (_72, _60); _74 = Less ([1, 2] {0.0, 1.0}, _73)
+                  _75 = And (_70, _74); _76 = Unsqueeze (_75, {1, 3})
+                  _77 = Slice (r, {0}, {1}, {1}, {1}); _78 = Squeeze (_77, {1})
+                  _79 = Cast <to = 7> (_78); _80 = Gather <axis = 0> (x, _79)
+                  _81 = Where (_76, _80, -inf); _82 = ReduceMax <keepdims = 0> (_81, {2})
+                  _83 = Where (_38, _82, -inf); _84 = ReduceMax <keepdims = 1> (_83, {2})
+                  _85 = Concat <axis = 2> (_84); _86 = Unsqueeze (_85, {2})
+                  _87 = Concat <axis = 2> (_86); _88 = Less (_87, -3.4028235e+38)
+                  y = Where (_88, 0.0, _87)""",
+    ),
+    Fires(
+        _NET % ("float", "float"),
+        gone="MaxRoiPool",
+    ),
+    Skips((_NET % ("float", "float")).replace("[2, 3]", "[2, 129]"), because="258 bins"),
 ]

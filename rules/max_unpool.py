@@ -59,8 +59,19 @@ _NET = """<ir_version: 8, opset_import: ["" : 18]>
         y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (q, i%s) }"""
 
 EXAMPLES = [
-    Fires(_NET % ("1, 2, 4, 6", ""), gone="MaxUnpool"),
+    Fires(
+        _NET % ("1, 2, 4, 6", ""),
+        becomes="""_1 = Expand ({0.0}, {48})
+                                     p, i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+                                     _2 = Reshape (i, {-1}); q = Relu (p); _3 = Reshape (q, {-1})
+                                     _4 = ScatterElements <axis = 0> (_1, _2, _3)
+                                     y = Reshape (_4, {1, 2, 4, 6})""",
+    ),
     Fires(_NET % ("N, 2, H, W", ""), gone="MaxUnpool"),
     Fires(_NET % ("1, 1, 6, 5", ", s"), gone="MaxUnpool"),
-    Skips((_NET % ("", "")).replace("float[]", "float[]"), because="rank"),
+    Fires(
+        (_NET % ("1, 1, 4, 3", "")).replace("strides = [2, 2]", "strides = [2, 1], pads = [1, 0, 1, 0]"),
+        gone="MaxUnpool",
+    ),
+    Skips((_NET % ("", "")), because="rank"),
 ]

@@ -35,7 +35,7 @@ def ml_label_encoder(node: Node) -> Value:
     names = keys[0].reshape(-1)
     wide = unsqueezed(node, x, [x.rank])
     hits = op.Equal(wide, names)
-    if names.dtype.kind == "f" and np.isnan(names).any() and node.model.versions["ai.onnx.ml"] >= 4:
+    if np.isnan(names).any() and node.model.versions["ai.onnx.ml"] >= 4:
         hits = op.Or(hits, op.And(op.IsNaN(wide), np.isnan(names)))
     marks = op.Cast(hits, to=1)  # of several equal keys the first
     found = op.Greater(reduced(node, "ReduceMax", marks, [x.rank]), np.float32(0))
@@ -75,6 +75,23 @@ EXAMPLES = [
         """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (float[N, 2] x) => (float[N, 2] y) {
             y = ai.onnx.ml.LabelEncoder <keys_floats = [1.0, nan], values_floats = [3.0, 4.0]> (x) }""",
         gone="LabelEncoder",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 4]> g (float[2] x) => (int64[2] y) {
+            y = ai.onnx.ml.LabelEncoder <keys_floats = [1.0, nan], values_int64s = [3, 4]> (x) }""",
+        gone="LabelEncoder",
+    ),
+    Skips(
+        """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 4]> g (string[2] x) => (int64[2] y) {
+            y = ai.onnx.ml.LabelEncoder <keys_tensor = string[2] {"a", "b"}, values_int64s = [3, 4]> (x) }""",
+        because="not known as numbers",
+    ),
+    Fires(
+        """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 4]> g (int64[2] x) => (int64[2] y) {
+            y = ai.onnx.ml.LabelEncoder <keys_tensor = int64[2] {1, 2}, values_tensor = int64[2] {3, 4}> (x) }""",
+        becomes="""_1 = Unsqueeze (x, {1}); _2 = Equal (_1, {1, 2}); _3 = Cast <to = 1> (_2)
+        _4 = ReduceMax <axes = [1], keepdims = 0> (_3); _5 = Greater (_4, 0.0)
+        _6 = ArgMax <axis = 1, keepdims = 0> (_3); _7 = Gather ({3, 4}, _6); y = Where (_5, _7, -1)""",
     ),
     Skips(_NET % ("int64", "string", 'keys_int64s = [1, 2], values_strings = ["a", "b"]'), because="texts"),
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from _classical import in_float
 from _opsets import reduced
 
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, op, required, rule
+from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, op, required, rule
 
 
 @rule("ai.onnx.ml.Normalizer", stage="compat", lacks="classical-operators")
@@ -24,21 +24,17 @@ def ml_normalizer(node: Node) -> Any:
     (x,) = required(node, 1)
     if x.rank not in (1, 2):
         raise Skip(f"{x.name!r} has {'an unknown number of' if x.rank is None else x.rank} dimensions")
-    given, axes, norm = in_float(x), [x.rank - 1], node.attr("norm", "MAX")
-    if norm == "MAX":
-        size = reduced(node, "ReduceMax", given, axes, keepdims=1)
-    elif norm == "L1":
-        size = reduced(node, "ReduceSum", op.Abs(given), axes, keepdims=1)
-    else:
+    given, axes, norm = in_float(x), [x.rank - 1], node.attr("norm")
+    if norm == "L2":
         squares = op.Mul(given, given)
         size = reduced(node, "ReduceSum", squares, axes, keepdims=1)
         root = op.Sqrt(op.Div(squares, size))
         quotient = op.Where(op.Less(given, np.float32(0)), op.Neg(root), root)
-        return _claimed(op.Where(op.Equal(size, np.float32(0)), given, quotient))
-    return _claimed(op.Where(op.Equal(size, np.float32(0)), given, op.Div(given, size)))
-
-
-def _claimed(y: Value) -> Except:
+    else:
+        how, sized = ("ReduceSum", op.Abs(given)) if norm == "L1" else ("ReduceMax", given)
+        size = reduced(node, how, sized, axes, keepdims=1)
+        quotient = op.Div(given, size)
+    y = op.Where(op.Equal(size, np.float32(0)), given, quotient)
     return Except(Close(y), "infinite-input", "an infinite norm")
 
 
@@ -52,7 +48,11 @@ EXAMPLES = [
         y = Where (_2, x, _3)""",
     ),
     Fires(_NET % ("float[N, 3]", "L1")),
-    Fires(_NET % ("float[N, 3]", "L2")),
+    Fires(
+        _NET % ("float[N, 3]", "L2"),
+        becomes="""_1 = Mul (x, x); _2 = ReduceSum <keepdims = 1> (_1, {1}); _3 = Equal (_2, 0.0); _4 = Less (x, 0.0)
+        _5 = Div (_1, _2); _6 = Sqrt (_5); _7 = Neg (_6); _8 = Where (_4, _7, _6); y = Where (_3, x, _8)""",
+    ),
     Fires(_NET % ("int64[N, 3]", "L1")),
     Skips(_NET % ("float[]", "L1"), because="dimensions"),
 ]

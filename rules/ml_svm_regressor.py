@@ -42,7 +42,7 @@ def ml_svm_regressor(node: Node) -> Any:
             node, "ReduceSum", op.Mul(_kernel(node, in_float(x), vectors), weights), [1], keepdims=1
         )
     y: Value = op.Add(sums, rho)
-    if node.attr("post_transform", "NONE") == "PROBIT":  # of one score onnxruntime applies no other
+    if node.attr("post_transform") == "PROBIT":  # of one score onnxruntime applies no other
         raise Skip("its post_transform is PROBIT")
     if node.attr("one_class", 0):
         y = op.Where(op.Greater(y, np.float32(0)), np.float32(1), np.float32(-1))
@@ -76,7 +76,11 @@ _NET = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
 EXAMPLES = [
     Fires(_NET % ("N, 3", "RBF"), gone="SVMRegressor"),
     Fires(_NET % ("N, 3", "POLY"), gone="SVMRegressor"),
-    Fires(_NET % ("N, 3", "LINEAR"), gone="SVMRegressor"),
+    Fires(
+        (_NET % ("N, 3", "LINEAR")).replace('kernel_type = "LINEAR", ', ""),
+        becomes="""_1 = MatMul (x, [3, 2] {1.0, 0.25, 2.0, 0.0, -0.5, 1.5}); _2 = Mul (_1, {0.5, -1.0})
+        _3 = ReduceSum <keepdims = 1> (_2, {1}); y = Add (_3, {0.3})""",
+    ),
     Fires(_NET % ("N, 3", "SIGMOID"), gone="SVMRegressor"),
     Skips(_NET % ("", "RBF"), because="2 dimensions"),
 ]

@@ -22,7 +22,7 @@ from onnxq.rule import Fires, Node, Skip, Skips, Tensor, made_by, operands, rule
 def optional_to_value(node: Node) -> Tensor | np.ndarray:
     (given,) = operands(node, 1)
     held = made_by(given, "Optional")
-    value = given if held is None else operands(held, 1)[0]
+    value = given if held is None else next(iter(held.inputs), None)
     is_known = given is None or held is not None or given.shape is not None
     if not is_known:
         raise Skip(f"whether {given.name if given else ''!r} holds a value is known only when the model runs")

@@ -27,7 +27,7 @@ _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto.DataType
     lacks="random-double",
 )
 def random_in_float32(node: Node) -> Except | None:
-    if node.outputs[0].dtype != np.float64 and node.attr("dtype", 0) != _DOUBLE:
+    if node.outputs[0].dtype != np.float64:
         return None
     drawn = remake(node, *node.inputs, dtype=_FLOAT)
     return Except(op.Cast(drawn, to=_DOUBLE), "random", "its values are other ones in each run")

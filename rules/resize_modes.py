@@ -484,6 +484,11 @@ EXAMPLES = [
         becomes="""y = Resize <coordinate_transformation_mode = "half_pixel", mode = "linear"> (x, , {1.0, 1.0, 2.0, 3.0})""",
     ),
     Fires(_net(_CROP + '"linear", extrapolation_value = 9.0', "1, 1, 2, 2", more=_PART)),
+    Fires(_net(_CROP + '"linear"', "1, 1, 1, 1", "N, 1, 2, 3", more=_PART)),
+    Fires(
+        _net(_SYMMETRIC, "1, 1, 2, 2", "N, 1, 2, 2"),
+        becomes="""y = Resize <coordinate_transformation_mode = "half_pixel", mode = "linear"> (x, , {1.0, 1.0, 2.0, 2.0})""",
+    ),
     Fires(_net('antialias = 1, mode = "linear"', "1, 1, 0.5, 0.4")),
     Fires(
         _net('mode = "cubic"', "1, 2, 2, 1", "N, H, 3, 2"),

@@ -17,9 +17,8 @@ from onnxq.rule import Fires, Node, Skip, Skips, Tensor, Value, remake, rule
 def scan_axes(node: Node) -> dict[int, Value] | None:
     count = node.attr("num_scan_inputs", 0)
     given, found = node.attr("scan_input_axes", []), node.attr("scan_output_axes", [])
-    if min([*given, *found], default=0) < 0:
-        return None if node.opset < 9 else _counted(node, count, given, found)
-    return None
+    is_counted = any(axis < 0 for axis in [*given, *found])
+    return _counted(node, count, given, found) if is_counted and node.opset >= 9 else None
 
 
 def _counted(node: Node, count: int, given: list[int], found: list[int]) -> dict[int, Value]:
@@ -38,9 +37,11 @@ def _counted(node: Node, count: int, given: list[int], found: list[int]) -> dict
 def _positive(axes: list[int], tensors: tuple[Tensor | None, ...]) -> list[int]:
     counted = []
     for axis, tensor in zip(axes, tensors, strict=False):
-        if axis < 0 and (tensor is None or tensor.rank is None):
-            raise Skip(f"the rank of {tensor.name if tensor else ''!r} is not known")
-        counted.append(axis if axis >= 0 or tensor is None else axis + int(tensor.rank or 0))
+        if axis < 0:
+            if tensor is None or tensor.rank is None:
+                raise Skip(f"the rank of {tensor.name if tensor else ''!r} is not known")
+            axis += tensor.rank
+        counted.append(axis)
     return counted
 
 
@@ -56,5 +57,14 @@ EXAMPLES = [
         _4 = Exp (_3) }, num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]> (h, x)""",
     ),
     Fires(_NET % (1, -1)),
+    Fires(
+        (_NET % (0, -1)).replace(", scan_input_axes = [0]", "").replace("[3, T] x", "[T, 3] x"),
+        becomes="""y, z = Scan <body = (_1, _2) => (_3, _4) { _3 = Add (_1, _2); _4 = Exp (_3) }, num_scan_inputs = 1, scan_output_axes = [1]> (h, x)""",
+    ),
+    Fires(
+        (_NET % (-1, 0)).replace(", scan_output_axes = [0]", "").replace("[3, T] z", "[T, 3] z"),
+        becomes="""y, z = Scan <body = (_1, _2) => (_3, _4) { _3 = Add (_1, _2); _4 = Exp (_3) }, num_scan_inputs = 1, scan_input_axes = [1]> (h, x)""",
+    ),
+    Skips((_NET % (-1, 1)).replace("float[3, T] x", "float[] x"), because="the rank of 'x'"),
     Skips(_NET % (1, 1)),
 ]

@@ -150,6 +150,12 @@ EXAMPLES = [
         _7 = Equal (_6, [5, 1, 1] {0, 1, 2, 3, 4}); _8 = Unsqueeze (u, {0})
         _9 = Where (_7, _8, 0.0); _10 = ReduceSum <keepdims = 0> (_9, {1}); y = Add (x, _10)""",
     ),
+    Fires(
+        _NET % ("5", "int64[K, 1] i,", "K", "", "add"),
+        becomes="""_1 = Gather <axis = -1> (i, 0); _2 = Less (_1, 0); _3 = Add (_1, 5); _4 = Where (_2, _3, _1)
+        _5 = Unsqueeze (_4, {0}); _6 = Equal (_5, [5, 1] {0, 1, 2, 3, 4}); _7 = Unsqueeze (u, {0})
+        _8 = Where (_6, _7, 0.0); _9 = ReduceSum <keepdims = 0> (_8, {1}); y = Add (x, _9)""",
+    ),
     Fires(_NET % ("3, 2, 2", "int64[K, 2] i,", "K, 2", "", "add")),
     Fires(_NET % ("5, 2", "int64[2, 2, 1] i,", "2, 2, 2", "", "min")),
     Fires((_NET % ("5, 2", "int64[3, 1] i,", "3, 2", "", "mul")).replace("float[", "int64[")),

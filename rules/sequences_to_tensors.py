@@ -63,7 +63,7 @@ def _joined(node: Node, sequence: Tensor) -> Value:
         if not keeps:
             place = axis % rank if is_new else axis % (rank - 1)
             moved = _moved(x, along, place)
-            return moved if is_new else _merged(moved, place)
+            return moved if is_new else _merged(node, moved, place)
     found = items(sequence)
     if not found:
         raise Skip("the sequence is empty")
@@ -82,16 +82,20 @@ def _moved(x: Tensor, along: int, place: int) -> Value:
     return x if along == place else op.Transpose(x, perm=order)
 
 
-def _merged(x: Value, place: int) -> Value:
+def _merged(node: Node, x: Value, place: int) -> Value:
     """A tensor whose axis `place` and the next one are one."""
-    sizes = x.shape or ()
-    around = (*sizes[:place], *sizes[place + 2 :])
-    if is_static(around):
-        return op.Reshape(x, np.array([*sizes[:place], -1, *sizes[place + 2 :]]))
+    assert x.shape is not None
+    one, other = x.shape[place : place + 2]
+    whole = one * other if isinstance(one, int) and isinstance(other, int) else None
+    sizes = [*x.shape[:place], whole, *x.shape[place + 2 :]]
+    if sum(not isinstance(size, int) for size in sizes) <= 1:
+        return op.Reshape(x, np.array([size if isinstance(size, int) else -1 for size in sizes]))
+    if node.opset < 14:  # a 0 among the sizes would be taken from the old shape
+        raise Skip(f"several sizes are dynamic, and opset {node.opset} has no Reshape to a size of 0")
     shape = op.Shape(x)
-    first = op.Slice(shape, np.array([0]), np.array([place]))
-    rest = op.Slice(shape, np.array([place + 2]), np.array([1 << 62]))
-    return op.Reshape(x, op.Concat(first, np.array([-1]), rest, axis=0))
+    counts = [op.Slice(shape, np.array([axis]), np.array([axis + 1])) for axis in range(len(sizes) + 1)]
+    counts[place : place + 2] = [op.Mul(*counts[place : place + 2])]
+    return op.Reshape(x, op.Concat(*counts, axis=0), allowzero=1)
 
 
 def _at_computed(node: Node, sequence: Tensor, place: Tensor | None) -> Value:
@@ -143,7 +147,7 @@ EXAMPLES = [
     ),
     Fires(
         _net(
-            "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = 0, new_axis = 1> (s)"
+            "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = -2, new_axis = 1> (s)"
         ),
         becomes="y: float32[6, N]; y = Transpose <perm = [1, 0]> (x)",
     ),
@@ -157,6 +161,10 @@ EXAMPLES = [
             "  y = Add (t, f)"
         ),
         gone="SplitToSequence",
+    ),
+    Fires(
+        _net("s = SplitToSequence <axis = 1> (x, two)  y = SequenceLength (s)"),
+        becomes="y = Identity (3)",
     ),
     Fires(
         _net("s = SequenceConstruct (a, b)  y = ConcatFromSequence <axis = -1> (s)"),
@@ -187,6 +195,39 @@ EXAMPLES = [
             17,
         ),
         becomes="y: float32[2, 6]; _1 = Sub (a, a); _2 = Sub (b, a); y = Concat <axis = 1> (_1, _2)",
+    ),
+    Fires(
+        _net("s = SplitToSequence <axis = 1> (x, two)  y = ConcatFromSequence <axis = 0> (s)"),
+        becomes="""_1 = Slice (x, {0}, {2}, {1}); _2 = Slice (x, {2}, {4}, {1}); _3 = Slice (x, {4}, {6}, {1})
+        y = Concat <axis = 0> (_1, _2, _3)""",
+    ),
+    Fires(
+        _net(
+            "s = SplitToSequence <axis = 1, keepdims = 0> (x)  y = ConcatFromSequence <axis = 0> (s)"
+        ).replace("float[N, 6] x", "float[2, 3, 2] x"),
+        becomes="y: float32[6, 2]; _1 = Transpose <perm = [1, 0, 2]> (x); y = Reshape (_1, {6, 2})",
+    ),
+    Fires(
+        _net("s = SplitToSequence <keepdims = 0> (x)  y = ConcatFromSequence <axis = -2> (s)").replace(
+            "float[N, 6] x", "float[2, 3, M] x"
+        ),
+        becomes="y: float32[6, M]; y = Reshape (x, {6, -1})",
+    ),
+    Fires(
+        _net("s = SplitToSequence <keepdims = 0> (x)  y = ConcatFromSequence <axis = 0> (s)", 14).replace(
+            "float[N, 6] x", "float[2, N, M] x"
+        ),
+        becomes="""_1 = Shape (x); _2 = Slice (_1, {0}, {1}); _3 = Slice (_1, {1}, {2}); _4 = Mul (_2, _3)
+        _5 = Slice (_1, {2}, {3}); _6 = Concat <axis = 0> (_4, _5); y = Reshape <allowzero = 1> (x, _6)""",
+    ),
+    Skips(
+        _net("s = SplitToSequence <keepdims = 0> (x)  y = ConcatFromSequence <axis = 0> (s)").replace(
+            "float[N, 6] x", "float[N, 2, M] x"
+        ),
+        because="several sizes are dynamic",
+    ),
+    Skips(
+        _net(f"s = SequenceConstruct ({', '.join('a' * 65)})  y = SequenceAt (s, i)"), because="of 65 tensors"
     ),
     Skips(_net("s = SplitToSequence (x, two)  y = SequenceAt (s, last)"), because="dimension 0 of 'x'"),
     Skips(_net("s = SequenceConstruct (a, x)  y = SequenceAt (s, i)"), because="its position is computed"),

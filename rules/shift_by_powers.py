@@ -44,10 +44,10 @@ def shift_by_powers(node: Node) -> Value:
 
 def _right(number: Value, steps: np.ndarray) -> Value:
     """The bits of an int64 to the right, with zeros from the left; by 63 in two steps, as 2^63 does not fit."""
-    first = np.minimum(steps, 62)
+    first = steps.clip(max=62)
     power = np.left_shift(1, first)
     down = op.Div(op.Sub(number, op.Mod(number, power)), power)
-    half = np.where(first > 0, np.left_shift(1, 63 - np.maximum(first, 1)), 0)
+    half = np.where(first > 0, np.left_shift(1, 63 - first), 0)
     up = op.Where(op.Less(number, np.array(0)), op.Add(op.Add(down, half), half), down)
     return op.Div(up, np.left_shift(1, steps - first)) if (steps > 62).any() else up
 
@@ -71,7 +71,12 @@ EXAMPLES = [
     ),
     Fires(_net("uint32", "LEFT", "d"), gone="BitShift"),
     Fires(_net("uint64", "LEFT", "d"), gone="BitShift"),
-    Fires(_net("uint64", "RIGHT", "c"), gone="BitShift"),
+    Fires(
+        _net("uint64", "RIGHT", "c"),
+        becomes="""_1 = Cast <to = 7> (x); _2 = Less (_1, 0); _3 = Mod (_1, 8); _4 = Sub (_1, _3); _5 = Div (_4, 8)
+        _6 = Add (_5, 1152921504606846976); _7 = Add (_6, 1152921504606846976); _8 = Where (_2, _7, _5)
+        y = Cast <to = 13> (_8)""",
+    ),
     Fires(_net("uint64", "RIGHT", "d").replace("{0, 7, 1, 5}", "{0, 63, 1, 62}"), gone="BitShift"),
     Skips(_net("uint8", "LEFT"), because="run time"),
     Skips(_net("uint8", "LEFT", "d").replace("7", "8"), because="by 8 bits"),

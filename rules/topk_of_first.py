@@ -24,8 +24,7 @@ def topk_of_first(node: Node) -> Except | None:
         return None
     (data,) = required(source, 1)
     axis, largest = source.attr("axis"), source.attr("largest")
-    most = min(end, asked(source) or end)
-    first = op.TopK(data, np.array([most]), axis=axis, largest=largest, sorted=1, outputs=2)
+    first = op.TopK(data, np.array([end]), axis=axis, largest=largest, sorted=1, outputs=2)
     which = source.outputs.index(required(node, 1)[0])
     return Except(first[which], "nan-input", "no order of a NaN is defined")
 

@@ -83,6 +83,19 @@ def _net(
 
 EXAMPLES = [
     Fires(_net(9), limits={"topk-k": 4}),
+    Fires(
+        _net(3, shape="4"),
+        limits={"topk-k": 2},
+        becomes="""_1, _2 = TopK <axis = 0, largest = 1, sorted = 1> (x, {2}); _3 = Shape (x); _4 = Gather (_3, 0)
+        _5 = Range (0, _4, 1); _6 = Reshape (_5, {-1}); _7 = Shape (x); _8 = Expand (_6, _7)
+        _9 = Expand (0, _7); _10 = Shape (_2); _11 = Expand (1, _10)
+        _12 = ScatterElements <axis = 0> (_9, _2, _11); _13 = Cast <to = 9> (_12); _14 = CumSum (_12, 0)
+        _15 = Sub (_14, 1); _16 = Add (_8, 2); _17 = Sub (_16, _14); _18 = Where (_13, _15, _17)
+        _19 = ScatterElements <axis = 0> (_8, _18, _8)
+        _20 = Slice (_19, {2}, {9223372036854775807}, {0}, {1}); _21 = GatherElements <axis = 0> (x, _20)
+        _22, _23 = TopK <axis = 0, largest = 1, sorted = 1> (_21, {1}); v = Concat <axis = 0> (_1, _22)
+        _24 = GatherElements <axis = 0> (_20, _23); i = Concat <axis = 0> (_2, _24)""",
+    ),
     Fires(_net(5, "<largest = 0, axis = 0>", "int32", "7, N", 11), limits={"topk-k": 4}),
     Fires(_net(6, shape="8", opset=13), limits={"topk-k": 3}),
     Skips(_net(4), limits={"topk-k": 4}),

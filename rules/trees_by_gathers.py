@@ -328,6 +328,26 @@ def _new() -> Any:
     return model
 
 
+def _chain(levels: int) -> str:
+    """A tree of so many levels that each lead to a leaf and to the next one."""
+    inner, count = range(levels), 2 * levels + 1
+    numbers = {
+        "nodes_treeids": [0] * count,
+        "nodes_nodeids": range(count),
+        "nodes_featureids": [0] * count,
+        "nodes_truenodeids": [*(i + 1 for i in inner), *([0] * (levels + 1))],
+        "nodes_falsenodeids": [*(levels + 1 + i for i in inner), *([0] * (levels + 1))],
+        "target_treeids": [0] * (levels + 1),
+        "target_nodeids": range(levels, count),
+        "target_ids": [0] * (levels + 1),
+    }
+    floats = {"nodes_values": [1.0] * count, "target_weights": [1.0] * (levels + 1)}
+    told = [f"{name} = {list(values)}" for name, values in {**numbers, **floats}.items()]
+    modes = ['"BRANCH_LEQ"'] * levels + ['"LEAF"'] * (levels + 1)
+    return f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (float[N, 1] x) => (y) {{
+        y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_modes = [{", ".join(modes)}], {", ".join(told)}> (x) }}"""
+
+
 EXAMPLES = [
     Fires(_new, gone="TreeEnsemble"),
     Fires(
@@ -363,6 +383,14 @@ EXAMPLES = [
         gone="TreeEnsembleClassifier",
     ),
     Skips(_net("Classifier", "class", "0, 1, 0, 1, 0", _LABELS, "l, y"), because="not each leaf"),
+    Fires(
+        _net("Classifier", "class", "1, 1, 1, 1, 1, 0", _LABELS, "l, y")
+        .replace("[0, 0, 0, 1, 1]", "[0, 0, 0, 1, 1, 0]")
+        .replace("[2, 3, 4, 1, 2]", "[2, 3, 4, 1, 2, 2]")
+        .replace("0.3, 0.2]", "0.3, 0.2, 0.9]"),
+        gone="TreeEnsembleClassifier",
+    ),
+    Skips(_chain(65), because="more than 64 levels"),
     Fires(
         _net("Classifier", "class", "0, 0, 0, 0, 0", _LABELS + ', post_transform = "LOGISTIC"', "l, y"),
         gone="TreeEnsembleClassifier",

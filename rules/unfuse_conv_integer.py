@@ -27,8 +27,8 @@ def unfuse_conv_integer(node: Node) -> Value:
 
 def _net(call: str, opset: int = 13) -> str:
     return f"""<ir_version: 8, opset_import: ["" : {opset}]>
-    g (uint8[N, 2, 5, 4] x, uint8 r, uint8[2, 100, 3, 3] h, uint8[1, 100, 3, 3] v, uint8[2, C, 3, 3] k) => (y) <uint8 z = {{114}},
-        uint8[2, 2, 1, 2] w = {{1, 128, 255, 3, 0, 7, 9, 200}}, uint8 wz = {{3}}, uint8[4, 1, 1, 1] d = {{1, 128, 255, 3}}> {{ y = {call} }}"""
+    g (uint8[N, 2, 5, 4] x, uint8 r, uint8[2, 100, 3, 3] h, uint8[1, 100, 3, 3] v, uint8[2, C, 3, 3] k, uint8[] u) => (y) <uint8 z = {{114}},
+        uint8[2, 2, 1, 2] w = {{1, 128, 255, 3, 0, 7, 9, 200}}, uint8 wz = {{3}}, uint8[2] several = {{3, 9}}, uint8[4, 1, 1, 1] d = {{1, 128, 255, 3}}> {{ y = {call} }}"""
 
 
 EXAMPLES = [
@@ -49,5 +49,13 @@ EXAMPLES = [
         _9 = Slice (_4, {51}, {100}, {1}); _10 = Conv (_8, _9); _11 = Cast <to = 6> (_10)
         y = Add (_7, _11)""",
     ),
+    Fires(
+        _net("ConvInteger (x, w, z, several)"),
+        gone="ConvInteger",
+        becomes="""_1 = Cast <to = 1> (x); _2 = Sub (_1, 114.0)
+        _3 = Conv (_2, [2, 2, 1, 2] {-2.0, 125.0, 252.0, 0.0, -9.0, -2.0, 0.0, 191.0})
+        y = Cast <to = 6> (_3)""",
+    ),
     Skips(_net("ConvInteger (k, k)"), because="is dynamic"),
+    Skips(_net("ConvInteger (k, u)"), because="is dynamic (weights None)"),
 ]

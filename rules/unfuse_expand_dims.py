@@ -30,7 +30,7 @@ def _net(axis: str, opset: int = 17) -> str:
 
 
 EXAMPLES = [
-    Fires(_net("one"), gone="ExpandDims", becomes="y = Unsqueeze (x, {1})"),
+    Fires(_net("one", 13), gone="ExpandDims", becomes="y = Unsqueeze (x, {1})"),
     Fires(_net("last", 11), gone="ExpandDims", becomes="y = Unsqueeze <axes = [-1]> (x)"),
     Skips(_net("r"), because="at run time"),
 ]

@@ -26,7 +26,7 @@ def unfuse_matmul_integer(node: Node) -> Value:
 def _net(call: str, opset: int = 13) -> str:
     return f"""<ir_version: 8, opset_import: ["" : {opset}]>
     g (uint8[N, 3] a, int8[2, N, 3] t, uint8 r, uint8[3, K] k, uint8[K, 3] l, uint8[2, 300] h, int8[300, 2] v) => (y)
-        <uint8 az = {{114}}, int8[3, 2] b = {{1, -128, 127, 3, 0, -7}}, int8[2] bz = {{0, 3}}> {{ y = {call} }}"""
+        <uint8 az = {{114}}, uint8[3] several = {{114, 3, 9}}, int8[3, 2] b = {{1, -128, 127, 3, 0, -7}}, int8[2] bz = {{0, 3}}> {{ y = {call} }}"""
 
 
 EXAMPLES = [
@@ -49,5 +49,5 @@ EXAMPLES = [
         becomes="""_1 = Cast <to = 1> (h); _2 = Sub (_1, 114.0); _3 = Cast <to = 1> (v); _4 = MatMul (_2, _3)
         y = Cast <to = 6> (_4)""",
     ),
-    Skips(_net("MatMulInteger (k, l)"), because="dynamic (K)"),
+    Skips(_net("MatMulInteger (k, l, several)"), because="dynamic (K)"),
 ]

@@ -76,9 +76,11 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 
 def _net(attributes: str, inputs: str, opset: int = 21) -> str:
     return f"""<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>
-    g (float[B, 32] x, float16[B, 32] h, float16[2, 2] hs, float[2, 1, 16] r, uint8[2, 2, 8] v) => (y)
+    g (float[B, 32] x, float16[B, 32] h, float[2, 1, 16] r, uint8[2, 2, 8] v) => (y)
         <uint8[2, 2, 8] w = {{1, 35, 69, 103, 137, 171, 205, 239, 18, 52, 86, 120, 154, 188, 222, 240,
-        9, 8, 7, 6, 5, 4, 3, 2, 255, 254, 17, 34, 51, 68, 85, 102}}, float[4] s = {{0.1, 0.2, 0.03, 0.4}}, uint8[2] z = {{120, 53}},
+        9, 8, 7, 6, 5, 4, 3, 2, 255, 254, 17, 34, 51, 68, 85, 102}}, float[4] s = {{0.1, 0.2, 0.03, 0.4}}, uint8[2] z = {{120, 53}}, uint8[2] o = {{255, 255}},
+        uint8[2, 1, 16] q = {{1, 35, 69, 103, 137, 171, 205, 239, 18, 52, 86, 120, 154, 188, 222, 240,
+        9, 8, 7, 6, 5, 4, 3, 2, 255, 254, 17, 34, 51, 68, 85, 102}}, float16[2] hs = {{14336, 13312}},
         float[2, 2] f = {{7.5, 8, 3, 9}}, float[2] b = {{1, -2}}> {{
         y = com.microsoft.MatMulNBits <N = 2, {attributes}> ({inputs}) }}"""
 
@@ -103,5 +105,11 @@ EXAMPLES = [
     Fires(_net(_FOUR, "x, w, s, f"), gone="MatMulNBits", becomes="y = MatMul (x, float32 [32, 2])"),
     Fires(_net(_FOUR, "x, w, s, z", 17), gone="MatMulNBits"),
     Skips(_net(_FOUR, "x, v, s"), because="at run time"),
-    Skips(_net("K = 32, bits = 4, block_size = 32", "h, w, hs")),
+    Fires(
+        _net(_FOUR, "x, w, s, o"),
+        becomes="""
+        _1 = DequantizeLinear <axis = 0, block_size = 16> (int8 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
+        y = MatMul (x, _1)""",
+    ),
+    Skips(_net("K = 32, bits = 4, block_size = 32", "h, q, hs")),
 ]

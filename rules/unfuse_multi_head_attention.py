@@ -139,7 +139,18 @@ def _net(
 
 
 EXAMPLES = [
-    Fires(_net("q, k, v, b"), gone="MultiHeadAttention"),
+    Fires(
+        _net("q, k, v, b"),
+        gone="MultiHeadAttention",
+        becomes="""_1 = Slice (b, {0}, {4}, {0}, {1}); _2 = Add (q, _1); _3 = Reshape (_2, {0, 0, 2, -1})
+        _4 = Transpose <perm = [0, 2, 1, 3]> (_3); _5 = Slice (b, {4}, {8}, {0}, {1}); _6 = Add (k, _5)
+        _7 = Reshape (_6, {0, 0, 2, -1}); _8 = Transpose <perm = [0, 2, 1, 3]> (_7)
+        _9 = Transpose <perm = [0, 1, 3, 2]> (_8); _10 = MatMul (_4, _9); _11 = Mul (_10, 0.70710677)
+        _12 = Softmax <axis = 3> (_11); _13 = Slice (b, {8}, {4611686018427387904}, {0}, {1})
+        _14 = Add (v, _13); _15 = Reshape (_14, {0, 0, 2, -1})
+        _16 = Transpose <perm = [0, 2, 1, 3]> (_15); _17 = MatMul (_12, _16)
+        _18 = Transpose <perm = [0, 2, 1, 3]> (_17); y = Reshape (_18, {0, 0, -1})""",
+    ),
     Fires(
         _net("q, k, v, , m", "mask_filter_value = -50.0, unidirectional = 1", opset=11).replace(
             "N, S, 4", "N, T, 4"

@@ -44,5 +44,8 @@ EXAMPLES = [
         % ("uint8[N, 5, 4, 2]", "com.microsoft.NhwcMaxPool <kernel_shape = [3, 2], strides = [2, 1]> (x)"),
         gone="NhwcMaxPool",
     ),
+    Skips(
+        _NET % ("uint8[]", "com.microsoft.NhwcMaxPool <kernel_shape = [2, 2]> (x)"), because="the rank of 'x'"
+    ),
     Skips(_NET % ("uint8[N, 2, 5, 4]", "MaxPool <kernel_shape = [2, 2]> (x)")),
 ]

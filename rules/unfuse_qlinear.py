@@ -175,6 +175,13 @@ EXAMPLES = [
         gone="QLinearAveragePool",
     ),
     Fires(
+        _net("AveragePool <kernel_shape = [3, 2], channels_last = 1> (l, s, z, t, u)"),
+        gone="QLinearAveragePool",
+        becomes="""_1 = DequantizeLinear (l, 0.05, uint8 114); _2 = Transpose <perm = [0, 3, 1, 2]> (_1)
+        _3 = AveragePool <kernel_shape = [3, 2]> (_2); _4 = Transpose <perm = [0, 2, 3, 1]> (_3)
+        y = QuantizeLinear (_4, 0.1, uint8 3)""",
+    ),
+    Fires(
         _net("Softmax <axis = 3, opset = 13> (a, s, z, h, o)"),
         gone="QLinearSoftmax",
         becomes="""_1 = DequantizeLinear (a, 0.05, uint8 114); _2 = Softmax <axis = 3> (_1)

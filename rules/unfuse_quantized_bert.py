@@ -10,6 +10,8 @@ onnxruntime's quantizer makes them of its own fusions; TensorRT has no importer 
 What becomes of the float ones is the matter of `unfuse_attention` and `unfuse_layer_normalization`.
 """
 
+from typing import Any
+
 import numpy as np
 from _quantized import read_out, real, stated
 
@@ -22,35 +24,30 @@ DOMAIN = "com.microsoft."
 def unfuse_quantized_bert(node: Node) -> Close:
     if node.opset < 10:
         raise Skip(f"opset {node.opset} has no DequantizeLinear")
-    results = _attention(node) if node.op == "QAttention" else _embedding(node)
-    read = [i for i, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output]
-    if not isinstance(results, tuple):
-        results = (results,)
-    return Close({index: results[index] for index in read})
+    inputs = _attention(node) if node.op == "QAttention" else _embedding(node)
+    new = getattr(op["com.microsoft"], node.op.removeprefix("Q"))
+    results = new(*_given(*inputs), outputs=len(node.outputs), **node.attrs)
+    return Close(dict(enumerate(results if isinstance(results, tuple) else (results,))))
 
 
-def _attention(node: Node) -> tuple[Value, ...] | Value:
+def _attention(node: Node) -> list[Value | np.ndarray | None]:
     x, w, bias, scale_x, scale_w = required(node, 5)
     mask, zero_x, zero_w, past = operands(node, 9)[5:]
     stated(scale_x, scale_w)
-    inputs = (real(x, scale_x, zero_x, node), real(w, scale_w, zero_w, node, axis=1), bias, mask, past)
-    new = op["com.microsoft"].Attention
-    return new(*_given(*inputs), outputs=len(node.outputs), **node.attrs)  # type: ignore[no-any-return]
+    return [real(x, scale_x, zero_x, node), real(w, scale_w, zero_w, node), bias, mask, past]
 
 
-def _embedding(node: Node) -> tuple[Value, ...] | Value:
+def _embedding(node: Node) -> list[Value | np.ndarray | None]:
     ids, segments, *tables = operands(node, 7)
     mask, *steps = operands(node, 18)[7:]
-    stated(*steps[:5])
-    floats = [
-        None
-        if table is None or scale is None
-        else (real if index < 3 else read_out)(table, scale, zero, node)
-        for index, (table, scale, zero) in enumerate(zip(tables, steps[:5], steps[5:], strict=True))
-    ]
-    new = op["com.microsoft"].EmbedLayerNormalization
-    inputs = _given(ids, segments, *floats, mask)
-    return new(*inputs, outputs=len(node.outputs), **node.attrs)  # type: ignore[no-any-return]
+    scales, zeros = steps[:5], steps[5:]
+    stated(*scales)
+    floats: list[Value | np.ndarray | None] = []
+    readers: tuple[Any, ...] = (real, real, real, read_out, read_out)
+    for read, table, scale, zero in zip(readers, tables, scales, zeros, strict=True):
+        there = [one for one in (table, scale) if one is not None]
+        floats.append(read(*there, zero, node) if there else None)
+    return [ids, segments, *floats, mask]
 
 
 def _given(*inputs: Value | np.ndarray | None) -> tuple[Value | np.ndarray | None, ...]:
@@ -87,6 +84,13 @@ EXAMPLES = [
         _2 = DequantizeLinear (uint8 [3, 4] {1, 2, 3, 40, 50, 60, 70, 80, 9, 10, 110, 12}, 0.05, uint8 128)
         _3 = DequantizeLinear (uint8 [3, 4] {1, 2, 3, 40, 50, 60, 70, 80, 9, 10, 110, 12}, 0.02, uint8 128)
         y, _4 = com.microsoft.EmbedLayerNormalization (i, k, _1, _2, _3, {-2.54, 1.4399999, -2.5, -2.48}, {-2.54, 1.4399999, -2.5, -2.48})""",
+    ),
+    Fires(
+        _NET
+        % ("y", "y, n", "QEmbedLayerNormalization (i, , t, t, , g, g, , xs, xs, , ws, ws, z, z, , z, z)"),
+        becomes="""_1 = DequantizeLinear (uint8 [3, 4] {1, 2, 3, 40, 50, 60, 70, 80, 9, 10, 110, 12}, 0.05, uint8 128)
+        _2 = DequantizeLinear (uint8 [3, 4] {1, 2, 3, 40, 50, 60, 70, 80, 9, 10, 110, 12}, 0.05, uint8 128)
+        y, _3 = com.microsoft.EmbedLayerNormalization (i, , _1, _2, , {-2.54, 1.4399999, -2.5, -2.48}, {-2.54, 1.4399999, -2.5, -2.48})""",
     ),
     Skips(
         _NET % ("y", "y", "QAttention <num_heads = 2> (x, w, b, r, ws, m, xz, wz)"),

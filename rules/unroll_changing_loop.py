@@ -37,13 +37,13 @@ def unroll_changing_loop(node: Node) -> dict[int, Value] | None:
     count = int(number.reshape(-1)[0])
     if not 1 <= count <= _MOST or count * len(body.nodes) > _NODES:
         raise Skip(f"a tensor that it carries changes its shape, and {count} iterations are not unrolled")
-    if going is not None and (constant(going) is None or not np.all(constant(going))):
+    if going is not None and not _is_true(going):
         raise Skip("a tensor that it carries changes its shape, and it may not begin")
     collected: list[list[Value]] = [[] for _ in node.outputs[len(carried) :]]
     values: list[Value | None] = list(carried)
     for iteration in range(count):
-        again, *given = inline(body, iteration, True, *values)
-        if constant(again) is None or not np.all(constant(again)):
+        again, *given = inline(body, np.int64(iteration), np.array(True), *values)
+        if not _is_true(again):
             raise Skip("a tensor that it carries changes its shape, and it may end before")
         values, rows = list(given[: len(values)]), given[len(values) :]
         for row, one in zip(collected, rows, strict=True):
@@ -52,21 +52,24 @@ def unroll_changing_loop(node: Node) -> dict[int, Value] | None:
     return {index: value for index, value in enumerate([*values, *stacked]) if value is not None}
 
 
+def _is_true(condition: Value) -> bool:
+    known = constant(condition)
+    return known is not None and bool(known.all())
+
+
 def _changes(node: Node) -> bool:
     """Whether a tensor that a Loop carries has another shape after an iteration."""
     _, _, *carried = node.inputs
     body = node.body("body")
-    if body.inputs[1].dtype is None:
-        return False
-    _, *given = inline(body, 0, True, *carried)
-    for place, (before, after) in enumerate(zip(carried, given, strict=False)):
-        old, new = None if before is None else before.shape, after.shape
-        if old is None or new is None:
+    _, *given = inline(body, np.int64(0), np.array(True), *carried)
+    for place, pair in enumerate(zip(*(carried, given[: len(carried)]), strict=True)):
+        shapes = [one.shape for one in pair if one is not None and one.shape is not None]
+        if len(shapes) < 2:
             continue
         declared = body.inputs[2 + place].shape, body.outputs[1 + place].shape
-        if len(old) != len(new) or any(_differ(*sizes) for sizes in zip(old, new, strict=True)):
+        if len(shapes[0]) != len(shapes[1]) or any(_differ(*sizes) for sizes in zip(*shapes, strict=True)):
             return True
-        if old != new and None not in declared and declared[0] != declared[1]:
+        if shapes[0] != shapes[1] and None not in declared and declared[0] != declared[1]:
             return True
     return False
 
@@ -113,7 +116,15 @@ EXAMPLES = [
     ),
     Fires(_net("n, , x", size="N", rows="q = ReduceMax <axes = [0], keepdims = 0> (r)"), gone="Loop"),
     Skips(_net(step="Sin (a)")),
+    Skips(_net(step="Sin (a)").replace("float[1, 3] x", "float[] x").replace("float[M, 3] a", "float[] a")),
     Skips(_net(count=65), because="65 iterations"),
     Skips(_net("k, on, x"), because="--freeze k=NUMBER"),
+    Skips(_net("m, on, x").replace("y = Loop", "m = Abs (k)  y = Loop"), because="how often is not known"),
+    Skips(_net(", on, x"), because="how often is not known"),
     Skips(_net("n, f, x"), because="may not begin"),
+    Skips(_net(still="Identity (f)"), because="may end before"),
+    Fires(
+        _net(count=1).replace("float[M, 3] a", "float[] a"),
+        becomes="y: float32[2, 3]; y = Concat <axis = 0> (x, x)",
+    ),
 ]

@@ -42,10 +42,11 @@ def unroll_stateless_scan(node: Node) -> dict[int, Value] | None:
     back = node.attr("scan_output_directions") or [0] * len(node.outputs)
     results = {}
     for index, values in enumerate(collected):
-        rank = values[0].rank
-        if rank is None and out[index] < 0:
-            raise Skip("the rank of what it computes is not known")
-        axis = out[index] % ((rank or 0) + 1) if rank is not None else out[index]
+        axis, rank = out[index], values[0].rank
+        if axis < 0:
+            if rank is None:
+                raise Skip("the rank of what it computes is not known")
+            axis += rank + 1
         ordered = values[::-1] if back[index] else values
         results[index] = op.Concat(*(unsqueezed(node, one, [axis]) for one in ordered), axis=axis)
     return results
@@ -63,6 +64,17 @@ EXAMPLES = [
         z = Concat <axis = 1> (_3, _6)""",
     ),
     Fires(_NET % ("3", ", scan_output_directions = [1]"), gone="Scan"),
+    Fires(
+        (_NET % ("N", ", scan_input_axes = [1]")).replace("N, N] x", "N, 1] x"),
+        becomes="""_1 = Gather <axis = 1> (x, 0); _2 = Exp (_1); _3 = Unsqueeze (_2, {0}); z = Concat <axis = 0> (_3)""",
+    ),
+    Fires((_NET % ("2", "")).replace("float[N] o) { o = Exp", "float[] o) { o = Squeeze"), gone="Scan"),
+    Skips(
+        (_NET % ("2", ", scan_output_axes = [-1]")).replace(
+            "float[N] o) { o = Exp", "float[] o) { o = Squeeze"
+        ),
+        because="the rank of what",
+    ),
     Skips(_NET % ("65", ""), because="65 steps"),
     Skips(_NET % ("T", ""), because="how many steps"),
 ]

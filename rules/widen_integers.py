@@ -103,7 +103,7 @@ def _computed(node: Node, to: str) -> tuple[Value, ...]:
     if node.op == "ConstantOfShape":
         value = np.asarray(node.attr("value")).reshape(()).astype(to)
         return (op.Expand(value, node.inputs[0]),)
-    count = max((i + 1 for i, tensor in enumerate(node.outputs) if tensor.name), default=1)
+    count = max(i + 1 for i, tensor in enumerate(node.outputs) if tensor.name)
     made: Any = remake(node, *(_widened(node, tensor, to) for tensor in node.inputs), outputs=count)
     return (made,) if count == 1 else made
 
@@ -192,4 +192,12 @@ EXAMPLES = [
     Skips(_net("t = Transpose (x)  y = DequantizeLinear (t, s, z)", out="float[4, N]")),
     Skips(_net("q = QuantizeLinear (f, s, z)  y = Transpose (q)", more=", float[N, 4] f")),
     Skips(_net("y = Max (x, c)", "uint64"), because="uint64"),
+    Skips(
+        _net(
+            "a = Less (x, c)  b = LessOrEqual (x, c)  e = Greater (x, c)  f = GreaterOrEqual (x, c)  y = And (a, b)",
+            "uint64",
+            "bool[N, 4]",
+        ),
+        because="uint64",
+    ),
 ]

@@ -50,8 +50,14 @@ def _net(kind: str, call: str, out: str = "float") -> str:
 
 
 EXAMPLES = [
-    Fires(_net("uint16", "Cast <to = 1>")),
-    Fires(_net("float", "Cast <to = 5>", "int16")),
+    Fires(
+        _net("uint16", "Cast <to = 1>"),
+        becomes="x: int32[N, 4]; _1 = Cast <to = 4> (x); y = Cast <to = 1> (_1)",
+    ),
+    Fires(
+        _net("float", "Cast <to = 5>", "int16"),
+        becomes="y: int32[N, 4]; _1 = Cast <to = 5> (x); y = Cast <to = 6> (_1)",
+    ),
     Fires(_net("uint64", "Identity", "uint64")),
     Fires(_net("uint32", "Cast <to = 7>", "int64")),
     Skips(_net("uint8", "Cast <to = 1>")),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import faulthandler
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.mutants.answers import told
 from onnxq.rule.api import (
     Rule,
 )
 
+_Item = TypeVar("_Item")
 _SECONDS = 20  # a mutant that takes longer does not end
 
 
@@ -28,11 +31,40 @@ def in_child(folder: Path, rule: Rule, text: str, look: Callable[[Rule], object]
         return json.loads(answer.read_text("utf-8")) if ended else None
     try:
         signal.alarm(_SECONDS)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        _be_quiet()
         answer.write_text(json.dumps(look(_loaded(folder)) or 0), "utf-8")
         os._exit(0)
     except BaseException:
         os._exit(1)
+
+
+def _be_quiet() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    faulthandler.disable()  # pytest's has the terminal open
+
+
+def uncrashed(items: Sequence[_Item], look: Callable[[_Item], object]) -> list[_Item]:
+    """Those of several things at which a process can look and live on; an exception is no crash."""
+    found: list[_Item] = []
+    rest = list(items)
+    while rest:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            _be_quiet()
+            for item in rest:
+                signal.alarm(_SECONDS)
+                with contextlib.suppress(Exception):
+                    look(item)
+                os.write(writer, b".")
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told_of:
+            count = len(told_of.read())
+        os.waitpid(child, 0)
+        found += rest[:count]
+        rest = rest[count + 1 :]  # without the one to blame
+    return found
 
 
 OTHERS: list[bool] = []

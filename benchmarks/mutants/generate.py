@@ -44,6 +44,7 @@ class Mutant:
 def mutants(text: str) -> Iterator[Mutant]:
     """All mutants of a rule file: of the rule's function and of what it uses, not of its examples."""
     tree = ast.parse(text)
+    plain = ast.unparse(tree)
     count: dict[str, int] = {}
     for node in list(_parts(tree)):
         before = _short(ast.unparse(node))
@@ -54,6 +55,8 @@ def mutants(text: str) -> Iterator[Mutant]:
             changed = ast.unparse(tree)
             after = {name: getattr(node, name) for name in fields}
             _put(node, own)
+            if changed == plain:
+                continue  # two equal arguments, swapped
             probe = functools.partial(_probed, tree, node, own, after)
             seen = count[what] = count.get(what, 0) + 1
             yield Mutant(kind, what if seen == 1 else f"{what} #{seen}", changed, probe)
@@ -140,7 +143,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
             yield value
             continue  # `operands(3)[2]` is `operands(4)[2]`
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not _is_text(child):
+            if isinstance(child, ast.AST) and not _is_text(child) and not _is_budget(child):
                 yield from _inside(child)
 
 
@@ -148,6 +151,17 @@ def _is_operands(node: object) -> bool:
     return (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "operands"
     )
+
+
+def _is_budget(node: ast.AST) -> bool:
+    """So many bytes or elements at most, as `1 << 26`: no model as small as an example comes near."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.LShift):
+        return False
+    one, places = node.left, node.right
+    return (
+        isinstance(one, ast.Constant) and isinstance(places, ast.Constant)
+        and one.value == 1 and places.value in range(22, 31)
+    )  # fmt: skip
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -223,4 +237,6 @@ def _undone(node: ast.UnaryOp) -> ast.expr:
 def _is_fixed(node: ast.Call) -> bool:
     """Whether swapping the two arguments of a call changes nothing, or would only fail to run."""
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-    return name in ("isinstance", "getattr", "operands", "range", "attr", "Add", "Mul", "max", "min")
+    return name in (
+        "isinstance", "getattr", "operands", "range", "attr", "Add", "Mul", "max", "min", "array_equal"
+    )  # fmt: skip

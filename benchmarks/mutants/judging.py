@@ -136,7 +136,7 @@ def _trace(rule: Rule, example: Example, rules: Sequence[Rule]) -> object:
     found: list[object] = []
     for _ in range(2):  # a second run must change nothing
         before = model.to_proto()
-        report = rewrite(model, chosen, lambda feature: True, prove="never")
+        report = rewrite(model, chosen, lambda feature: True, prove="never", interface=True)
         changes = [(change.rule, change.node) for change in report.changes]
         refused = [(change.node, change.proof.why) for change in report.rejected]
         proto = model.to_proto()

@@ -50,8 +50,8 @@ class Prover:
             for snippet in snippets(model, root, results):
                 if last[1] is not None and has_loop(snippet.before) and not has_loop(last[1].before):
                     break  # what a Loop computes, if it ends, may be anything
-                if snippet.upstream and last[0].verdict != "failed":
-                    break  # nothing is wrong for which a reason could be found there
+                if snippet.upstream and last[0].verdict != "failed" and last[0].inputs:
+                    break  # something ran, and nothing is wrong for which a reason could be found there
                 proof = self._compare(snippet, claim, model.assumed)
                 if proof.holds and proof.inputs >= proof.not_run:
                     return proof, snippet

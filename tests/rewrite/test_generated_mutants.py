@@ -6,6 +6,7 @@ All of them run with `python -m benchmarks.mutants`; here a few of each rule tha
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import onnx
@@ -14,6 +15,7 @@ import pytest
 from test_mutants import MUTANTS
 
 from benchmarks.mutants.__main__ import main
+from benchmarks.mutants.child import uncrashed
 from benchmarks.mutants.equivalent import EQUIVALENT
 from benchmarks.mutants.generate import mutants
 from benchmarks.mutants.judging import judge
@@ -26,14 +28,17 @@ RULES = load_rules()
 SMALL = '''"""A rule."""
 LIMIT = 3
 UNUSED = 5
+BYTES = 1 << 28
 @rule("Relu", stage="clean")
 def small(node):
     """It is small."""
-    if node.attr("axis", 1) < LIMIT and not node.users:
+    if node.attr("axis", 1) < LIMIT and not node.users or _size(node) > BYTES:
         raise Skip("too small 7")
     return op.Add(_other(node), 2) if node.opset > 7 else remake(node, axis=-1)
 def _other(node: Node) -> int:
     return 4 - 1
+def _size(node: Node) -> int:
+    return node.size
 def _example():
     return 9
 EXAMPLES = [Fires(_example)]
@@ -57,6 +62,7 @@ def test_what_is_changed() -> None:
         assert what in found, sorted(found)
     texts = {mutant.text for mutant in made} | {ast.unparse(ast.parse(SMALL))}
     assert len(texts) == len(made) + 1, "each is another program"
+    assert all("1 << 28" in text for text in texts), "no small model is so large"
     assert all("UNUSED = 5" in text and "return 9" in text and "too small 7" in text for text in texts)
 
 
@@ -104,6 +110,24 @@ def test_the_pool_tells_wrong_mutants_from_right_ones(tmp_path: Path) -> None:
     ):
         evidence = evidence_of(rule, made[what], tmp_path, RULES, pool)
         assert evidence.startswith("a model" if wrong else "right"), (what, evidence)
+
+
+def test_what_crashes_a_process_is_left_out() -> None:
+    def look(number: int) -> None:
+        if number in (0, 3, 4, 9):
+            os.abort()
+        if number == 5:
+            raise ValueError
+
+    assert uncrashed(range(10), look) == [1, 2, 5, 6, 7, 8]
+
+
+def test_equal_arguments_are_not_swapped() -> None:
+    assert not [
+        m
+        for m in mutants(SMALL.replace('attr("axis", 1)', "take(axis, axis)"))
+        if "take" in m.what and m.kind == "operands"
+    ]
 
 
 def test_equivalent_mutants_exist() -> None:
