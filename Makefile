@@ -20,6 +20,8 @@ run: $(STAMP) ## quantize the sample model on its data, and score both
 	$(VENV)/bin/onnxq quantize sample_models/digits/digits.onnx --calib sample_models/digits/calib -o out/digits.int8.onnx
 	$(PY) sample_models/digits/score.py sample_models/digits/digits.onnx out/digits.int8.onnx
 
+# The tests start some thousand processes: what the first of them compiles the others need not.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
 	$(PY) -m pytest -n 2
 

@@ -14,11 +14,11 @@ change their sign; where that does not fit the type (-128), the constant becomes
 
 import numpy as np
 
-from onnxq.rule import Except, Fires, Node, Skip, Skips, constant, evaluate, remake, required, rule
+from onnxq.rule import Except, Fires, Node, Skip, Skips, Value, constant, evaluate, remake, required, rule
 
 
 @rule("DequantizeLinear", "com.microsoft.DequantizeLinear", stage="compat", lacks="zero-scales")
-def positive_scales(node: Node) -> Except | np.ndarray | None:
+def positive_scales(node: Node) -> Except | Value | np.ndarray | None:
     (codes, scale), zero = required(node, 2), node.operands(3)[2]
     numbers = scale.constant
     if numbers is None or not codes.is_constant or (numbers > 0).all():
@@ -29,7 +29,10 @@ def positive_scales(node: Node) -> Except | np.ndarray | None:
     turned = None if node.attr("block_size", 0) else _turned(node, values, numbers, zeros)
     if turned is not None:
         scales = np.where(numbers == 0, numbers.dtype.type(1), np.abs(numbers))
-        return Except(remake(node, turned, scales, *node.inputs[2:]), "zero-sign", "codes have no -0")
+        same = remake(node, turned, scales, *node.inputs[2:])
+        if (turned == values).all():
+            return same
+        return Except(same, "zero-sign", "codes have no -0")
     arrays = evaluate(node)
     if arrays is None:
         raise Skip("a scale is 0 or negative, and onnxruntime does not compute it")

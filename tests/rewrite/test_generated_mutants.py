@@ -131,8 +131,10 @@ def test_equal_arguments_are_not_swapped() -> None:
 
 
 def test_equivalent_mutants_exist() -> None:
+    listed = {name for name, _ in EQUIVALENT}
+    of_listed = [rule for rule in RULES if rule.id in listed]
     made = {
-        (rule.id, mutant.what) for rule in RULES for mutant in mutants(Path(rule.path).read_text("utf-8"))
+        (rule.id, mutant.what) for rule in of_listed for mutant in mutants(Path(rule.path).read_text("utf-8"))
     }
     assert set(EQUIVALENT) <= made
 
