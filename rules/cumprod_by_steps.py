@@ -14,17 +14,15 @@ another order, of half precision in float32. The size has to be known.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, required, rule
 
 
 @rule("CumProd", stage="compat", lacks="CumProd")
 def cumprod_by_steps(node: Node) -> Close | Value:
-    source, axis_value = operands(node, 2)
-    axis = None if axis_value is None else axis_value.scalar
-    if axis is None or source is None or source.shape is None or source.dtype is None:
-        raise Skip(
-            "its axis, or the rank or type of what it reads, is not known (onnxq sanitize --freeze, --shape)"
-        )
+    source, axis_value = required(node, 2)
+    axis = axis_value.scalar
+    if axis is None or source.shape is None:
+        raise Skip("its axis, or the rank of what it reads, is not known (onnxq sanitize --freeze, --shape)")
     rank = len(source.shape)
     axis = int(axis) % rank
     size = source.shape[axis]
@@ -40,7 +38,7 @@ def cumprod_by_steps(node: Node) -> Close | Value:
         value = _shifted(value, 1, size, axis, rank, back, one)
     for step in steps:
         value = op.Mul(value, _shifted(value, step, size, axis, rank, back, one))
-    if not steps and not node.attr("exclusive"):
+    if value is source:
         return op.Identity(source)
     return Close(op.Cast(value, to=10) if short else value)
 
@@ -69,6 +67,8 @@ EXAMPLES = [
     ),
     Fires(_net("<exclusive = 1, reverse = 1>"), gone="CumProd"),
     Fires(_net(kind="float16"), gone="CumProd"),
+    Fires(_net(shape="N, 1"), becomes="y = Identity (x)"),
+    Fires(_net("<exclusive = 1>", shape="N, 1"), gone="CumProd"),
     Skips(_net(shape="5, N"), because="--assume N="),
     Skips(_net(axis="r"), because="--freeze"),
 ]
