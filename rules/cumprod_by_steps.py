@@ -45,11 +45,11 @@ def cumprod_by_steps(node: Node) -> Close | Value:
 
 def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool, one: np.ndarray) -> Value:
     """The values `by` places before (behind, for `back`), and ones where there are none."""
-    pads = [0] * (2 * rank)
-    pads[axis + rank * back] = by
+    pads = np.zeros((2, rank), np.int64)
+    pads[int(back), axis] = by
     kept = (by, size) if back else (0, size - by)
     part = op.Slice(value, *(np.array([number]) for number in (*kept, axis)))
-    return op.Pad(part, np.array(pads), one)
+    return op.Pad(part, pads.ravel(), one)
 
 
 def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str = "float") -> str:
