@@ -29,27 +29,25 @@ def cumprod_by_steps(node: Node) -> Close | Value:
     if not isinstance(size, int):
         raise Skip(f"dimension {axis} is dynamic ({size}): give --assume {size}=16, or another size")
     back = bool(node.attr("reverse"))
-    one = np.ones((), source.dtype)
     short = source.dtype == np.float16
     value: Value = op.Cast(source, to=1) if short else source
-    one = one.astype(np.float32) if short else one
     steps = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
     if node.attr("exclusive"):
-        value = _shifted(value, 1, size, axis, rank, back, one)
+        value = _shifted(value, 1, size, axis, rank, back)
     for step in steps:
-        value = op.Mul(value, _shifted(value, step, size, axis, rank, back, one))
+        value = op.Mul(value, _shifted(value, step, size, axis, rank, back))
     if value is source:
         return op.Identity(source)
     return Close(op.Cast(value, to=10) if short else value)
 
 
-def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool, one: np.ndarray) -> Value:
+def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool) -> Value:
     """The values `by` places before (behind, for `back`), and ones where there are none."""
     pads = np.zeros((2, rank), np.int64)
     pads[int(back), axis] = by
     kept = (by, size) if back else (0, size - by)
     part = op.Slice(value, *(np.array([number]) for number in (*kept, axis)))
-    return op.Pad(part, pads.ravel(), one)
+    return op.Pad(part, pads.ravel(), 1)
 
 
 def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str = "float") -> str:
