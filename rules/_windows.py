@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from _opsets import padded, size_of, sliced
 
-from onnxq.rule import Node, Skip, Tensor, op
+from onnxq.rule import Node, Skip, Tensor, is_float, op
 
 _TO_THE_END = np.iinfo(np.int32).max
 MOST_PLACES = 64
@@ -46,6 +46,17 @@ class Window:
     def span(self) -> int:
         """The places from a window's first to its last, both included."""
         return (self.kernel - 1) * self.dilation + 1
+
+
+def float_type(x: Tensor) -> np.dtype:
+    """The type of what is pooled.
+
+    Raises:
+        Skip: it is not known, or no float's.
+    """
+    if x.dtype is None or not is_float(x.dtype):
+        raise Skip(f"the type of {x.name!r} is {x.dtype or 'not known'}")
+    return x.dtype
 
 
 def windows_of(node: Node, x: Tensor) -> list[Window]:

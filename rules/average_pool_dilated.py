@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 from _opsets import size_of
-from _windows import Window, pooled, spread, windows_of
+from _windows import Window, float_type, pooled, spread, windows_of
 
-from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Tensor, Value, is_float, op, required, rule
+from onnxq.rule import Close, Except, Fires, Node, Skips, Tensor, Value, op, required, rule
 
 
 @rule("AveragePool", stage="compat", lacks="dilated-pools")
@@ -26,10 +26,9 @@ def average_pool_dilated(node: Node) -> Any:
     (x,) = required(node, 1)
     if all(one == 1 for one in node.attr("dilations", [])):
         return None
-    if x.dtype is None or not is_float(x.dtype):
-        raise Skip(f"the type of {x.name!r} is {x.dtype or 'not known'}")
+    kind = float_type(x)
     windows = windows_of(node, x)
-    y = pooled(node, spread(node, x, windows, np.array(0, x.dtype)), windows, op.Add)
+    y = pooled(node, spread(node, x, windows, np.array(0, kind)), windows, op.Add)
     whole = 1
     for window in windows:
         counts = _counts(node, x, window, len(windows) + 2)
@@ -37,7 +36,7 @@ def average_pool_dilated(node: Node) -> Any:
             whole *= window.kernel
         else:
             y = op.Div(y, counts)
-    y = op.Div(y, np.array(whole, x.dtype)) if whole > 1 else y
+    y = op.Div(y, np.array(whole, kind)) if whole > 1 else y
     return Except(Close(y), "infinite-input", "infinities of either sign cancel in any order of a sum")
 
 

@@ -25,7 +25,7 @@ def center_crop_or_pad(node: Node) -> Value:
     sizes, wanted = [x.shape[axis] for axis in axes], constant(target)
     if wanted is None:
         raise Skip(f"the sizes {target.name!r} are not known before the model runs")
-    wanted = wanted.reshape(-1)
+    wanted = wanted.ravel()
     if not all(isinstance(size, int) for size in sizes):
         return _computed(x, wanted, axes)
     value: Value = x
@@ -40,8 +40,8 @@ def center_crop_or_pad(node: Node) -> Value:
         pads = np.zeros((2, len(x.shape)), np.int64)
         for axis, before, more in padded:
             pads[:, axis] = before, more - before
-        value = op.Pad(value, pads.reshape(-1))
-    return value if cropped or padded else op.Identity(x)
+        value = op.Pad(value, pads.ravel())
+    return op.Identity(x) if value is x else value
 
 
 def _computed(x: Tensor, target: np.ndarray, axes: list[int]) -> Value:
@@ -61,11 +61,21 @@ EXAMPLES = [
         becomes="_1 = Slice (x, {1}, {5}, {1}); y = Pad (_1, {0, 0, 2, 0, 0, 3})",
     ),
     Fires(_NET % ("int32[2, 3, 11]", "s"), gone="CenterCropPad"),
-    Fires(_NET % ("float[N, H, W]", "s"), gone="CenterCropPad"),
+    Fires(
+        _NET % ("float[N, H, W]", "s"),
+        becomes="""_1 = Shape (x); _2 = Gather (_1, {1, 2})
+                                          _3 = Sub (_2, {4, 9}); _4 = Max (_3, 0); _5 = Div (_4, 2)
+                                          _6 = Add (_5, _2); _7 = Sub (_6, _4)
+                                          _8 = Slice (x, _5, _7, {1, 2}); _9 = Sub ({4, 9}, _2)
+                                          _10 = Max (_9, 0); _11 = Div (_10, 2)
+                                          _12 = Sub (_10, _11); _13 = Concat <axis = 0> (_11, _12)
+                                          y = Pad (_8, _13, , {1, 2})""",
+    ),
     Fires(
         """<ir_version: 8, opset_import: ["" : 18]> g (float[N, 7] x) => (y) <int64 s = {4}> {
             y = CenterCropPad <axes = [1]> (x, s) }""",
         becomes="y = Slice (x, {1}, {5}, {1})",
     ),
+    Fires(_NET % ("float[2, 4, 9]", "s"), becomes="y = Identity (x)"),
     Skips(_NET % ("float[2, 7, 4]", "n"), because="the sizes 'n'"),
 ]

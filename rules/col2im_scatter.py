@@ -34,9 +34,9 @@ def col2im_scatter(node: Node) -> Any:
     if count > _MOST:
         raise Skip(f"its blocks have {count} elements, more than {_MOST}")
     strides, dilations = node.attr("strides", [1] * dims), node.attr("dilations", [1] * dims)
-    pads = node.attr("pads", [0] * 2 * dims)
+    before, behind = np.reshape(node.attr("pads", [0] * 2 * dims), (2, dims)).tolist()
     spans = [(int(k) - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    wide = [int(size) + pads[a] + pads[a + dims] for a, size in enumerate(sizes)]
+    wide = [int(size) + before[a] + behind[a] for a, size in enumerate(sizes)]
     columns = [(wide[a] - spans[a]) // strides[a] + 1 for a in range(dims)]
     channels = x.shape[1] // count
     zero = np.array(0, x.dtype)
@@ -52,9 +52,9 @@ def col2im_scatter(node: Node) -> Any:
         part = padded(node, part, begin, end, zero)
         total = part if total is None else op.Add(total, part)
     assert total is not None
-    if any(pads):
-        ends = [pads[a] + int(sizes[a]) for a in range(dims)]
-        total = sliced(node, total, pads[:dims], ends, list(range(2, dims + 2)))
+    if any(before + behind):
+        ends = [before[a] + int(sizes[a]) for a in range(dims)]
+        total = sliced(node, total, before, ends, list(range(2, dims + 2)))
     return Except(Close(total), "infinite-input", "infinities cancel in any order of a sum")
 
 
@@ -99,9 +99,10 @@ EXAMPLES = [
                                            y = Add (_9, _11)""",
     ),
     Fires(
-        _net("1, 3, 6", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0], dilations = [1, 2]>"),
+        _net("N, 3, 6", "5, 6", "1, 3", "<strides = [2, 2], pads = [0, 1, 1, 0], dilations = [1, 2]>"),
         gone="Col2Im",
     ),
+    Skips(_net("N, C, 4", "3, 3", "2, 2"), because="dimension 1"),
     Skips(_net("N, 65, 1", "5, 13", "5, 13"), because="65"),
     Skips(
         _net("N, 4, 4", "3, 3", "2, 2")

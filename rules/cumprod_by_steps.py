@@ -14,44 +14,40 @@ another order, of half precision in float32. The size has to be known.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, operands, rule
+from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, required, rule
 
 
 @rule("CumProd", stage="compat", lacks="CumProd")
 def cumprod_by_steps(node: Node) -> Close | Value:
-    source, axis_value = operands(node, 2)
-    axis = None if axis_value is None else axis_value.scalar
-    if axis is None or source is None or source.shape is None or source.dtype is None:
-        raise Skip(
-            "its axis, or the rank or type of what it reads, is not known (onnxq sanitize --freeze, --shape)"
-        )
+    source, axis_value = required(node, 2)
+    axis = axis_value.scalar
+    if axis is None or source.shape is None:
+        raise Skip("its axis, or the rank of what it reads, is not known (onnxq sanitize --freeze, --shape)")
     rank = len(source.shape)
     axis = int(axis) % rank
     size = source.shape[axis]
     if not isinstance(size, int):
         raise Skip(f"dimension {axis} is dynamic ({size}): give --assume {size}=16, or another size")
     back = bool(node.attr("reverse"))
-    one = np.ones((), source.dtype)
     short = source.dtype == np.float16
     value: Value = op.Cast(source, to=1) if short else source
-    one = one.astype(np.float32) if short else one
     steps = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
     if node.attr("exclusive"):
-        value = _shifted(value, 1, size, axis, rank, back, one)
+        value = _shifted(value, 1, size, axis, rank, back)
     for step in steps:
-        value = op.Mul(value, _shifted(value, step, size, axis, rank, back, one))
-    if not steps and not node.attr("exclusive"):
+        value = op.Mul(value, _shifted(value, step, size, axis, rank, back))
+    if value is source:
         return op.Identity(source)
     return Close(op.Cast(value, to=10) if short else value)
 
 
-def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool, one: np.ndarray) -> Value:
+def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool) -> Value:
     """The values `by` places before (behind, for `back`), and ones where there are none."""
-    pads = [0] * (2 * rank)
-    pads[axis + rank * back] = by
+    pads = np.zeros((2, rank), np.int64)
+    pads[int(back), axis] = by
     kept = (by, size) if back else (0, size - by)
     part = op.Slice(value, *(np.array([number]) for number in (*kept, axis)))
-    return op.Pad(part, np.array(pads), one)
+    return op.Pad(part, pads.ravel(), 1)
 
 
 def _net(attributes: str = "", axis: str = "a", shape: str = "N, 5", kind: str = "float") -> str:
@@ -69,6 +65,8 @@ EXAMPLES = [
     ),
     Fires(_net("<exclusive = 1, reverse = 1>"), gone="CumProd"),
     Fires(_net(kind="float16"), gone="CumProd"),
+    Fires(_net(shape="N, 1"), becomes="y = Identity (x)"),
+    Fires(_net("<exclusive = 1>", shape="N, 1"), gone="CumProd"),
     Skips(_net(shape="5, N"), because="--assume N="),
     Skips(_net(axis="r"), because="--freeze"),
 ]

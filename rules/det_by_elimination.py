@@ -76,5 +76,5 @@ EXAMPLES = [
     ),
     Fires(_NET % "4, 4", gone="Det"),
     Skips(_NET % "N, 5, 5", because="5 rows"),
-    Skips(_NET % "N, M, M", because="M rows"),
+    Skips(_NET % "N, 2, M", because="M rows"),
 ]

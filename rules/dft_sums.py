@@ -149,5 +149,10 @@ EXAMPLES = [
         _net("2, 4, 1", "axis = 1", "1").replace("x) =>", "x, int64 l) =>").replace(", n)", ", l)"),
         because="--shape",
     ),
-    Skips(_net("2, 521, 1", "axis = 1"), because="521"),
+    Skips(_net("1, 25, N, M, 1", "axis = 1"), because="two dimensions behind"),
+    Skips(
+        _net("2, 4, 1", "inverse = 0", "4", 20).replace("x) =>", "x, int64 a) =>").replace(", n)", ", n, a)"),
+        because="'a' is computed",
+    ),
+    Skips(_net("2, 521, 1", "axis = 1"), because="521 has a prime factor over 512"),
 ]

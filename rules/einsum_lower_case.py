@@ -34,6 +34,10 @@ def _net(equation: str, a: str, b: str) -> str:
     g (float[{a}] a, float[{b}] b) => (y) {{ y = Einsum <equation = "{equation}"> (a, b) }}"""
 
 
+def _ones(rank: int) -> str:
+    return ", ".join(["1"] * rank)
+
+
 EXAMPLES = [
     Fires(
         _net("BHIJ, BHJD -> BHID", "N, 2, 3, 4", "N, 2, 4, 5"),
@@ -44,5 +48,10 @@ EXAMPLES = [
         _net("...aB,...Bc", "N, 3, 4", "N, 4, 2"),
         becomes='y = Einsum <equation = "...ab,...bc->...ac"> (a, b)',
     ),
+    Fires(
+        _net("abcdefghijklA,nopqrstuvwxyz->", _ones(13), _ones(13)),
+        becomes='y = Einsum <equation = "abcdefghijklm,nopqrstuvwxyz->"> (a, b)',
+    ),
+    Skips(_net("abcdefghijklmA,nopqrstuvwxyz->", _ones(14), _ones(13)), because="more labels"),
     Skips(_net("bij,bjk->bik", "N, 3, 4", "N, 4, 5")),
 ]

@@ -9,10 +9,9 @@ TensorRT's is a OneHot, which wants a constant depth:
 """
 
 import numpy as np
+from _integers import CODE
 
 from onnxq.rule import Except, Fires, Node, Skip, Skips, float32_only, is_static, op, required, rule
-
-_CODES = {"float32": 1, "float16": 10, "float64": 11}
 
 
 @rule("Hardmax", stage="compat", lacks="dynamic-hardmax")
@@ -20,24 +19,24 @@ def hardmax_by_argmax(node: Node) -> Except | None:
     (source,) = required(node, 1)
     if is_static(source.shape):
         return None
-    if source.shape is None or str(source.dtype) not in _CODES:
+    if source.shape is None or str(source.dtype) not in CODE:
         raise Skip(f"the rank or the type of {source.name!r} is not known (onnxq sanitize --shape)")
     rank = len(source.shape)
-    axis = int(node.attr("axis")) % max(rank, 1)
+    axis = int(node.attr("axis")) % rank
     flat = node.opset < 13 and not all(size == 1 for size in source.shape[axis + 1 :])
-    if not flat and isinstance(source.shape[axis], int):
-        return None
     if flat:
         dims = ", ".join(str(size) for size in source.shape if not isinstance(size, int))
         raise Skip(
             f"it is of opset {node.opset}, all dimensions from {axis} on: give --shape or --assume for {dims}"
         )
+    if isinstance(source.shape[axis], int):
+        return None
     size = op.Gather(op.Shape(source), np.array(axis))
     places = op.Reshape(
         op.Range(np.array(0), size, np.array(1)), np.array([-1 if i == axis else 1 for i in range(rank)])
     )
     largest = float32_only(op.ArgMax(source, axis=axis - rank, keepdims=1))
-    result = op.Cast(op.Equal(largest, places), to=_CODES[str(source.dtype)])
+    result = op.Cast(op.Equal(largest, places), to=CODE[str(source.dtype)])
     return Except(result, "nan-input", "no order of a NaN is defined")
 
 

@@ -13,18 +13,16 @@ It sums in another order.
 from typing import Any
 
 import numpy as np
-from _windows import pooled, spread, windows_of
+from _windows import float_type, pooled, spread, windows_of
 
 from onnxq.rule import (
     Close,
     Except,
     Fires,
     Node,
-    Skip,
     Skips,
     Value,
     float32_only,
-    is_float,
     op,
     required,
     rule,
@@ -38,11 +36,10 @@ def lp_pool_sums(node: Node) -> Any:
     p = node.attr("p")
     if p in (1, 2) and len(kernel) > 1 and all(one == 1 for one in node.attr("dilations", [])):
         return None
-    if x.dtype is None or not is_float(x.dtype):
-        raise Skip(f"the type of {x.name!r} is {x.dtype or 'not known'}")
+    own = float_type(x)
     windows = windows_of(node, x)
-    wide = x.dtype.itemsize < 4  # whose powers overflow soon
-    given, kind = (op.Cast(x, to=1), np.dtype(np.float32)) if wide else (x, x.dtype)
+    wide = own.itemsize < 4  # whose powers overflow soon
+    given, kind = (op.Cast(x, to=1), np.dtype(np.float32)) if wide else (x, own)
     powers: Value
     if p == 1:
         powers = op.Abs(given)
@@ -51,7 +48,7 @@ def lp_pool_sums(node: Node) -> Any:
     y = pooled(node, spread(node, float32_only(powers), windows, np.array(0, kind)), windows, op.Add)
     if p > 1:
         y = float32_only(op.Sqrt(y) if p == 2 else op.Pow(y, np.array(1 / p, kind)))
-    y = op.Cast(y, to=10 if x.dtype == np.float16 else 16) if wide else y
+    y = op.Cast(y, to=10 if own == np.float16 else 16) if wide else y
     return Except(
         Close(y), "nan-input", "whether a window with a NaN is NaN, onnxruntime decides by the processor"
     )

@@ -14,9 +14,9 @@ Axis by axis: as many slices as the sizes of the kernel together, 64 at most. It
 from typing import Any
 
 import numpy as np
-from _windows import pooled, spread, windows_of
+from _windows import float_type, pooled, spread, windows_of
 
-from onnxq.rule import Except, Fires, Node, Skip, Skips, Tensor, Value, is_float, op, required, rule
+from onnxq.rule import Except, Fires, Node, Skips, Tensor, Value, op, required, rule
 
 
 @rule("MaxPool", stage="compat", lacks="dilated-pools")
@@ -24,8 +24,7 @@ def max_pool_dilated(node: Node) -> Any:
     (x,) = required(node, 1)
     if all(one == 1 for one in node.attr("dilations", [])) or len(node.outputs) > 1:
         return None
-    if x.dtype is None or not is_float(x.dtype):
-        raise Skip(f"the type of {x.name!r} is {x.dtype or 'not known'}")
+    float_type(x)
     windows = windows_of(node, x)
     y: Value = pooled(node, spread(node, x, windows, lowest(x)), windows, op.Max)
     answer = Except(y, "zero-sign", "which of two zeros is the larger is not defined")

@@ -113,6 +113,19 @@ EXAMPLES = [
         y = Reshape (_2, {-1, 4, 32})""",
     ),
     Fires(_net("[0, 6, 2, 1, 7, 3, 8, 4, 5]", "m = Mul (t, half)  c = Relu (m)  y = Reshape (c, v)")),
+    Fires(
+        _net(
+            "[0, 1, 6, 2, 7, 3, 8, 4, 5]",
+            """a = Sigmoid (t)  b = Tanh (a)  c = Neg (b)  d = Abs (c)  e = Exp (d)  f = Identity (e)
+            h = LeakyRelu (f)  i = Erf (h)  j = Sqrt (i)  k = Add (j, half)  l = Sub (k, half)  m = Div (l, half)
+            n = Clip (m, half)  o = HardSigmoid (n)  p = HardSwish (o)  q = Floor (p)  z = Ceil (q)  w = Round (z)
+            ca = Cast <to = 9> (w)  cb = Not (ca)  cc = Cast <to = 1> (cb)  y = Reshape (cc, v)""",
+        ),
+    ),
+    Skips(
+        _net("[8, 7, 6, 5, 4, 3, 2, 1, 0]", shape="N, 8, 8, 4").replace("{-1, 1, 2", "{-1, 2, 2"),
+        because="9 of its 9",
+    ),
     Skips(_net("[0, 1, 6, 2, 7, 3, 8, 4, 5]", "y = Reshape (t, s)").replace("[N, M, K] y", "[] y")),
     Skips(_net("[0, 1, 6, 2, 7, 3, 8, 4, 5]", "m = Mul (t, t)  y = Reshape (m, v)"), because="a Mul"),
     Skips(
