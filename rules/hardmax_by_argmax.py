@@ -58,6 +58,7 @@ EXAMPLES = [
         _net("N, 3, M", "<axis = 1>", 11),
         because="opset 11, all dimensions from 1 on: give --shape or --assume for N, M",
     ),
+    Fires(_net("2, N, 1", "<axis = 1>", 11), gone="Hardmax"),
     Skips(_net("N, 3")),
     Skips(_net("2, 3, 4", "<axis = 1>", 11)),
 ]

@@ -78,8 +78,9 @@ EXAMPLES = [
                                            _3 = Unsqueeze (_2, {0}); _4 = Mul (_1, _3)
                                            y = Squeeze (_4, {2})""",
     ),
-    Fires(_gemm("<alpha = 2.0, beta = 3.0, transA = 1> (a, b, c)", "3, 2", "3, 4"), gone="Gemm"),
+    Fires(_gemm("<alpha = 3.0, beta = 2.0, transA = 1> (a, b, c)", "3, 2", "3, 4"), gone="Gemm"),
     Fires(_gemm("<transB = 1> (a, b, c)", "2, 3", "4, 3"), gone="Gemm"),
+    Skips(_gemm("<beta = 0.5> (a, b, c)", "2, 3", "3, 4"), because="beta 0.5"),
     Skips(_gemm("<alpha = 0.5> (a, b, c)", "2, 3", "3, 4"), because="alpha 0.5"),
     Skips(_net("MatMul (a, b)", "float")),
     Skips(_net("MatMul (a, b)", a=""), because="rank"),
