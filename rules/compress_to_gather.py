@@ -11,6 +11,8 @@ Bit-equal; without an axis of x in one dimension. A condition that is computed m
 knows: where it is an input, `--freeze` gives its values.
 """
 
+import math
+
 import numpy as np
 
 from onnxq.rule import Fires, Node, Skip, Skips, Value, constant, op, required, rule
@@ -21,13 +23,17 @@ def compress_to_gather(node: Node) -> Value:
     x, condition = required(node, 2)
     known = constant(condition)
     if known is None:
-        how = f": give them with --freeze '{condition.name}=[...]'" if condition.is_input else ""
-        raise Skip(f"the values of {condition.name!r} are not known before the model runs{how}")
-    places = np.flatnonzero(known.reshape(-1))
+        unknown = f"the values of {condition.name!r} are not known before the model runs"
+        raise Skip(
+            f"{unknown}: give them with --freeze '{condition.name}=[...]'"
+            if condition.is_input
+            else f"{unknown}, which computes them"
+        )
+    places = np.flatnonzero(known)
     axis = node.attr("axis")
     shape = (None,) if x.shape is None else x.shape if axis is None else (x.shape[axis],)
     sizes = [size for size in shape if isinstance(size, int)]
-    if len(sizes) < len(shape) or np.prod(sizes) <= places.max(initial=-1):
+    if len(sizes) < len(shape) or math.prod(sizes) < known.size:
         raise Skip(
             f"the sizes of {x.name!r} that it takes from are not known, or too small ({shape}): --shape"
         )
@@ -36,9 +42,9 @@ def compress_to_gather(node: Node) -> Value:
     return op.Gather(x, places, axis=axis)
 
 
-def _net(attributes: str, condition: str = "c", shape: str = "3, N") -> str:
+def _net(attributes: str, condition: str = "c", shape: str = "3, N", before: str = "") -> str:
     return f"""<ir_version: 8, opset_import: ["" : 17]>
-    g (float[{shape}] x, bool[K] k) => (y) <bool[3] c = {{1, 0, 1}}> {{ y = Compress {attributes} (x, {condition}) }}"""
+    g (float[{shape}] x, bool[K] k) => (y) <bool[3] c = {{1, 0, 1}}> {{ {before} y = Compress {attributes} (x, {condition}) }}"""
 
 
 EXAMPLES = [
@@ -51,4 +57,6 @@ EXAMPLES = [
     Skips(_net("", shape="N, 3"), because="--shape"),
     Skips(_net("<axis = 0>", shape="2, N"), because="too small"),
     Skips(_net("<axis = 0>", "k"), because="--freeze 'k="),
+    Skips(_net("<axis = 0>", "n", before="n = Not (k)"), because="computes"),
+    Skips(_net("<axis = 0>", shape=""), because="--shape"),
 ]

@@ -32,8 +32,6 @@ def masked_assignment(node: Node) -> Any:
     if assigned is None:
         return None
     value = op.Where(which.mask(), assigned, data)
-    if data.dtype is not None and data.dtype.kind != "f":
-        return value
     return Except(value, "zero-sign", "onnxruntime's Where loses the sign of a zero")
 
 
@@ -60,6 +58,7 @@ EXAMPLES = [
         gone="NonZero",
     ),
     Skips(_net("q = NonZero (w)  t = Transpose (q)  e = GatherND (w, t)")),
+    Skips(_net("e = Expand (v, n)", mask="int64[N, N]", perm="<perm = [0, 1]>")),
     Skips(_net("e = Expand (v, n)", attributes='<reduction = "add">')),
     Skips(_net("e = Expand (v, n)", mask="bool[M, 3]"), because="of one size"),
 ]

@@ -24,9 +24,13 @@ def non_zero_of_ones(node: Node) -> Value | None:
     filled = made_by(ones, "ConstantOfShape", "Expand")
     if filled is None or not ones.rank or node.opset < 12:
         return None
-    given = filled.attr("value") if filled.op == "ConstantOfShape" else constant(filled.inputs[0])
-    sizes = required(filled, 1)[0] if filled.op == "ConstantOfShape" else required(filled, 2)[1]
-    if given is None or np.size(given) != 1 or not np.any(given) or sizes.shape != (ones.rank,):
+    given: Any
+    if filled.op == "Expand":
+        value, sizes = required(filled, 2)
+        given = constant(value)
+    else:
+        (sizes,), given = required(filled, 1), filled.attr("value")
+    if np.size(given) != 1 or not np.any(given) or sizes.shape != (ones.rank,):
         return None
     lengths = [op.Gather(sizes, np.int64(axis)) for axis in range(ones.rank)]
     behind: list[Any] = [None]  # how many places a step of the axis is
@@ -41,17 +45,22 @@ def non_zero_of_ones(node: Node) -> Value | None:
     return rows[0] if len(rows) == 1 else op.Concat(*rows, axis=0)
 
 
-_NET = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[%s] x) => (y) <int64[1] one = {1}, float z = {0}> { s = Shape (x)  o = %s  y = NonZero (o) }"""
+_NET = """<ir_version: 8, opset_import: ["" : %d]>
+    g (float[%s] x) => (y)
+    <int64[1] one = {1}, int64[1, 1] ones = {1}, float[2] two = {1, 1}, float z = {0}, int64[0] none = {}> { s = Shape (x)  o = %s  y = NonZero (o) }"""
 
 EXAMPLES = [
     Fires(
-        _NET % ("N", "ConstantOfShape <value = int64[1] {1}> (s)"),
+        _NET % (17, "N", "ConstantOfShape <value = int64[1] {1}> (s)"),
         becomes="s = Shape (x); _1 = Gather (s, 0); _2 = Range (0, _1, 1); y = Unsqueeze (_2, {0})",
     ),
-    Fires(_NET % ("N, M, 2", "ConstantOfShape <value = float[1] {2.5}> (s)"), gone="NonZero"),
-    Fires(_NET % ("N, M", "Expand (one, s)"), gone="NonZero"),
-    Skips(_NET % ("N", "ConstantOfShape (s)")),
-    Skips(_NET % ("N", "Expand (z, s)")),
-    Skips(_NET % ("N", "Relu (x)")),
+    Fires(_NET % (17, "N, M, 2", "ConstantOfShape <value = float[1] {2.5}> (s)"), gone="NonZero"),
+    Fires(_NET % (12, "N, M", "Expand (one, s)"), gone="NonZero"),
+    Skips(_NET % (11, "N", "Expand (one, s)")),
+    Skips(_NET % (17, "N", "ConstantOfShape (s)")),
+    Skips(_NET % (17, "N", "Expand (z, s)")),
+    Skips(_NET % (17, "N", "Expand (ones, s)")),
+    Skips(_NET % (17, "2", "Expand (two, s)")),
+    Skips(_NET % (17, "N", "ConstantOfShape <value = int64[1] {1}> (none)")),
+    Skips(_NET % (17, "N", "Relu (x)")),
 ]

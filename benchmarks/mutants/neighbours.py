@@ -83,7 +83,8 @@ def _changes_of(graph: onnx.GraphProto, main: onnx.GraphProto) -> Iterator[Chang
             yield lambda g, m, i=i, k=k: _read_through(g, i, k)
             for other in dict.fromkeys(n for n in node.input if n != name):
                 yield lambda g, m, i=i, k=k, v=other: _set(g.node[i].input, k, v)
-        yield lambda g, m, i=i: g.node[i].input.pop()
+        if node.input:
+            yield lambda g, m, i=i: g.node[i].input.pop()
         for other in _TWINS.get(node.op_type, ()):
             yield lambda g, m, i=i, v=other: setattr(g.node[i], "op_type", v)
         for name in node.output if graph is main else ():
