@@ -10,9 +10,10 @@ import numpy as np
 
 from onnxq.rule import Node, Skip, Tensor, Value, constant, made_by, op, operands, remake
 
-_MOST_STEPS = 16
+MOST_STEPS = 16
 _FLOATS = {"Abs", "Neg", "Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Erf", "Cast", "Identity"}
 _BOTH = {"Add", "Sub", "Mul", "Div", "Max", "Min"}
+ELEMENTWISE = _FLOATS | _BOTH
 _BOOL = 9
 
 
@@ -126,7 +127,7 @@ def rows_of(data: Value, which: Selection) -> Value:
     return flat
 
 
-def whole(value: Tensor, which: Selection, steps: int = _MOST_STEPS) -> Any:
+def whole(value: Tensor, which: Selection, steps: int = MOST_STEPS) -> Any:
     """What is computed element by element of selected rows, computed of all rows; None where it is something else.
 
     It is broadcast against the data.
@@ -155,7 +156,7 @@ def whole(value: Tensor, which: Selection, steps: int = _MOST_STEPS) -> Any:
             if len(given.shape) <= rest or (len(given.shape) == rest + 1 and given.shape[0] == 1)
             else None
         )
-    if node.op not in _BOTH | _FLOATS or (node.op in _BOTH and not _is_float(value)):
+    if node.op not in ELEMENTWISE or (node.op in _BOTH and not _is_float(value)):
         return None
     parts = [None if one is None else whole(one, which, steps - 1) for one in node.inputs]
     return None if any(one is None for one in parts) else remake(node, *parts)

@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 from _opsets import reduced, unsqueezed
-from _selection import Selection, selection, whole
+from _selection import ELEMENTWISE, MOST_STEPS, Selection, selection, whole
 
 from onnxq.rule import (
-    REARRANGES,
     Close,
     Except,
     Fires,
@@ -38,8 +37,6 @@ from onnxq.rule import (
     rule,
 )
 
-_MOST = 16
-
 
 @rule("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", stage="compat")
 def masked_reduce(node: Node) -> Any:
@@ -55,8 +52,8 @@ def masked_reduce(node: Node) -> Any:
     full = whole(data, which)
     if full is None or data.dtype is None:
         return None
-    more = len(which.axes) - 1
-    over = sorted({*which.axes, *(axis + more * (axis > which.axis) for axis in axes)})
+    of_data = [*range(which.axis), *range(which.axes[-1], which.rank)]
+    over = sorted({*which.axes, *(of_data[axis] for axis in axes)})
     value = _reduced(node, which, full, data.dtype, over)
     if node.attr("keepdims", 1):
         value = unsqueezed(node, value, sorted(axes))
@@ -101,22 +98,22 @@ def _axes(node: Node, rank: int) -> list[int] | None:
 
 def _selected(value: Tensor) -> Selection | None:
     """The selection that a value is computed of, element by element."""
-    for _ in range(_MOST):
+    for _ in range(MOST_STEPS):
         node = value.producer
-        if node is None or node.domain:
+        if node is None:
             return None
         found = selection(node)
         if found is not None:
             return found[1]
         computed = [one for one in node.inputs if one is not None and not one.is_constant]
-        if not computed or node.op in (*REARRANGES, "NonZero", "Shape"):
+        if not computed or node.op not in ELEMENTWISE:
             return None
         value = computed[0]
     return None
 
 
 _NET = """<ir_version: 8, opset_import: ["" : 18]>
-    g (%s x, %s m) => (y) <int64[1] a = {0}, float two = {2}, int64 z = {0}> { %s }"""
+    g (%s x, %s m) => (y) <int64[1] a = {0}, int64[0] none = {}, float two = {2}, int64 z = {0}> { %s }"""
 _AT = "n = NonZero (m)  i = Transpose <perm = [1, 0]> (n)  s = GatherND (x, i)  "
 
 EXAMPLES = [
@@ -147,7 +144,25 @@ EXAMPLES = [
         gone="NonZero",
     ),
     Fires(_NET % ("float[4, 3]", "bool[4]", _AT + "y = ReduceMean (s, a)"), gone="NonZero"),
-    Fires(_NET % ("float[4, 3]", "bool[4]", _AT + "y = ReduceMax (s, a)"), gone="NonZero"),
+    Fires(
+        (_NET % ("float[4]", "bool[4]", _AT + "y = ReduceMax <axes = [0]> (s)")).replace(": 18", ": 17"),
+        gone="NonZero",
+    ),
+    Fires(
+        _NET % ("int32[4]", "bool[4]", _AT + "y = ReduceMin (s)"),
+        becomes="_1 = Where (m, x, int32 2147483647); _2 = ReduceMin <keepdims = 0> (_1, {0}); y = Unsqueeze (_2, {0})",
+    ),
+    Fires(
+        _NET % ("float[4]", "bool[4]", _AT + "y = ReduceMin (s)"),
+        becomes="_1 = Where (m, x, inf); _2 = ReduceMin <keepdims = 0> (_1, {0}); y = Unsqueeze (_2, {0})",
+    ),
+    Fires(
+        _NET % ("int32[4]", "bool[4]", _AT + "y = ReduceMax (s, none)"),
+        becomes="_1 = Where (m, x, int32 -2147483648); _2 = ReduceMax <keepdims = 0> (_1, {0}); y = Unsqueeze (_2, {0})",
+    ),
+    Skips(_NET % ("float[4]", "bool[4]", _AT + "y = ReduceSum <noop_with_empty_axes = 1> (s)")),
+    Skips(_NET % ("float16[4]", "bool[4]", _AT + "y = ReduceMean (s)"), because="mean of float16"),
+    Skips(_NET % ("float[4]", "bool[4]", "q = Abs (two)  y = ReduceSum (q)")),
     Skips(_NET % ("float[4, 3]", "bool[4]", _AT + "y = ReduceMean (s)"), because="other axes"),
     Skips(_NET % ("float[4, 3]", "bool[4]", _AT + "t = Neg (a)  y = ReduceSum (s, t)"), because="axes"),
     Skips(_NET % ("float[4, 3]", "bool[M]", _AT + "y = ReduceSum (s, a)"), because="of one size"),
