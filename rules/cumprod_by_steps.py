@@ -14,11 +14,11 @@ another order, of half precision in float32. The size has to be known.
 
 import numpy as np
 
-from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, op, required, rule
+from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, Value, op, required, rule
 
 
 @rule("CumProd", stage="compat", lacks="CumProd")
-def cumprod_by_steps(node: Node) -> Close | Value:
+def cumprod_by_steps(node: Node) -> Close | Except | Value:
     source, axis_value = required(node, 2)
     axis = axis_value.scalar
     if axis is None or source.shape is None:
@@ -38,7 +38,12 @@ def cumprod_by_steps(node: Node) -> Close | Value:
         value = op.Mul(value, _shifted(value, step, size, axis, rank, back))
     if value is source:
         return op.Identity(source)
-    return Close(op.Cast(value, to=10) if short else value)
+    close = Close(op.Cast(value, to=10) if short else value)
+    if source.dtype != np.float64:
+        return close
+    return Except(
+        close, "extreme-input", "whether a product overflows before it meets a zero depends on the order"
+    )
 
 
 def _shifted(value: Value, by: int, size: int, axis: int, rank: int, back: bool) -> Value:
@@ -67,6 +72,7 @@ EXAMPLES = [
     Fires(_net(kind="float16"), gone="CumProd"),
     Fires(_net(shape="N, 1"), becomes="y = Identity (x)"),
     Fires(_net("<exclusive = 1>", shape="N, 1"), gone="CumProd"),
+    Fires(_net(kind="double"), gone="CumProd"),
     Skips(_net(shape="5, N"), because="--assume N="),
     Skips(_net(axis="r"), because="--freeze"),
 ]
