@@ -30,7 +30,7 @@ def positive_scales(node: Node) -> Except | Value | np.ndarray | None:
     if turned is not None:
         scales = np.where(numbers == 0, numbers.dtype.type(1), np.abs(numbers))
         same = remake(node, turned, scales, *node.inputs[2:])
-        if (turned == values).all():
+        if (numbers >= 0).all() and (turned == values).all():
             return same
         return Except(same, "zero-sign", "codes have no -0")
     arrays = evaluate(node)

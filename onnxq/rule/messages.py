@@ -111,11 +111,11 @@ def _weights(lines: Iterable[str]) -> Mapping[str, float]:
 
 def _score(line: str, words: set[str], weights: Mapping[str, float]) -> float:
     own = set(_words(line))
-    whole = sum(weights[word] for word in own)
+    whole = math.fsum(weights[word] for word in own)  # in any order the same
     shared = own & words
     if not whole or len(shared) < min(2, len(own)):
         return 0.0
-    return sum(weights[word] for word in shared) / whole
+    return math.fsum(weights[word] for word in shared) / whole
 
 
 def _operators(message: str) -> Iterator[str]:
