@@ -1,1 +1,1 @@
-"""What causes the error of a quantized model: sources of noise, how they add up, and what to leave in float."""
+"""What causes the error of a quantized model: its sources, how they add up, what to leave in float."""

@@ -1,17 +1,21 @@
 """The noise model: how sources of noise add up at the outputs, with sign.
 
-Of each source the signed error of the outputs is measured with it alone on, E_i. Noise is nearly linear in what causes
-it, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ.
+Of each source the signed error of the outputs is measured with it alone on, E_i. What the outputs make of small
+errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from onnxq.noise.sources import Sources
+from onnxq.run.about_mean import decibels
+
+BODY_DB = 15.0
+"""A body's noise that is nearer to that of int8 makes predictions unreliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +24,8 @@ class Effort:
 
     Attributes:
         samples: how many samples.
-        runs: runs of the quantized model, in parts of its layers: what was run of all pieces, over how many there are,
-            over all samples.
+        runs: runs of the quantized model over all samples, by pieces of a layer each: where only half of the
+            pieces run, that is half a run.
         sources: how many sources.
     """
 
@@ -35,58 +39,91 @@ class Effort:
         return self.runs / max(1, self.sources * self.samples)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoiseModel:
     """Predicts the outputs' noise.
 
     Attributes:
         sources: the sources.
-        gram: G in parts of the power of the outputs: float64 [sources, sources]; the outputs' weights sum to 1.
-        by_output: likewise of each output that counts, not weighed.
+        by_output: G of each output that counts, in parts of its power: float64 [sources, sources].
+        weights: what each of them weighs; the sum is 1.
         left_out: outputs that do not count, and why.
-        weights: what each output that counts weighs, sum 1.
-        body: the noise of the body in half precision over the signal, 0 where it is not measured.
-        effort: what that took.
+        effort: what measuring took.
+        body: the noise of the body in half precision, in parts of each output's power; none where it is not
+            measured.
     """
 
     sources: Sources
-    gram: np.ndarray
     by_output: Mapping[str, np.ndarray]
-    left_out: Mapping[str, str]
     weights: Mapping[str, float]
+    left_out: Mapping[str, str]
     effort: Effort
-    body: float = 0.0
-    body_by_output: Mapping[str, float] = field(default_factory=dict)
+    body: Mapping[str, float] = field(default_factory=dict)
 
-    def noise(self, floats: Collection[str] = ()) -> float:
-        """The predicted noise-to-signal ratio with some nodes in float, the body's included."""
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        gram = np.zeros((len(self.sources), len(self.sources)))
+        for name, weight in self.weights.items():
+            gram += weight * self.by_output[name]
+        object.__setattr__(self, "gram", gram)
+
+    gram: np.ndarray = field(init=False, repr=False)
+    """G of all outputs, as they weigh."""
+
+    @property
+    def body_noise(self) -> float:
+        """The body's noise in parts of the signal."""
+        return sum(self.weights[name] * self.body.get(name, 0.0) for name in self.weights)
 
     def noises(self, on: np.ndarray) -> np.ndarray:
-        """That of sets of sources, bool [sets, sources], without the body: float64 [sets]."""
-        raise NotImplementedError
+        """The noise of sets of sources in parts of the signal, without the body's.
+
+        Args:
+            on: bool [sets, sources].
+
+        Returns:
+            float64 [sets]; 0 at least.
+        """
+        return _noises(self.gram, on)
+
+    def noise(self, floats: Collection[str] = ()) -> float:
+        """The noise in parts of the signal with some nodes in float, with the body's."""
+        return float(self.noises(self.sources.on_each([floats]))[0]) + self.body_noise
 
     def sqnr_db(self, floats: Collection[str] = ()) -> float:
-        """The predicted SQNR about the mean, dB."""
-        raise NotImplementedError
+        """The predicted SQNR about the mean with some nodes in float, dB."""
+        return decibels(self.noise(floats))
 
     def output_db(self, floats: Collection[str] = ()) -> dict[str, float]:
         """That of each output that counts, the worst first."""
-        raise NotImplementedError
+        on = self.sources.on_each([floats])
+        found = {
+            name: decibels(float(_noises(gram, on)[0]) + self.body.get(name, 0.0))
+            for name, gram in self.by_output.items()
+        }
+        return dict(sorted(found.items(), key=lambda entry: entry[1]))
 
     def alone_db(self) -> np.ndarray:
         """The SQNR with each source alone, dB, float64 [sources]."""
-        raise NotImplementedError
+        return np.array([decibels(power) for power in np.diag(self.gram)])
+
+    def shares(self, floats: Collection[str] = ()) -> np.ndarray:
+        """What the noise falls by when a source goes, in parts of all, float64 [sources]; it may be negative."""
+        on = self.sources.on(floats).astype(np.float64)
+        total = max(float(on @ self.gram @ on), 1e-300)
+        found: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
+        return found
 
     def reliable(self, floats: Collection[str] = ()) -> bool:
-        """False where the body's noise is within 15 dB of what int8 adds: adding powers may be wrong then."""
-        raise NotImplementedError
+        """Whether the body's noise is 15 dB under that of int8: else adding powers may be wrong."""
+        noise = self.noise(floats) - self.body_noise
+        return self.body_noise == 0 or decibels(self.body_noise) - decibels(noise) >= BODY_DB
 
     def with_body(self, body: Mapping[str, float]) -> NoiseModel:
-        """The same with the noise-to-signal ratio of the body, by output."""
-        raise NotImplementedError
+        """The same with the body's noise, in parts of each output's power."""
+        return replace(self, body=dict(body))
 
 
-def refined(models: Sequence[NoiseModel]) -> NoiseModel:
-    """The last of several measurements, blocks first."""
-    return models[-1]
+def _noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
+    wide = on.astype(np.float64)
+    found: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
+    return found
