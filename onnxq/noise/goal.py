@@ -10,7 +10,7 @@ from onnxq.noise.ranking import Ranked, ranked
 from onnxq.noise.search import Found, Search
 
 Measured = Callable[[Sequence[Collection[str]]], Sequence[float]]
-"""Gives what is measured with nodes in float, for each set: dB about the mean, or a score; higher is better."""
+"""Gives for sets of nodes in float what is measured: dB about the mean, or a score; higher is better."""
 
 _RETRIED = 8  # float nodes that are tried in int8 again, at most
 _HOPELESS_DB = 1.0  # a set that is predicted to miss a goal by more is not measured again
@@ -77,9 +77,9 @@ class Met:
 def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int = 8) -> Met:
     """The cheapest set whose measured SQNR about the mean reaches a goal.
 
-    The model proposes a set for a target, the set is measured, and the target is moved by what prediction and
-    measurement differ; again, until a set comes for the second time or `rounds` are over. Then each float node is
-    tried in int8 once more, the dearest first.
+    The model proposes a set for a target, the set is measured, and the target is moved by what prediction
+    and measurement differ; again, until a set comes for the second time or `rounds` are over. Then each
+    float node is tried in int8 once more, the dearest first.
 
     Args:
         search: proposes.
@@ -109,8 +109,8 @@ def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int
 def meet_score(search: Search, goal: float, measured: Measured, *, retries: int = _RETRIED) -> Met:
     """The cheapest set whose score reaches a goal, whatever the score is.
 
-    Of the nested sets of `Search.path` the smallest that reaches it is found by halving; then the cheapest set
-    of no more predicted noise is tried, and each float node in int8, the dearest first.
+    Of the nested sets of `Search.path` the smallest that reaches it is found by halving; then the cheapest
+    set of no more predicted noise is tried, and each float node in int8, the dearest first.
 
     Args:
         search: proposes.

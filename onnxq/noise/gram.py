@@ -1,7 +1,7 @@
 """The noise model: how sources of noise add up at the outputs, with sign.
 
-Of each source the signed error of the outputs is measured with it alone on, E_i. What the outputs make of small
-errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ.
+Of each source the signed error of the outputs is measured with it alone on, E_i. What the outputs make of
+small errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class NoiseModel:
         return np.array([decibels(power) for power in np.diag(self.gram)])
 
     def shares(self, floats: Collection[str] = ()) -> np.ndarray:
-        """What the noise falls by when a source goes, in parts of all, float64 [sources]; it may be negative."""
+        """What the noise falls by when a source goes, in parts of all, float64 [sources]; or rises."""
         on = self.sources.on(floats).astype(np.float64)
         total = max(float(on @ self.gram @ on), 1e-300)
         found: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total

@@ -1,7 +1,7 @@
 """Measuring G: each source runs alone, sample by sample, block by block of the samples.
 
-What a block adds to G is added in the order of the blocks, whoever measured it: the same bits by any number of
-workers, and after an interruption. In memory are the numbers of one sample's errors; never those of all.
+What a block adds to G is added in the order of the blocks, whoever measured it: the same bits by any number
+of workers, and after an interruption. In memory are the numbers of one sample's errors; never those of all.
 """
 
 from __future__ import annotations

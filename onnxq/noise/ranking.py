@@ -72,7 +72,8 @@ def ranked(
     found = [
         Ranked(
             decision, levels[row] - now, None, decibels(alone[row]), costs.cost(decision.nodes),
-            costs.share(decision.nodes), _names(model, removed[row]), _why(model, decision, before, removed[row]),
+            costs.share(decision.nodes), _names(model, removed[row]),
+            _why(model, decision, before, removed[row]),
         )
         for row, decision in enumerate(decisions)
     ]  # fmt: skip

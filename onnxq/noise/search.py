@@ -1,8 +1,8 @@
 """The cheapest set of decisions whose predicted noise is low enough: a quadratic knapsack on G.
 
-Greedy from several sides (what gains most, most for its cost, backwards from all), then exchange: nodes go back
-into int8, one in the place of another, one in the place of two, two in the place of one, until nothing is
-cheaper. Few nodes are simply enumerated.
+Greedy from several sides (what gains most, most for its cost, backwards from all), then exchange: nodes go
+back into int8, one in the place of another, one in the place of two, two in the place of one, until nothing
+is cheaper. Few nodes are simply enumerated.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Search:
         return best
 
     def _step(self, chosen: np.ndarray, target: float, power: float) -> np.ndarray | None:
-        """One more decision: what brings noise nearest to the target for its cost to a power; None at the end."""
+        """One more decision: the one of most gain, down to a target, for its cost to a power."""
         sets = chosen | self._moves
         sets = sets[(sets != chosen).any(1)]
         if not len(sets):

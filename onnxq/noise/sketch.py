@@ -1,9 +1,9 @@
 """Errors as few numbers whose inner products are, in the mean, those of the errors.
 
-A long vector is added up in a prime number of sums, each element with a sign that is drawn for it. Products of
-different elements cancel out in the mean, so that inner products are unbiased, with a standard deviation of
-about sqrt(2 / numbers) of the product of both lengths; each sample draws anew, so that over samples it falls
-further. A prime, because what is periodic in an output (channels, rows) falls into all sums then.
+A long vector is added up in a prime number of sums, each element with a sign that is drawn for it. Products
+of different elements cancel out in the mean, so that inner products are unbiased, with a standard deviation
+of about sqrt(2 / numbers) of the product of both lengths; each sample draws anew, so that over samples it
+falls further. A prime, because what is periodic in an output (channels, rows) falls into all sums then.
 """
 
 from __future__ import annotations

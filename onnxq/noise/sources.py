@@ -1,14 +1,15 @@
 """The sources of noise of a plan, and what of them a set of layers in float removes.
 
-A source is the smallest thing that a file can remove: the edges that read the tensors of one scale group, or one
-quantized weight, and that go together whatever is left in float. A pair in front of a shared MaxPool or Concat
-is read by all that needs what comes behind it, and stays while one of them does; a tensor that three layers read
-is a source for each of them. What is coarser would not know what a decision removes, what is finer would cost
-runs and tell nothing that a file can make use of.
+A source is the smallest thing that a file can remove: the edges that read the tensors of one scale group, or
+one quantized weight, and that go together whatever is left in float. A pair in front of a shared MaxPool or
+Concat is read by all that needs what comes behind it, and stays while one of them does; a tensor that three
+layers read is a source for each of them. What is coarser would not know what a decision removes, what is
+finer would cost runs and tell nothing that a file can make use of.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,7 +69,7 @@ class Sources:
         if most is None or len(entries) <= most:
             return Sources(entries, {})
         ends = np.linspace(0, len(entries), most + 1).astype(int)
-        blocks = [entries[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        blocks = [entries[a:b] for a, b in itertools.pairwise(ends.tolist())]
         return _of_blocks(blocks, ())
 
     def opened(self, places: Collection[int]) -> Sources:

@@ -35,8 +35,8 @@ class Need:
     Attributes:
         edge: the edge.
         beside: the node that has to be quantized as well, "" for none.
-        of: the tensor whose pair others have to need; "" where the edge itself asks for one. For what moves values
-            it is what they are moved to.
+        of: the tensor whose pair others have to need; "" where the edge itself asks for one. For what moves
+            values it is what they are moved to.
     """
 
     edge: Edge

@@ -1,22 +1,27 @@
 """What keeps an edge quantized: which nodes have to be in int8 for it to read a pair.
 
-A layer asks for the pairs of its operands; what moves values has a pair in front while one behind it is needed; some
-read what is quantized anyway. So a pair in front of a shared MaxPool stays while one reader behind it is in int8.
+A layer asks for the pairs of its operands; what moves values has a pair in front while one behind it is
+needed; some read what is quantized anyway. So a pair in front of a shared MaxPool stays while one reader
+behind it is in int8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, joint_reason
+from onnxq.quant.groups import Groups
+from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
 
 Want = frozenset[str]
 """Nodes that all have to be in int8."""
 
 
 def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) -> QuantPlan:
-    """The plan with some nodes in float, and without the pairs that are there for them alone; scales stay.
+    """The plan with some nodes in float, and without the pairs that are there for them alone.
+
+    It is what the rules say when they are asked again, but that it takes no ranges that are not measured:
+    scales stay, and tensors that nothing moves together any more have their own.
 
     Args:
         plan: the plan.
@@ -36,12 +41,13 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be in int8 alone")
         return joint_reason(why[partner], partner, joint)
 
-    sites = (replace(site, readers=left(site.readers)) for site in plan.sites)
+    sites = _regrouped(plan, [replace(site, readers=left(site.readers)) for site in plan.sites])
     own = (replace(pair, readers=left(pair.readers)) for pair in plan.own)
     kept = (KeptFloat(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
     return replace(
         plan,
-        sites=tuple(site for site in sites if site.readers),
+        sites=sites[0],
+        groups=sites[1],
         own=tuple(pair for pair in own if pair.readers),
         kept_float=(*plan.kept_float, *kept),
         layers=tuple(replace(x, format="float") if x.node in freed else x for x in plan.layers),
@@ -49,12 +55,63 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
     )
 
 
+def _regrouped(plan: QuantPlan, sites: Sequence[Site]) -> tuple[tuple[Site, ...], tuple[ScaleGroup, ...]]:
+    """The sites that have readers, and their groups: of each, the parts that movements still connect.
+
+    Tensors that something else than movements put together, a plan file say, stay together.
+    """
+    left = [site for site in sites if site.readers]
+    before, after = _connected(plan, plan.sites), _connected(plan, left)
+    by_id = {group.id: group for group in plan.groups}
+    whole = {
+        site.group: len({before[other.tensor] for other in plan.sites if other.group == site.group}) > 1
+        for site in left
+        if site.kind == "activation" and len(by_id[site.group].tensors) > 1
+    }
+    fresh = max(by_id, default=0) + 1
+    number: dict[tuple[int, str], int] = {}
+    groups: dict[int, ScaleGroup] = {}
+    found = []
+    for site in left:
+        group = by_id[site.group]
+        if not whole.get(site.group, True):
+            root = after[site.tensor]
+            if (site.group, root) not in number:
+                known = site.group in groups
+                number[site.group, root] = fresh if known else site.group
+                fresh += known
+                some = {name for name, other in after.items() if other == root}
+                members = tuple(name for name in group.tensors if name in some)
+                reasons = group.reasons if len(members) > 1 else ()
+                sources = tuple(name for name in group.sources if name in some)
+                group = ScaleGroup(number[site.group, root], members, sources or members, reasons)
+                groups[group.id] = group
+            site = replace(site, group=number[site.group, root])
+        else:
+            groups[group.id] = group
+        found.append(site)
+    return tuple(found), tuple(groups.values())
+
+
+def _connected(plan: QuantPlan, sites: Sequence[Site]) -> dict[str, str]:
+    """For each quantized activation the tensor that stands for all that movements connect it with."""
+    tensor_of = {edge: site.tensor for site in sites if site.kind == "activation" for edge in site.readers}
+    parts = Groups()
+    for tensor in tensor_of.values():
+        parts.add(tensor)
+    for need in plan.needs:
+        source = tensor_of.get(need.edge)
+        if source is not None and need.of not in ("", source):
+            parts.join(source, need.of, "")
+    return {tensor: parts.find(tensor) for tensor in dict.fromkeys(tensor_of.values())}
+
+
 class Wants:
     """What keeps the edges of a plan's pairs.
 
     Attributes:
-        found: for each edge, what keeps it: it is there while one of these sets is wholly in int8. None of the
-            sets holds another one; their order is that of their sizes and names.
+        found: for each edge, what keeps it: it is there while one of these sets is wholly in int8. None of
+            the sets holds another one; their order is that of their sizes and names.
     """
 
     def __init__(self, plan: QuantPlan) -> None:

@@ -24,6 +24,11 @@ def edges(plan: QuantPlan) -> set[tuple[str, Edge]]:
     return {(pair.tensor, edge) for pair in plan.pairs for edge in pair.readers}
 
 
+def groups(plan: QuantPlan) -> set[tuple[frozenset[str], frozenset[str]]]:
+    used = {site.group for site in plan.sites}
+    return {(frozenset(g.tensors), frozenset(g.sources)) for g in plan.groups if g.id in used}
+
+
 def agree(model: Model, seed: int, count: int = 6) -> int:
     """Compares with the rules' own answer for sets of layers; how many edges went beyond the layers' own."""
     plan = make_plan(model, RULES)
@@ -37,6 +42,7 @@ def agree(model: Model, seed: int, count: int = 6) -> int:
         again = make_plan(model, RULES, vetoes=dict.fromkeys(floats, WHY))
         ours = left_float(plan, dict.fromkeys(floats, WHY), ops)
         assert edges(ours) == edges(again), floats
+        assert groups(ours) == groups(again), floats
         assert {x.node for x in ours.layers if x.quantized} == {x.node for x in again.layers if x.quantized}
         beyond += sum(e.node not in Wants(plan).along(floats) for _, e in edges(plan) - edges(ours))
     return beyond
