@@ -29,13 +29,13 @@ class Task:
     """What is measured of each sample.
 
     Attributes:
-        sources: the edges of each source.
+        sets: the edges that are on, for each run.
         outputs: the outputs that are compared.
         budget: how many numbers are kept of a source's errors in a sample, of all outputs together.
         seed: of the projections.
     """
 
-    sources: tuple[frozenset[Edge], ...]
+    sets: tuple[frozenset[Edge], ...]
     outputs: tuple[str, ...]
     budget: int
     seed: int
@@ -47,10 +47,10 @@ class Sums:
 
     Attributes:
         samples: how many samples.
-        runs: how many runs of the model.
-        grams: of each output, float64 [outputs][sources, sources].
+        runs: how many runs of the model with a source on.
+        grams: of each output, float64 [outputs][sets, sets].
         signals: of each output.
-        broken: how often a source alone makes an output that is not finite, int [outputs][sources].
+        broken: how often a set makes an output that is not finite, int [outputs][sets].
     """
 
     samples: int
@@ -60,14 +60,14 @@ class Sums:
     broken: list[np.ndarray]
 
     @staticmethod
-    def none(sources: int, outputs: int) -> Sums:
+    def none(sets: int, outputs: int) -> Sums:
         """Those of no sample."""
         return Sums(
             0,
             0.0,
-            [np.zeros((sources, sources)) for _ in range(outputs)],
+            [np.zeros((sets, sets)) for _ in range(outputs)],
             [Signal() for _ in range(outputs)],
-            [np.zeros(sources, int) for _ in range(outputs)],
+            [np.zeros(sets, int) for _ in range(outputs)],
         )
 
     def add(self, later: Sums) -> None:
@@ -81,7 +81,7 @@ class Sums:
             ours += theirs
 
     def in_parts_of_power(self, place: int) -> np.ndarray:
-        """G of an output in parts of its power, [sources, sources]."""
+        """G of an output in parts of its power, [sets, sets]."""
         signal = self.signals[place]
         found: np.ndarray = self.grams[place] / signal.about_mean
         found[np.diag_indices(len(found))] += _LOUDEST * self.broken[place]
@@ -94,19 +94,19 @@ def measure_block(model: Switched, task: Task, feeds: Sequence[Mapping[str, np.n
     Raises:
         RunError: the model does not run on one of them.
     """
-    total = Sums.none(len(task.sources), len(task.outputs))
+    total = Sums.none(len(task.sets), len(task.outputs))
     before = model.runs
     for number, one in enumerate(feeds, first):
         total.add(_of_sample(model, task, one, number))
-    total.runs = model.runs - before
+    total.runs = model.runs - before - len(feeds)  # the float model is not what is counted
     return total
 
 
 def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], number: int) -> Sums:
     off = model.edges
-    settings = [Setting(off), *(Setting(off - edges) for edges in task.sources)]
+    settings = [Setting(off), *(Setting(off - edges) for edges in task.sets)]
     given = {name: feeds[name] for name in model.inputs}
-    found = Sums.none(len(task.sources), len(task.outputs))
+    found = Sums.none(len(task.sets), len(task.outputs))
     found.samples = 1
     most = max(1, task.budget // max(1, len(task.outputs)))
     exact: list[np.ndarray] = []
@@ -120,7 +120,7 @@ def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], num
             for place, (value, signal) in enumerate(zip(exact, found.signals, strict=True)):
                 size = value.size if signal.comparable else 0
                 sketches.append(Sketch(size, most, task.seed, number, place))
-                errors.append(np.zeros((len(task.sources), sketches[-1].length)))
+                errors.append(np.zeros((len(task.sets), sketches[-1].length)))
             exact = [
                 value.astype(np.float64) if signal.comparable else value
                 for value, signal in zip(exact, found.signals, strict=True)

@@ -25,7 +25,7 @@ class Effort:
     Attributes:
         samples: how many samples.
         runs: runs of the quantized model over all samples, by pieces of a layer each: where only half of the
-            pieces run, that is half a run.
+            pieces run, that is half a run. The float model's own run, one a sample, is not among them.
         sources: how many sources.
     """
 

@@ -73,7 +73,7 @@ def measure_noise(
         state: a file that keeps what is done, for a run that goes on; one of other content is replaced.
         workers: how many processes.
         submit: where the work goes instead.
-        progress: hears how many sources ran on a sample, and how many are to.
+        progress: hears how many runs of a source on a sample are done, and of how many.
         total: how many samples there are, where that is known.
 
     Raises:
@@ -82,24 +82,21 @@ def measure_noise(
         RunError: the model does not run on a sample.
     """
     weighed = weights_of(copy.outputs, weights)
-    task = Task(
-        tuple(frozenset((e.node, e.input) for e in source.edges) for source in sources.entries),
-        copy.outputs,
-        budget,
-        seed,
-    )
-    count = None if total is None else total * len(sources)
+    sets, parts = sources.settings()
+    edges = tuple(frozenset((edge.node, edge.input) for edge in some) for some in sets)
+    task = Task(edges, copy.outputs, budget, seed)
+    count = None if total is None else total * len(edges)
     kept = State.open(state, _digest(copy.recipe, task))
-    sums = kept.sums or Sums.none(len(task.sources), len(task.outputs))
+    sums = kept.sums or Sums.none(len(edges), len(task.outputs))
     blocks = kept.rest(_blocks(samples))
-    progress(sums.samples * len(sources), count)
+    progress(sums.samples * len(edges), count)
     for block, found in _measured(copy, task, blocks, workers, submit):
         sums.add(found)
         kept.store(sums, block)
-        progress(sums.samples * len(sources), count)
+        progress(sums.samples * len(edges), count)
     if not sums.samples:
         raise UserError("there are no samples to measure noise with", hint="give more data")
-    return _model(sources, task, sums, weighed)
+    return _model(sources, parts, task, sums, weighed)
 
 
 Block = list[Feeds]
@@ -150,7 +147,9 @@ def _submitted(
             future.cancel()
 
 
-def _model(sources: Sources, task: Task, sums: Sums, weighed: Mapping[str, float]) -> NoiseModel:
+def _model(
+    sources: Sources, parts: np.ndarray, task: Task, sums: Sums, weighed: Mapping[str, float]
+) -> NoiseModel:
     left_out: dict[str, str] = {}
     by_output: dict[str, np.ndarray] = {}
     for place, name in enumerate(task.outputs):
@@ -158,7 +157,7 @@ def _model(sources: Sources, task: Task, sums: Sums, weighed: Mapping[str, float
         if why:
             left_out[name] = why
         else:
-            by_output[name] = sums.in_parts_of_power(place)
+            by_output[name] = parts @ sums.in_parts_of_power(place) @ parts.T
     if not by_output:
         raise UserError(
             "no output tells how much noise there is: "
@@ -176,7 +175,7 @@ def _digest(recipe: Recipe, task: Task) -> str:
     found = hashlib.sha256()
     for model in (recipe.model, recipe.floats):
         found.update(model.SerializeToString(deterministic=True))
-    for edges in task.sources:
+    for edges in task.sets:
         found.update(repr(sorted(edges)).encode())
     found.update(repr((task.outputs, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
     found.update(_stamp(recipe))

@@ -5,6 +5,10 @@ one quantized weight, and that go together whatever is left in float. A pair in 
 Concat is read by all that needs what comes behind it, and stays while one of them does; a tensor that three
 layers read is a source for each of them. What is coarser would not know what a decision removes, what is
 finer would cost runs and tell nothing that a file can make use of.
+
+What is rounded in front of a MaxPool is not rounded once more behind it, by the same scale: there, sources
+of one group do not add up. So each is measured as what it adds to those of its group that are there whenever
+it is.
 """
 
 from __future__ import annotations
@@ -104,6 +108,58 @@ class Sources:
         whole = np.array([[want.isdisjoint(floats) for want in wants] for floats in sets], bool)
         found: np.ndarray = np.logical_or.reduceat(whole[:, np.concatenate(of)], starts, axis=1)
         return found
+
+    @cached_property
+    def under(self) -> tuple[frozenset[int], ...]:
+        """For each source the places of those of its group that are there whenever it is."""
+        of_group: dict[tuple[int, str], list[int]] = {}
+        for place, source in enumerate(self.entries):
+            if source.kind == "activation":
+                of_group.setdefault((source.group, "" if source.group >= 0 else source.name), []).append(
+                    place
+                )
+        found: list[frozenset[int]] = [frozenset()] * len(self.entries)
+        for places in of_group.values():
+            for place in places:
+                found[place] = frozenset(
+                    other for other in places if other != place and self._implies(place, other)
+                )
+        return tuple(found)
+
+    def _implies(self, place: int, other: int) -> bool:
+        """Whether a source is there whenever another one is; of two that are there together, the later."""
+        ours, theirs = self.entries[place].wants, self.entries[other].wants
+        if not all(any(want >= less for less in theirs) for want in ours):
+            return False
+        back = all(any(want >= less for less in ours) for want in theirs)
+        return not back or other < place
+
+    def closed(self, on: np.ndarray) -> np.ndarray:
+        """Sets of sources, bool [sets, sources], with those that are there whenever one of them is."""
+        found = on.copy()
+        for place, under in enumerate(self.under):
+            for other in under:
+                found[:, other] |= on[:, place]
+        return found
+
+    def settings(self) -> tuple[list[frozenset[Edge]], np.ndarray]:
+        """The edges that are to be on, in sets, and what of the sets' errors makes up each source's.
+
+        Returns:
+            The sets, and float64 [sources, sets]: 1, and -1 for what is under it.
+        """
+        rows: dict[frozenset[Edge], int] = {}
+        parts: list[tuple[int, int | None]] = []
+        for source, under in zip(self.entries, self.under, strict=True):
+            base = frozenset(edge for place in under for edge in self.entries[place].edges)
+            whole = rows.setdefault(base | source.edges, len(rows))
+            parts.append((whole, rows.setdefault(base, len(rows)) if base else None))
+        found = np.zeros((len(parts), len(rows)))
+        for place, (whole, less) in enumerate(parts):
+            found[place, whole] += 1
+            if less is not None:
+                found[place, less] -= 1
+        return list(rows), found
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
