@@ -136,7 +136,7 @@ class Sources:
 
     def closed(self, on: np.ndarray) -> np.ndarray:
         """Sets of sources, bool [sets, sources], with those that are there whenever one of them is."""
-        found = on.copy()
+        found: np.ndarray = on.copy()
         for place, under in enumerate(self.under):
             for other in under:
                 found[:, other] |= on[:, place]

@@ -37,7 +37,7 @@ from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
 
-SAMPLES = 32
+SAMPLES = 64
 """How many samples measure the sources, at most."""
 
 MOST = 384
@@ -258,7 +258,7 @@ class Accuracy:
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
     ) -> list[AboutMean]:
-        """How near the outputs are with each set of nodes in float, on the samples that choose or on others."""
+        """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self.copy.outputs, len(sets), self._asked.weights)
         for exact, given in self._outputs(sets, samples, self.copy.outputs):
             meter.add(exact, given)

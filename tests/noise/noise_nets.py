@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+
 from pathlib import Path
 
 import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,19 @@ def predicted(model: NoiseModel, on: np.ndarray) -> np.ndarray:
     return levels
 
 
-@pytest.mark.parametrize("make", [pooled, lambda: Case(uneven_concat()[0]), lambda: Case(outlier_channel()[0])])
+@pytest.mark.parametrize(
+    "make", [pooled, lambda: Case(uneven_concat()[0]), lambda: Case(outlier_channel()[0])]
+)
 def test_predictions_are_what_brute_force_measures(make: Any) -> None:
     case = make()
     model = measure_noise(case.copy, case.sources, case.samples)
     alone = case.sources.closed(np.eye(len(case.sources), dtype=bool))
     exact = (alone.sum(1) == 1) & (np.diag(model.gram) > 0)
     assert exact.sum() >= 4
-    np.testing.assert_allclose(predicted(model, alone[exact]), brute_force(case, alone[exact]), atol=1e-4)
+    superposed = replace(model, bend=0.0)
+    np.testing.assert_allclose(
+        predicted(superposed, alone[exact]), brute_force(case, alone[exact]), atol=1e-4
+    )
     on = case.sources.closed(np.random.default_rng(0).random((20, len(case.sources))) < 0.5)
     on = on[on.any(1)]
     apart = predicted(model, on) - brute_force(case, on)
@@ -104,7 +110,9 @@ def test_outputs_without_variance_are_left_out_by_name() -> None:
     net = Net(1, 16, 8, 8)
     x = net.add("Relu", dense(net, "x", 16, 16, 3, seed=1))
     y = dense(net, x, 16, 16, 1, seed=2)
-    still = net.add("Add", net.add("Mul", y, net.const(np.float32(1e-9)), name="tiny"), net.const(np.float32(5)))
+    still = net.add(
+        "Add", net.add("Mul", y, net.const(np.float32(1e-9)), name="tiny"), net.const(np.float32(5))
+    )
     shape = net.add("Shape", y)
     case = Case(net.model(y, still, shape))
     model = measure_noise(case.copy, case.sources, case.samples)
@@ -129,8 +137,8 @@ def test_the_projection_is_exact_where_it_is_large_enough() -> None:
 def test_the_projection_is_unbiased_and_tight() -> None:
     rng = np.random.default_rng(1)
     size, most = 40_000, 1000
-    one = rng.standard_normal(size) * (np.arange(size) % 64 == 0)  # all in one channel of 64
-    other = one + 0.5 * rng.standard_normal(size) * (np.arange(size) % 64 == 0)
+    one = rng.standard_normal(size) * (np.arange(size) % 4 == 0)  # all in one channel of 4
+    other = one + 0.5 * rng.standard_normal(size) * (np.arange(size) % 4 == 0)
     products = []
     for draw in range(200):
         sketch = Sketch(size, most, 0, draw)

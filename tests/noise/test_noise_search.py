@@ -33,7 +33,14 @@ def problem(seed: int, count: int = 12) -> tuple[NoiseModel, list[Decision], Cos
     keeps = [[node] for node in nodes for _ in range(2)]
     keeps += [list(rng.choice(nodes, rng.integers(2, 4), replace=False)) for _ in range(count // 2)]
     entries = tuple(
-        Source(f"t{i}", "activation", i, (f"t{i}",), frozenset(), tuple(frozenset([name]) for name in sorted(some)))
+        Source(
+            f"t{i}",
+            "activation",
+            i,
+            (f"t{i}",),
+            frozenset(),
+            tuple(frozenset([name]) for name in sorted(some)),
+        )
         for i, some in enumerate(keeps)
     )
     errors = rng.standard_normal((len(keeps), 40)) * rng.lognormal(0, 1, (len(keeps), 1)) * 1e-2
@@ -87,7 +94,10 @@ def test_a_bound_on_what_is_float_holds_and_what_misses_is_as_quiet_as_can_be() 
     bound = 0.3
     search = Search(model, decisions, costs, bound)
     allowed = [
-        some for size in range(9) for some in itertools.combinations(search.nodes, size) if costs.share(some) <= bound
+        some
+        for size in range(9)
+        for some in itertools.combinations(search.nodes, size)
+        if costs.share(some) <= bound
     ]
     best = max(map(model.sqnr_db, allowed))
     for exact in (True, False):
@@ -133,7 +143,9 @@ def test_a_goal_is_met_where_the_model_is_off() -> None:
 
 def test_a_goal_that_is_there_costs_nothing() -> None:
     model, decisions, costs = problem(6)
-    met = meet_sqnr(Search(model, decisions, costs), model.sqnr_db() - 1, lambda sets: [*map(model.sqnr_db, sets)])
+    met = meet_sqnr(
+        Search(model, decisions, costs), model.sqnr_db() - 1, lambda sets: [*map(model.sqnr_db, sets)]
+    )
     assert met.met
     assert met.best.floats == ()
     assert len(met.trials) == 1
