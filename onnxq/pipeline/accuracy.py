@@ -16,7 +16,7 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
-from onnxq.noise.decisions import Costs, Decision, Unit, decisions_of
+from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import Submit, measure_noise
@@ -195,7 +195,7 @@ class Accuracy:
     # -- answers -------------------------------------------------------------------------------
 
     @cached_property
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[FloatDecision]:
         """What can be left in float."""
         return decisions_of(self.plan, self._measured.sources)
 

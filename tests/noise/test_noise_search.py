@@ -11,13 +11,13 @@ import pytest
 from noise_nets import Case, Net, before_shared_pool, bimodal, dense, outlier_channel, uneven_concat
 
 from onnxq.errors import UserError
-from onnxq.noise.decisions import Costs, Decision, decisions_of
+from onnxq.noise.decisions import Costs, FloatDecision, decisions_of
 from onnxq.noise.goal import Met, meet_score, meet_sqnr
 from onnxq.noise.gram import Effort, NoiseModel
 from onnxq.noise.measure import measure_noise
 from onnxq.noise.ranking import ranked
 from onnxq.noise.search import Search
-from onnxq.noise.sources import Source, Sources
+from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.quant.wants import Wants
 from onnxq.run.about_mean import AboutMeanMeter
@@ -26,14 +26,14 @@ from onnxq.run.switched import Setting
 # -- random problems --------------------------------------------------------------------------
 
 
-def problem(seed: int, count: int = 12) -> tuple[NoiseModel, list[Decision], Costs]:
+def problem(seed: int, count: int = 12) -> tuple[NoiseModel, list[FloatDecision], Costs]:
     """Layers with sources of their own, sources that two or three of them keep, and correlated errors."""
     rng = np.random.default_rng(seed)
     nodes = [f"n{i}" for i in range(count)]
     keeps = [[node] for node in nodes for _ in range(2)]
     keeps += [list(rng.choice(nodes, rng.integers(2, 4), replace=False)) for _ in range(count // 2)]
     entries = tuple(
-        Source(
+        NoiseSource(
             f"t{i}",
             "activation",
             i,
@@ -53,8 +53,10 @@ def problem(seed: int, count: int = 12) -> tuple[NoiseModel, list[Decision], Cos
     )
     plan = QuantPlan(layers=layers)
     costs = Costs(plan, {layer.node: float(layer.macs or 0) for layer in layers}, "macs")
-    decisions = [Decision((name,)) for name in nodes]
-    decisions += [Decision(tuple(sorted(some)), f"t{i}") for i, some in enumerate(keeps) if len(some) > 1]
+    decisions = [FloatDecision((name,)) for name in nodes]
+    decisions += [
+        FloatDecision(tuple(sorted(some)), f"t{i}") for i, some in enumerate(keeps) if len(some) > 1
+    ]
     return model, decisions, costs
 
 
