@@ -35,7 +35,7 @@ TRAINED = (
     "mnist_cntk_ortie", "cifar10_pytorch_winml", "ultraface_rfb320", "CONV_mobilenetv1_0.25_224_keras",
     "CONV_squeezenet_winml_fp32",
 )  # fmt: skip
-GIVEN = 256  # samples, of which a quarter measures and an eighth verifies
+GIVEN = 512  # samples, of which a quarter measures and an eighth verifies
 SD, WORST, RUNS = 0.5, 1.5, 1.2
 
 Feeds = dict[str, np.ndarray]
