@@ -124,10 +124,10 @@ def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
 
 def test_a_bound_on_float_is_kept() -> None:
     proto, readers = before_shared_pool()
-    with accuracy(proto, noise(), Asked(samples=8, max_float=0.03), **FAST) as found:
+    with accuracy(proto, noise(), Asked(samples=8, max_float=0.02), **FAST) as found:
         met = found.for_sqnr(60.0)
         assert not met.met
-        assert found.costs.share(met.best.floats) <= 0.03 < found.costs.share(readers)
+        assert found.costs.share(met.best.floats) <= 0.02 < found.costs.share(readers)
         assert not set(readers) <= set(met.best.floats)
 
 
