@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -154,6 +155,28 @@ def test_a_small_budget_predicts_as_a_large_one() -> None:
     whole = np.ones((1, len(case.sources)), bool)
     large, small = (measure_noise(case.copy, case.sources, case.samples, budget=n) for n in (1 << 15, 256))
     assert 0 < abs(predicted(large, whole) - predicted(small, whole))[0] < 0.3
+
+
+def test_memory_knows_neither_how_many_samples_there_are_nor_how_large_outputs_are() -> None:
+    def peak(size: int, samples: int) -> int:
+        net = Net(1, 16, size, size)
+        x = net.add("Relu", dense(net, "x", 16, 16, 3, seed=1))
+        for seed in range(2, 8):
+            x = net.add("Relu", dense(net, x, 16, 16, 1, seed=seed))
+        case = Case(net.model(x), 1)
+        one = case.samples[0]["x"]
+        measure_noise(case.copy, case.sources, case.samples, budget=512)  # sessions are made
+        tracemalloc.start()
+        feeds = ({"x": one * np.float32(1 + i / samples)} for i in range(samples))
+        measure_noise(case.copy, case.sources, feeds, budget=512)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many = peak(32, 16), peak(32, 64)
+    assert many < 1.1 * few
+    output = 16 * 32 * 32 * 8  # bytes of one output's errors; of all sources, 14 times as many
+    assert few < 12 * output + BLOCK * 16 * 32 * 32 * 4
 
 
 # -- the same bits ----------------------------------------------------------------------------
