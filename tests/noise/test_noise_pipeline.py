@@ -47,6 +47,7 @@ def test_what_is_written_is_what_was_measured(found: Accuracy) -> None:
     level = about_mean(floats, written, found.samples()).sqnr_db
     assert level is not None
     assert level == pytest.approx(met.best.measured, abs=0.02)
+    assert met.best.predicted_db is not None
     assert met.best.predicted_db == pytest.approx(met.best.measured, abs=1.0)
     kept = {entry.node: entry for entry in prepared.plan.kept_float}
     for name in met.best.floats:
@@ -120,6 +121,21 @@ def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
     assert len(few.sources) < len(all_.sources)
     assert few.sqnr_db() == pytest.approx(all_.sqnr_db(), abs=1.0)
     assert first.decision.nodes == best.decision.nodes
+
+
+def test_a_goal_that_is_there_measures_no_source() -> None:
+    steps: list[str] = []
+    proto = uneven_concat()[0]
+    with accuracy(
+        proto, noise(), Asked(samples=8), observe=lambda step, done, total: steps.append(step), **FAST
+    ) as found:
+        met = found.for_sqnr(-20.0)
+        assert met.met
+        assert met.best.floats == ()
+        assert "sources" not in steps
+        prepared, done = found.finished(found.reasons(met))
+        assert prepared.plan == found.plan
+        assert done.proto.graph.node
 
 
 def test_a_bound_on_float_is_kept() -> None:

@@ -274,7 +274,7 @@ def test_a_planted_cause_is_ranked_first_and_all_that_goes_to_float(
     met, _ = goal_of(Case(proto), {culprit})
     assert met.met
     assert met.best.floats == (culprit,)
-    assert abs(met.best.predicted_db - met.best.measured) < 1.0
+    assert abs((met.best.predicted_db or 0.0) - met.best.measured) < 1.0
 
 
 def test_a_cause_before_a_shared_pool_is_ranked_first_and_all_that_goes_to_float() -> None:
@@ -282,4 +282,4 @@ def test_a_cause_before_a_shared_pool_is_ranked_first_and_all_that_goes_to_float
     met, _ = goal_of(Case(proto), set(readers))
     assert met.met
     assert set(met.best.floats) == set(readers)
-    assert abs(met.best.predicted_db - met.best.measured) < 1.0
+    assert abs((met.best.predicted_db or 0.0) - met.best.measured) < 1.0
