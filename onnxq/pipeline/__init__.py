@@ -22,6 +22,7 @@ from onnxq.data.sources import DataSource
 from onnxq.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.heap import steady_heap, uncollected
+from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
@@ -218,6 +219,53 @@ def plan(
     keywords.end((*_GROUPS, "format", "layers"))
     with _sanitized(model, data, groups, layers, format, observe) as quantization:
         return quantization.plan()
+
+
+@contextlib.contextmanager
+def accuracy(
+    model: ModelSource,
+    data: DataSource | None = None,
+    asked: Asked | None = None,
+    *,
+    calibration: Calibration | Values | None = None,
+    layers: Sequence[LayerRule] = (),
+    feeding: Feeding | Values | None = None,
+    images: ImageOptions | Values | None = None,
+    format: Format | Values | None = None,
+    repairs: Repairs | Values | None = None,
+    inputs: Inputs | Values | None = None,
+    runtime: Runtime | Values | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Iterator[Accuracy]:
+    """What causes the error of the model that `quantize` would write; it is measured when it is asked for.
+
+    Args:
+        model: as in `quantize`.
+        data: as in `quantize`; there have to be some.
+        asked: how the noise is measured.
+        calibration: as in `quantize`; a quarter of the samples, at most 128, is kept apart by any method.
+        layers: as in `quantize`.
+        feeding: as in `quantize`.
+        images: as in `quantize`.
+        format: as in `quantize`, without `cache`.
+        repairs: as in `quantize`.
+        inputs: likewise.
+        runtime: as in `quantize`.
+        observe: is told the steps; `sources` and `goal` are those of the measurement.
+        options: as in `quantize`.
+
+    Raises:
+        UserError: the model, the data or an option cannot be used.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    keywords = Keywords("accuracy", options)
+    format = keywords.group(Format, format, without=("cache",))
+    groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    keywords.end((*_GROUPS, "format", "layers"))
+    with _sanitized(model, data, groups, layers, format, observe) as quantization:
+        yield quantization.accuracy(asked or Asked())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
+from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
 from onnxq.run import noise
@@ -41,6 +42,7 @@ class Quantized:
         ranges: the range of each measured tensor.
         scales: the scale of each group of activations.
         choice: how they were chosen, where the outputs chose.
+        names: the name of the constant that holds the scale of each group.
     """
 
     model: Model
@@ -48,6 +50,7 @@ class Quantized:
     ranges: dict[str, Range]
     scales: dict[int, np.float32]
     choice: Choice | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 def quantized(
@@ -86,7 +89,7 @@ def quantized(
         found = choice.ranges
         scales = scales_of(plan, found)
         set_scales(proto, inserted.scales, scales)
-    done = Quantized(inserted.model, proto, found, scales, choice)
+    done = Quantized(inserted.model, proto, found, scales, choice, inserted.scales)
     refused = _refused(job, options, sampling, prepared, ranges, floats, inserted, proto)
     if not refused:
         return done
@@ -114,7 +117,7 @@ def _refused(
         prepared.notes.append(NOT_COMPARED)
         return {}
     with job.step("choose"):
-        measuring = _measuring(job, prepared, inserted, proto)
+        measuring = measuring_copy(job, prepared, inserted, proto)
         try:
             with sampling.named():
                 found = disagreeing(
@@ -162,7 +165,7 @@ def _choice(
     default = options.default
     if floats is None or sampling.parts is None:
         return Choice(default, ranges.all(default), why="there was no data to choose with")
-    measuring = _measuring(job, prepared, inserted, proto)
+    measuring = measuring_copy(job, prepared, inserted, proto)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
         return _samples(sampling, floats)
@@ -183,8 +186,39 @@ def _choice(
     return choice
 
 
-def _measuring(job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.ModelProto) -> MeasuringCopy:
-    """The model with pairs, to be run with other scales and with pairs off."""
+def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Quantized:
+    """The same ranges for a plan of fewer pairs, which is the plan from now on.
+
+    Args:
+        job: of the float model.
+        prepared: what has the plan that `done` is of.
+        done: the quantized model.
+        plan: what is left of the plan.
+
+    Raises:
+        UserError: weights cannot be quantized.
+    """
+    with job.step("insert"):
+        prepared.plan, prepared.replan = plan, None
+        ranges = {name: done.ranges[name] for name in plan.measured}
+        scales = scales_of(plan, ranges)
+        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
+        proto = inserted.model.to_proto(handover=True)
+        return Quantized(inserted.model, proto, ranges, scales, done.choice, inserted.scales)
+
+
+def measuring_copy(
+    job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.ModelProto, *, by_layer: bool = False
+) -> MeasuringCopy:
+    """The model with pairs, to be run with other scales and with pairs off.
+
+    Args:
+        job: of the float model.
+        prepared: the plan, and the float model.
+        inserted: the model with pairs.
+        proto: the same, as it is written.
+        by_layer: whether each layer is a piece, for many candidates with other pairs off.
+    """
     part = job.runnable(job.part(proto)[0])
     return MeasuringCopy(
         inserted,
@@ -193,7 +227,7 @@ def _measuring(job: Job, prepared: Prepared, inserted: Inserted, proto: onnx.Mod
         prepared.reference,
         data_dir=job.model.data_dir,
         in_float32=job.in_float32,
-        pieces=1 if speaks_half(part) else _PIECES,
+        pieces=None if by_layer else 1 if speaks_half(part) else _PIECES,
     )
 
 

@@ -13,6 +13,7 @@ from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, body_part, bounded, entry_of, finish_of
 from onnxq.pipeline.calibration import (
     STATED,
@@ -167,6 +168,21 @@ class Quantization:
         result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
         job.finish(result.report)
         return result
+
+    def accuracy(self, asked: Asked) -> Accuracy:
+        """The steps up to the scales, and then what causes the error.
+
+        Raises:
+            UserError: the data or an argument cannot be used, or there are no data.
+        """
+        job = self._job
+        sampling = Sampling(job, self._options, self._source, self._given, chooses=True)
+        measured = self._measured(sampling, sampling.shapes)
+        prepared, done = measured.prepared, measured.done
+        accuracy = Accuracy(job, sampling, prepared, done, asked)
+        finish = finish_of(job, measured.wish, prepared, measured.stats, done, sampling)
+        accuracy.measure_body(finish.decision)
+        return accuracy
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.

@@ -31,13 +31,24 @@ class Sampling:
         apart: whether the samples that chose are others than those that calibrated.
     """
 
-    def __init__(self, job: Job, options: Calibrating, source: Source | None, given: Given | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        options: Calibrating,
+        source: Source | None,
+        given: Given | None,
+        *,
+        chooses: bool = False,
+    ) -> None:
         """Reads the first sample.
+
+        `chooses`: whether some are kept apart to choose even where the method chooses nothing.
 
         Raises:
             UserError: there are no samples, or they or the model are not those of the given statistics.
         """
         self._job, self._options, self._given = job, options, given
+        self._chooses = chooses or options.chooses
         self.source = source
         self.first: Sample | None = None
         self.parts: Split | None = None
@@ -48,7 +59,7 @@ class Sampling:
         if given is not None:
             given.check_model(job)
         if source is not None:
-            self.parts, self._rest = divide(source, options, given, choose=options.chooses)
+            self.parts, self._rest = divide(source, options, given, choose=self._chooses)
             self.first = next(self._rest, None)
             if self.first is None:
                 raise UserError("there are zero samples to calibrate with", hint="check the data")
@@ -105,7 +116,7 @@ class Sampling:
 
     def leave_out_bad(self, session: ort.Session) -> None:
         """Leaves out samples on which the float model does not run, of those that choose and verify."""
-        choosing = self.choosing() if self._options.chooses else iter(())
+        choosing = self.choosing() if self._chooses else iter(())
         for sample in self._job.feeds(itertools.chain(choosing, self.held_out())):
             try:
                 session.run(sample.feeds)

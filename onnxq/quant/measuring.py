@@ -16,7 +16,7 @@ from onnxq.graph.types import is_float, value_info
 from onnxq.graph.wiring import tensor_shape
 from onnxq.quant.insert import Inserted, insert
 from onnxq.quant.plan import QuantPlan
-from onnxq.run.switched import Edge, Setting, Switched
+from onnxq.run.switched import Edge, Recipe, Setting
 
 _WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 
@@ -29,11 +29,13 @@ class Candidate:
         float_layers: names of nodes that read float; so do those that cannot stay quantized without them.
         float_sites: names of tensors whose pairs nobody reads.
         scales: the scale of groups of activations; those of the plan's other groups stay.
+        float_edges: inputs of nodes, by name, that read float; the others of their nodes do not change.
     """
 
     float_layers: Collection[str] = ()
     float_sites: Collection[str] = ()
     scales: Mapping[int, np.float32] = field(default_factory=dict)
+    float_edges: Collection[Edge] = ()
 
 
 class MeasuringCopy:
@@ -47,6 +49,8 @@ class MeasuringCopy:
     Attributes:
         inputs: names of the inputs.
         outputs: names of the outputs.
+        recipe: what makes it in another process.
+        switched: the copy itself, by edges.
     """
 
     def __init__(
@@ -81,7 +85,7 @@ class MeasuringCopy:
         }
         known = {node.name for node in quantized.graph.node}
         edges = {edge: tensor for edge, tensor in self._edges.items() if edge[0] in known}
-        self._model = Switched(
+        self.recipe = Recipe(
             quantized,
             floats,
             edges,
@@ -91,7 +95,8 @@ class MeasuringCopy:
             optimize=optimize,
             pieces=pieces,
         )
-        self.inputs, self.outputs = self._model.inputs, self._model.outputs
+        self.switched = self.recipe.made()
+        self.inputs, self.outputs = self.switched.inputs, self.switched.outputs
 
     @classmethod
     def of(
@@ -122,7 +127,7 @@ class MeasuringCopy:
             UserError: the plan has no such layer, site or group.
             RunError: the model does not run.
         """
-        return self._model.run_each(feeds, [self._setting(one) for one in settings], outputs)
+        return self.switched.run_each(feeds, [self._setting(one) for one in settings], outputs)
 
     def _setting(self, candidate: Candidate) -> Setting:
         freed = self._plan.with_partners(candidate.float_layers)
@@ -141,7 +146,13 @@ class MeasuringCopy:
                     f"the plan has no group {group} of activations", hint=f"it has {sorted(groups)}"
                 )
         sites = set(candidate.float_sites)
-        off = frozenset(e for e, tensor in self._edges.items() if e[0] in freed or tensor in sites)
+        for edge in candidate.float_edges:
+            if edge not in self._edges:
+                raise UserError(f"input {edge[1]} of {edge[0]!r} is not quantized")
+        edges = set(candidate.float_edges)
+        off = frozenset(
+            e for e, tensor in self._edges.items() if e[0] in freed or tensor in sites or e in edges
+        )
         scales = {
             self._names[group]: np.asarray(scale, np.float32)
             for group, scale in candidate.scales.items()

@@ -29,6 +29,22 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """Why an edge reads a pair; it does while one of its needs holds.
+
+    Attributes:
+        edge: the edge.
+        beside: the node that has to be quantized as well, "" for none.
+        of: the tensor whose pair others have to need; "" where the edge itself asks for one. For what moves
+            values it is what they are moved to.
+    """
+
+    edge: Edge
+    beside: str = ""
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A Q/DQ pair: one for each quantized tensor.
 
@@ -148,6 +164,7 @@ class QuantPlan:
         layers: the layers with constant weights and the products of two activations.
         other_macs: multiply-accumulates of recurrent layers, None where a size is not known.
         together: the joint decisions that hold.
+        needs: why edges read pairs, as far as it is known: else because their nodes are quantized.
     """
 
     sites: tuple[Site, ...] = ()
@@ -157,6 +174,7 @@ class QuantPlan:
     layers: tuple[PlannedLayer, ...] = ()
     other_macs: int | None = 0
     together: tuple[Joint, ...] = ()
+    needs: tuple[Need, ...] = ()
 
     @property
     def planned(self) -> tuple[str, ...]:

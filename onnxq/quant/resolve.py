@@ -15,6 +15,7 @@ from onnxq.quant.plan import (
     Edge,
     Joint,
     KeptFloat,
+    Need,
     OwnPair,
     PlannedLayer,
     QuantPlan,
@@ -51,6 +52,7 @@ class Resolver:
         self.readers: dict[Tensor, list[Edge]] = {}
         self.edges: set[Edge] = set()
         self.moved: set[Tensor] = set()
+        self.needs: dict[Need, None] = {}
 
     def want(self, wish: Quantize) -> None:
         """Gives a wish its pair."""
@@ -58,6 +60,7 @@ class Resolver:
         if tensor is None:
             return
         edge = Edge(wish.node.name, wish.input)
+        self.needs[Need(edge, beside="" if wish.beside is None else wish.beside.name)] = None
         if tensor.is_constant:
             # a scale of shape [1] is another thing to TensorRT than a scalar
             one = wish.axis is not None and tensor.shape is not None and tensor.shape[wish.axis] == 1
@@ -98,7 +101,9 @@ class Resolver:
                 if source is None or source.is_constant or not is_float(source.dtype):
                     continue
                 known = source in self.activations
-                self._quantize(source, Edge(producer.name, fact.input), fact.because)
+                edge = Edge(producer.name, fact.input)
+                self.needs[Need(edge, of=tensor.name)] = None
+                self._quantize(source, edge, fact.because)
                 if source not in self.activations:
                     continue  # the model's own pair has its own scale
                 self.groups.join(tensor.name, source.name, f"{fact.because} ({producer.name})")
@@ -120,7 +125,9 @@ class Resolver:
             edges = {Edge(node.name, read.input) for read, _ in reads}
             if not multiplies(node) or is_whole(node, self.edges | edges):
                 for read, source in reads:
-                    self._quantize(source, Edge(node.name, read.input), read.because)
+                    edge = Edge(node.name, read.input)
+                    self.needs[Need(edge, of=source.name)] = None
+                    self._quantize(source, edge, read.because)
 
     def plan(self, nodes: Sequence[Node], together: Sequence[Together]) -> QuantPlan:
         """The plan: groups, sites, layers, and what stays in float."""
@@ -168,6 +175,7 @@ class Resolver:
             tuple(layers.values()),
             None if None in others else sum(filter(None, others)),
             tuple(Joint(tuple(n.name for n in one.nodes), one.because, one.tried) for one in together),
+            tuple(self.needs),
         )
 
     def _why_float(self, node: Node) -> str:

@@ -73,6 +73,38 @@ class _Step:
     key: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a `Switched` is made of: the arguments, which go to other processes.
+
+    Attributes:
+        model: the model with pairs, in order, each node with a name of its own.
+        floats: the model without them.
+        edges: what each edge that can be off reads then: a tensor of the model without pairs.
+        scales: names of scalar constants that a run may set.
+        types: the types of tensors; what has none is inside a piece.
+        data_dir: the folder of external data, of both.
+        optimize: as in `ort.load`.
+        pieces: how many there are at most; None: each layer is one.
+    """
+
+    model: onnx.ModelProto
+    floats: onnx.ModelProto
+    edges: Mapping[Edge, str]
+    scales: Sequence[str]
+    types: Mapping[str, onnx.TypeProto]
+    data_dir: Path | None = None
+    optimize: bool = True
+    pieces: int | None = None
+
+    def made(self) -> Switched:
+        """It."""
+        return Switched(
+            self.model, self.floats, self.edges, self.scales, self.types,
+            data_dir=self.data_dir, optimize=self.optimize, pieces=self.pieces,
+        )  # fmt: skip
+
+
 class Switched:
     """A model with pairs, in which a run sets what is on and what the scales are.
 
@@ -126,6 +158,17 @@ class Switched:
         }
         inserted = {node.name for node in self._makers.values()}
         self._pieces = self._cut([n for n in model.graph.node if n.name not in inserted], pieces)
+        self._ran = 0
+
+    @property
+    def edges(self) -> frozenset[Edge]:
+        """All that can be off."""
+        return frozenset(self._edges)
+
+    @property
+    def runs(self) -> float:
+        """How many runs of the model that was so far, by pieces: two of four are half a run."""
+        return self._ran / max(1, len(self._pieces))
 
     def run_each(
         self,
@@ -147,9 +190,20 @@ class Switched:
             RunError: a piece does not run.
             Fault: a piece does not load.
         """
+        found: list[list[Any]] = [[] for _ in settings]
+        for index, given in self.run_one_by_one(feeds, settings, outputs):
+            found[index] = given
+        return found
+
+    def run_one_by_one(
+        self,
+        feeds: Mapping[str, np.ndarray],
+        settings: Sequence[Setting],
+        outputs: Sequence[str] | None = None,
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """As `run_each`, with the outputs of one setting in memory: its index, and they; in any order."""
         wanted = self.outputs if outputs is None else tuple(outputs)
         steps = [self._steps(setting) for setting in settings]
-        found: list[list[Any]] = [[] for _ in settings]
         values = {name: ort.as_value(feeds[name]) for name in self.inputs}
         done: list[tuple[Any, ...] | None] = [None] * len(self._pieces)
         for index in _in_order(steps):
@@ -161,10 +215,10 @@ class Switched:
                     n: step.scales[n] if n in step.scales else values[n] for n in step.form.session.inputs
                 }
                 values.update(zip(piece.gives, step.form.session.run_values(given, piece.gives), strict=True))
+                self._ran += 1
                 changed.update(piece.gives)
                 done[place] = step.key
-            found[index] = [ort.as_array(values[name]) for name in wanted]
-        return found
+            yield index, [ort.as_array(values[name]) for name in wanted]
 
     # -- settings ------------------------------------------------------------------------------
 

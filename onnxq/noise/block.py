@@ -1,0 +1,181 @@
+"""One block of samples: every source alone on each of them, and what that adds to G."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.external import externalize
+from onnxq.graph.load import tensors
+from onnxq.noise.sketch import Sketch
+from onnxq.run import ort
+from onnxq.run.about_mean import Signal
+from onnxq.run.compare import as_tensor
+from onnxq.run.switched import Edge, Recipe, Setting, Switched
+
+_INLINE = 1 << 28  # bytes of weights from which they go into a file of their own
+_LOUDEST = 1e6  # times the signal: an error that is not finite counts as so much
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is measured of each sample.
+
+    Attributes:
+        sets: the edges that are on, for each run.
+        outputs: the outputs that are compared.
+        budget: how many numbers are kept of a source's errors in a sample, of all outputs together.
+        seed: of the projections.
+    """
+
+    sets: tuple[frozenset[Edge], ...]
+    outputs: tuple[str, ...]
+    budget: int
+    seed: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """What blocks add up to.
+
+    Attributes:
+        samples: how many samples.
+        runs: how many runs of the model with a source on.
+        grams: of each output, float64 [outputs][sets, sets].
+        signals: of each output.
+        broken: how often a set makes an output that is not finite, int [outputs][sets].
+    """
+
+    samples: int
+    runs: float
+    grams: list[np.ndarray]
+    signals: list[Signal]
+    broken: list[np.ndarray]
+
+    @staticmethod
+    def none(sets: int, outputs: int) -> Sums:
+        """Those of no sample."""
+        return Sums(
+            0,
+            0.0,
+            [np.zeros((sets, sets)) for _ in range(outputs)],
+            [Signal() for _ in range(outputs)],
+            [np.zeros(sets, int) for _ in range(outputs)],
+        )
+
+    def add(self, later: Sums) -> None:
+        """Adds those of later samples; the order counts, to the last bit."""
+        self.samples += later.samples
+        self.runs += later.runs
+        for ours, theirs in zip(self.grams, later.grams, strict=True):
+            ours += theirs
+        self.signals = [a.joined(b) for a, b in zip(self.signals, later.signals, strict=True)]
+        for ours, theirs in zip(self.broken, later.broken, strict=True):
+            ours += theirs
+
+    def in_parts_of_power(self, place: int) -> np.ndarray:
+        """G of an output in parts of its power, [sets, sets]."""
+        signal = self.signals[place]
+        found: np.ndarray = self.grams[place] / signal.about_mean
+        found[np.diag_indices(len(found))] += _LOUDEST * self.broken[place]
+        return found
+
+
+def measure_block(model: Switched, task: Task, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
+    """The sums of some samples, of which the first has a number.
+
+    Raises:
+        RunError: the model does not run on one of them.
+    """
+    total = Sums.none(len(task.sets), len(task.outputs))
+    before = model.runs
+    for number, one in enumerate(feeds, first):
+        total.add(_of_sample(model, task, one, number))
+    total.runs = model.runs - before - len(feeds)  # the float model is not what is counted
+    return total
+
+
+def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], number: int) -> Sums:
+    off = model.edges
+    settings = [Setting(off), *(Setting(off - edges) for edges in task.sets)]
+    given = {name: feeds[name] for name in model.inputs}
+    found = Sums.none(len(task.sets), len(task.outputs))
+    found.samples = 1
+    most = max(1, task.budget // max(1, len(task.outputs)))
+    exact: list[np.ndarray] = []
+    sketches: list[Sketch] = []
+    errors: list[np.ndarray] = []
+    for index, outputs in model.run_one_by_one(given, settings, task.outputs):
+        if not sketches:  # the float model is the first
+            assert index == 0
+            found.signals = [Signal.of(value) for value in outputs]
+            exact = [as_tensor(value) for value in outputs]
+            for place, (value, signal) in enumerate(zip(exact, found.signals, strict=True)):
+                size = value.size if signal.comparable else 0
+                sketches.append(Sketch(size, most, task.seed, number, place))
+                errors.append(np.zeros((len(task.sets), sketches[-1].length)))
+            exact = [
+                value.astype(np.float64) if signal.comparable else value
+                for value, signal in zip(exact, found.signals, strict=True)
+            ]
+            continue
+        for place, value in enumerate(outputs):
+            signal = found.signals[place]
+            array = as_tensor(value)
+            if signal.comparable and array.shape != exact[place].shape:
+                signal.comparable = False
+            if not signal.comparable:
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                error = (array - exact[place]).ravel()
+            if not np.isfinite(error).all():
+                found.broken[place][index - 1] += 1
+                error = np.zeros(error.size)
+            errors[place][index - 1] = sketches[place](error)
+    for place, rows in enumerate(errors):
+        if found.signals[place].comparable:
+            found.grams[place] = rows @ rows.T
+    return found
+
+
+# -- elsewhere --------------------------------------------------------------------------------
+
+
+def hand_over(recipe: Recipe, task: Task, folder: Path) -> None:
+    """Writes a task to a folder, for processes that read it."""
+    plain = []
+    for name, model in (("model", recipe.model), ("floats", recipe.floats)):
+        inline = (t for t in tensors(model.graph) if t.data_location != onnx.TensorProto.EXTERNAL)
+        outside = recipe.data_dir is not None
+        if outside or sum(map(tensor_bytes, inline)) > _INLINE:
+            model, outside = externalize(model, folder / f"{name}.weights", recipe.data_dir), True
+        (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
+        plain.append(outside)
+    bare = replace(
+        recipe, model=onnx.ModelProto(), floats=onnx.ModelProto(), data_dir=folder if any(plain) else None
+    )
+    (folder / "task").write_bytes(pickle.dumps((bare, task, ort.custom_libraries())))
+
+
+def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
+    """As `measure_block`, of a task that was written to a folder."""
+    model, task, libraries = _taken_over(folder)
+    with ort.custom_ops(libraries):
+        return measure_block(model, task, feeds, first)
+
+
+@lru_cache(maxsize=1)
+def _taken_over(folder: str) -> tuple[Switched, Task, tuple[str, ...]]:
+    place = Path(folder)
+    recipe, task, libraries = pickle.loads((place / "task").read_bytes())
+    model, floats = (
+        onnx.load(place / f"{name}.onnx", load_external_data=False) for name in ("model", "floats")
+    )
+    return replace(recipe, model=model, floats=floats).made(), task, libraries

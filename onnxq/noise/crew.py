@@ -1,0 +1,103 @@
+"""Processes that work for this one: what each is given, it does, and answers; none is left at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import signal
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any
+
+from onnxq import interrupts
+from onnxq.errors import OnnxqError, UserError
+from onnxq.heap import steady_heap
+
+_PATIENCE = 1.2  # seconds until those that do not end are killed
+
+
+class Crew:
+    """So many processes, with the `submit` of an executor."""
+
+    def __init__(self, count: int, folder: str) -> None:
+        """Nothing is started yet.
+
+        Args:
+            count: how many.
+            folder: where their temporary files are; it goes with the parent.
+        """
+        self._count, self._folder = count, folder
+        self._idle: queue.Queue[Connection] = queue.Queue()
+        self._processes: list[Any] = []
+        self._connections: list[Connection] = []
+        self._threads = ThreadPoolExecutor(count)
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Crew:
+        context = multiprocessing.get_context("spawn")
+        for _ in range(self._count):
+            with interrupts.held_back():
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, self._folder))
+                with interrupts.kept_from_children():
+                    process.start()
+                theirs.close()
+                self._processes.append(process)
+                self._connections.append(ours)
+                self._stack.enter_context(interrupts.child(process))
+            self._idle.put(ours)
+        return self
+
+    def submit(self, work: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Has a function of a module run by the next of them that is idle."""
+        return self._threads.submit(self._ask, work, args)
+
+    def _ask(self, work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        connection = self._idle.get()
+        try:
+            connection.send((work, args))
+            done, answer = connection.recv()
+        except (EOFError, OSError):
+            raise UserError(
+                "a worker ended before it was done",
+                hint="it may have run out of memory: take fewer workers; what was done is kept. Each worker "
+                "imports the script that starts it: what that runs belongs under "
+                "`if __name__ == '__main__':`",
+            ) from None
+        finally:
+            self._idle.put(connection)
+        if not done:
+            raise answer
+        return answer
+
+    def __exit__(self, *error: object) -> None:
+        with interrupts.held_back(), self._stack:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for process in self._processes:
+                process.terminate()
+            for process in self._processes:
+                process.join(_PATIENCE)
+                process.kill()
+                process.join()
+            self._threads.shutdown()
+            for connection in self._connections:
+                connection.close()
+
+
+def _serve(connection: Connection, folder: str) -> None:
+    """A worker process."""
+    interrupts.end_on_signals(KeyboardInterrupt, grace=_PATIENCE - 0.3)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    tempfile.tempdir = folder
+    steady_heap()
+    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), connection:
+        while True:
+            work, args = connection.recv()
+            try:
+                answer = True, work(*args)
+            except OnnxqError as error:
+                answer = False, error
+            connection.send(answer)

@@ -1,0 +1,162 @@
+"""The noise model: how sources of noise add up at the outputs, with sign.
+
+Of each source the signed error of the outputs is measured with it alone on, E_i. What the outputs make of
+small errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ. Of large errors it is
+less: a Softmax cannot be further off than all that it has. So a noise of N is taken for N / (1 + bend·N);
+the bend is what a few sets of sources say that are measured as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from onnxq.noise.sources import Sources
+from onnxq.run.about_mean import decibels
+
+BODY_DB = 15.0
+"""A body's noise that is nearer to that of int8 makes predictions unreliable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What measuring took; never seconds.
+
+    Attributes:
+        samples: how many samples.
+        runs: runs of the quantized model over all samples, by pieces of a layer each: where only half of the
+            pieces run, that is half a run. The float model's own run, one a sample, is not among them.
+        sources: how many sources.
+    """
+
+    samples: int
+    runs: float
+    sources: int
+
+    @property
+    def runs_per_source(self) -> float:
+        """Runs of the quantized model for each source and sample."""
+        return self.runs / max(1, self.sources * self.samples)
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """Predicts the outputs' noise.
+
+    Attributes:
+        sources: the sources.
+        by_output: G of each output that counts, in parts of its power: float64 [sources, sources].
+        weights: what each of them weighs; the sum is 1.
+        left_out: outputs that do not count, and why.
+        effort: what measuring took.
+        body: the noise of the body in half precision, in parts of each output's power; none where it is not
+            measured.
+        bend: how noise that is great falls behind what superposition says, 0 where it does not.
+        bends: likewise of each output.
+    """
+
+    sources: Sources
+    by_output: Mapping[str, np.ndarray]
+    weights: Mapping[str, float]
+    left_out: Mapping[str, str]
+    effort: Effort
+    body: Mapping[str, float] = field(default_factory=dict)
+    bend: float = 0.0
+    bends: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        gram = np.zeros((len(self.sources), len(self.sources)))
+        for name, weight in self.weights.items():
+            gram += weight * self.by_output[name]
+        object.__setattr__(self, "gram", gram)
+
+    gram: np.ndarray = field(init=False, repr=False)
+    """G of all outputs, as they weigh."""
+
+    @property
+    def body_noise(self) -> float:
+        """The body's noise in parts of the signal."""
+        return sum(self.weights[name] * self.body.get(name, 0.0) for name in self.weights)
+
+    def noises(self, on: np.ndarray) -> np.ndarray:
+        """The noise of sets of sources in parts of the signal, without the body's.
+
+        Args:
+            on: bool [sets, sources].
+
+        Returns:
+            float64 [sets]; 0 at least.
+        """
+        return _bent(noises(self.gram, on), self.bend)
+
+    def noise(self, floats: Collection[str] = ()) -> float:
+        """The noise in parts of the signal with some nodes in float, with the body's."""
+        return float(self.noises(self.sources.on_each([floats]))[0]) + self.body_noise
+
+    def sqnr_db(self, floats: Collection[str] = ()) -> float:
+        """The predicted SQNR about the mean with some nodes in float, dB."""
+        return decibels(self.noise(floats))
+
+    def output_db(self, floats: Collection[str] = ()) -> dict[str, float]:
+        """That of each output that counts, the worst first."""
+        on = self.sources.on_each([floats])
+        found = {
+            name: decibels(
+                float(_bent(noises(gram, on), self.bends.get(name, 0.0))[0]) + self.body.get(name, 0.0)
+            )
+            for name, gram in self.by_output.items()
+        }
+        return dict(sorted(found.items(), key=lambda entry: entry[1]))
+
+    def alone_db(self) -> np.ndarray:
+        """The SQNR with each source alone, dB, float64 [sources]."""
+        return np.array([decibels(power) for power in np.diag(self.gram)])
+
+    def shares(self, floats: Collection[str] = ()) -> np.ndarray:
+        """What the noise falls by when a source goes, in parts of all, float64 [sources]; or rises."""
+        on = self.sources.on(floats).astype(np.float64)
+        total = max(float(on @ self.gram @ on), 1e-300)
+        found: np.ndarray = on * (2 * (self.gram @ on) - np.diag(self.gram)) / total
+        return found
+
+    def reliable(self, floats: Collection[str] = ()) -> bool:
+        """Whether the body's noise is 15 dB under that of int8: else adding powers may be wrong."""
+        noise = self.noise(floats) - self.body_noise
+        return self.body_noise == 0 or decibels(self.body_noise) - decibels(noise) >= BODY_DB
+
+    def with_body(self, body: Mapping[str, float]) -> NoiseModel:
+        """The same with the body's noise, in parts of each output's power."""
+        return replace(self, body=dict(body))
+
+
+def noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
+    """1ᵀ·G·1 of sets of sources, bool [sets, sources]: float64 [sets], 0 at least."""
+    wide = on.astype(np.float64)
+    found: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
+    return found
+
+
+def _bent(noise: np.ndarray, bend: float) -> np.ndarray:
+    found: np.ndarray = noise / np.maximum(1 + bend * noise, 0.5)
+    return found
+
+
+_BENDS = np.concatenate([np.linspace(-0.3, 0.0, 31), np.geomspace(1e-3, 10.0, 120)])
+
+
+def bend_of(predicted: np.ndarray, measured: np.ndarray) -> float:
+    """The bend that makes predictions fit best, in the mean of squared dB; 0 where there are fewer than two.
+
+    Args:
+        predicted: the noise of sets by superposition, float64 [sets].
+        measured: their noise.
+    """
+    known = (predicted > 0) & (measured > 0)
+    if known.sum() < 2:
+        return 0.0
+    predicted, measured = predicted[known], measured[known]
+    tried = _BENDS / predicted.max()
+    off = [np.square(np.log(_bent(predicted, bend)) - np.log(measured)).sum() for bend in tried]
+    return float(tried[int(np.argmin(off))])

@@ -1,0 +1,230 @@
+"""Measuring G: each source runs alone, sample by sample, block by block of the samples.
+
+What a block adds to G is added in the order of the blocks, whoever measured it: the same bits by any number
+of workers, and after an interruption. In memory are the numbers of one sample's errors; never those of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from onnxq import interrupts
+from onnxq.errors import UserError
+from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
+from onnxq.noise.crew import Crew
+from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
+from onnxq.noise.sources import Sources
+from onnxq.noise.state import State
+from onnxq.quant.measuring import MeasuringCopy
+from onnxq.run.about_mean import UNWEIGHED, weights_of
+from onnxq.run.ort import Feeds
+from onnxq.run.switched import Recipe
+
+BLOCK = 4
+"""Samples that are measured together: what a worker is given, and what is kept when a run is interrupted."""
+
+BUDGET = 1 << 15
+"""Numbers that are kept of a source's errors in a sample, of all outputs together."""
+
+_SETS = 6  # that are measured as well, at most
+_EACH = 6  # of so many sources one
+_AHEAD = 8  # blocks that an executor is given before the first of them is done
+
+
+class Submit(Protocol):
+    """`submit` of an executor whose workers import onnxq and read this machine's files."""
+
+    def __call__(self, work: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        """Has a function run somewhere."""
+        ...
+
+
+def measure_noise(
+    copy: MeasuringCopy,
+    sources: Sources,
+    samples: Iterable[Feeds],
+    *,
+    weights: Mapping[str, float] | None = None,
+    seed: int = 0,
+    budget: int = BUDGET,
+    state: Path | None = None,
+    workers: int = 1,
+    submit: Submit | None = None,
+    progress: Callable[[int, int | None], None] = lambda done, total: None,
+    total: int | None = None,
+) -> NoiseModel:
+    """Runs each source alone on each sample.
+
+    Args:
+        copy: the quantized model.
+        sources: its sources.
+        samples: feeds that calibrated nothing, read once.
+        weights: what outputs weigh, 1 by default; those of weight 0 are left out.
+        seed: of the projections.
+        budget: how many numbers are kept of a source's errors in a sample; where outputs are no longer, they
+            are exact.
+        state: a file that keeps what is done, for a run that goes on; one of other content is replaced.
+        workers: how many processes.
+        submit: where the work goes instead.
+        progress: hears how many runs of a source on a sample are done, and of how many.
+        total: how many samples there are, where that is known.
+
+    Raises:
+        UserError: there is no sample, an output that is weighed does not exist, no output counts, or the file
+            is in the way.
+        RunError: the model does not run on a sample.
+    """
+    weighed = weights_of(copy.outputs, weights)
+    sets, parts = sources.settings()
+    some = _some_sets(sources, seed)
+    sets += [
+        frozenset().union(*(sources.entries[place].edges for place in np.flatnonzero(on))) for on in some
+    ]
+    edges = tuple(frozenset((edge.node, edge.input) for edge in some) for some in sets)
+    task = Task(edges, copy.outputs, budget, seed)
+    count = None if total is None else total * len(edges)
+    kept = State.open(state, _digest(copy.recipe, task))
+    sums = kept.sums or Sums.none(len(edges), len(task.outputs))
+    blocks = kept.rest(_blocks(samples))
+    progress(sums.samples * len(edges), count)
+    for block, found in _measured(copy, task, blocks, workers, submit):
+        sums.add(found)
+        kept.store(sums, block)
+        progress(sums.samples * len(edges), count)
+    if not sums.samples:
+        raise UserError("there are no samples to measure noise with", hint="give more data")
+    return _model(sources, parts, some, task, sums, weighed)
+
+
+Block = list[Feeds]
+
+
+def _blocks(samples: Iterable[Feeds]) -> Iterator[Block]:
+    rest = iter(samples)
+    while block := list(itertools.islice(rest, BLOCK)):
+        yield block
+
+
+def _measured(
+    copy: MeasuringCopy,
+    task: Task,
+    blocks: Iterator[tuple[int, Block]],
+    workers: int,
+    submit: Submit | None,
+) -> Iterator[tuple[Block, Sums]]:
+    """What each block adds, in their order."""
+    if submit is None and workers <= 1:
+        for first, block in blocks:
+            yield block, measure_block(copy.switched, task, block, first)
+        return
+    with interrupts.Folder() as name:
+        hand_over(copy.recipe, task, Path(name))
+        if submit is not None:
+            yield from _submitted(name, blocks, submit, _AHEAD)
+            return
+        with Crew(workers, name) as crew:
+            yield from _submitted(name, blocks, crew.submit, workers + 1)
+
+
+def _submitted(
+    folder: str, blocks: Iterator[tuple[int, Block]], submit: Submit, ahead: int
+) -> Iterator[tuple[Block, Sums]]:
+    open_: deque[tuple[Block, Future[Any]]] = deque()
+    try:
+        for first, block in blocks:
+            open_.append((block, submit(measure_elsewhere, folder, block, first)))
+            if len(open_) >= ahead:
+                block, future = open_.popleft()
+                yield block, future.result()
+        while open_:
+            block, future = open_.popleft()
+            yield block, future.result()
+    finally:
+        for _, future in open_:
+            future.cancel()
+
+
+def _model(
+    sources: Sources,
+    parts: np.ndarray,
+    some: np.ndarray,
+    task: Task,
+    sums: Sums,
+    weighed: Mapping[str, float],
+) -> NoiseModel:
+    left_out: dict[str, str] = {}
+    by_output: dict[str, np.ndarray] = {}
+    measured: dict[str, np.ndarray] = {}
+    for place, name in enumerate(task.outputs):
+        why = sums.signals[place].why_not or ("" if weighed[name] > 0 else UNWEIGHED)
+        if why:
+            left_out[name] = why
+        else:
+            gram = sums.in_parts_of_power(place)
+            alone = gram[: parts.shape[1], : parts.shape[1]]
+            by_output[name] = parts @ alone @ parts.T
+            measured[name] = np.diag(gram)[parts.shape[1] :]
+    if not by_output:
+        raise UserError(
+            "no output tells how much noise there is: "
+            + "; ".join(f"{name!r}: {why}" for name, why in left_out.items()),
+            hint="give samples that differ, as many as there are",
+        )
+    whole = sum(weighed[name] for name in by_output)
+    weights = {name: weighed[name] / whole for name in by_output}
+    effort = Effort(sums.samples, sums.runs, len(sources))
+    model = NoiseModel(sources, by_output, weights, left_out, effort)
+    if not len(some):
+        return model
+    together = sum((weights[name] * measured[name] for name in weights), np.zeros(len(some)))
+    bends = {name: bend_of(noises(by_output[name], some), measured[name]) for name in weights}
+    return replace(model, bend=bend_of(noises(model.gram, some), together), bends=bends)
+
+
+def _some_sets(sources: Sources, seed: int) -> np.ndarray:
+    """Sets that are measured as well, bool [sets, sources]: all sources, and random halves of them."""
+    count = min(_SETS, len(sources) // _EACH)
+    on = np.random.default_rng((seed, len(sources))).random((count, len(sources))) < 0.5
+    on[:1] = True
+    return sources.closed(on)
+
+
+def _digest(recipe: Recipe, task: Task) -> str:
+    """What sums are of: the models with their scales, the sources, how errors are kept."""
+    found = hashlib.sha256()
+    for model in (recipe.model, recipe.floats):
+        found.update(model.SerializeToString(deterministic=True))
+    for edges in task.sets:
+        found.update(repr(sorted(edges)).encode())
+    found.update(repr((task.outputs, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
+    found.update(_stamp(recipe))
+    return found.hexdigest()
+
+
+def _stamp(recipe: Recipe) -> bytes:
+    """External data, by size and time: it may be too large to read again."""
+    if recipe.data_dir is None:
+        return b""
+    names = {
+        entry.value
+        for model in (recipe.model, recipe.floats)
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    found = []
+    for name in sorted(names):
+        path = recipe.data_dir / name
+        known = os.stat(path) if path.exists() else None
+        found.append((name, known and (known.st_size, known.st_mtime_ns)))
+    return repr(found).encode()

@@ -1,0 +1,105 @@
+"""Decisions, ranked by what they gain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.noise.decisions import Costs, FloatDecision
+from onnxq.noise.gram import NoiseModel
+from onnxq.run.about_mean import decibels
+from onnxq.run.noise import BEST_DB
+
+_NAMED = 3  # sources that a reason names
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A decision and what it is worth.
+
+    Attributes:
+        decision: what is left in float.
+        gain_db: by how much the outputs' SQNR rises with it in float as well, predicted.
+        measured_gain_db: the same, measured; None where it was not.
+        alone_db: the SQNR with only those sources on that it removes; inf where it removes none.
+        cost: of it and those that go along.
+        share: which share of the int8 MACs it takes to float.
+        sources: names of what it removes, the loudest first.
+        why: in words.
+    """
+
+    decision: FloatDecision
+    gain_db: float
+    measured_gain_db: float | None
+    alone_db: float
+    cost: float
+    share: float
+    sources: tuple[str, ...]
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry for the report."""
+        return {
+            "nodes": list(self.decision.nodes),
+            "removes": self.decision.removes or None,
+            "gain_db": self.gain_db,
+            "measured_gain_db": self.measured_gain_db,
+            "alone_db": self.alone_db,
+            "cost": self.cost,
+            "share_of_int8_macs": self.share,
+            "sources": list(self.sources),
+            "why": self.why,
+        }
+
+
+def ranked(
+    model: NoiseModel, decisions: Sequence[FloatDecision], costs: Costs, floats: Collection[str] = ()
+) -> list[Ranked]:
+    """Decisions by what they gain beside what is float already; the greatest gain first.
+
+    Of equal gains the cheaper is first, then the one of fewer nodes.
+    """
+    sets = [[*floats, *decision.nodes] for decision in decisions]
+    before = model.sources.on(floats)
+    after = model.sources.on_each(sets)
+    now = model.sqnr_db(floats)
+    removed = before & ~after
+    alone = model.noises(removed)
+    body = model.body_noise
+    levels = [decibels(noise + body) for noise in model.noises(after)]
+    found = [
+        Ranked(
+            decision, levels[row] - now, None, decibels(alone[row]), costs.cost(decision.nodes),
+            costs.share(decision.nodes), _names(model, removed[row]),
+            _why(model, decision, before, removed[row]),
+        )
+        for row, decision in enumerate(decisions)
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: (-round(one.gain_db, 6), one.cost, len(one.decision.nodes)))
+
+
+def _names(model: NoiseModel, removed: np.ndarray) -> tuple[str, ...]:
+    power = np.diag(model.gram)
+    places = sorted(np.flatnonzero(removed).tolist(), key=lambda place: -power[place])
+    return tuple(dict.fromkeys(model.sources.entries[place].name for place in places))
+
+
+def _why(model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed: np.ndarray) -> str:
+    """What it removes, and which part of the noise that is."""
+    on = before.astype(np.float64)
+    total = float(on @ model.gram @ on)
+    rest = on * ~removed
+    part = 1 - float(rest @ model.gram @ rest) / total if total > 0 else 0.0
+    levels = model.alone_db()
+    names = []
+    heard = removed & (levels < BEST_DB)
+    for place in sorted(np.flatnonzero(heard).tolist(), key=lambda place: levels[place])[:_NAMED]:
+        source = model.sources.entries[place]
+        kind = {"weight": "weights ", "block": "all from "}.get(source.kind, "")
+        names.append(f"{kind}{source.name!r} ({levels[place]:.1f} dB alone)")
+    gone = ", ".join(names) or "nothing"
+    purpose = f"all that needs {decision.removes!r} is float: " if decision.removes else ""
+    return f"{purpose}{part:.0%} of the noise goes with {gone}"

@@ -1,0 +1,415 @@
+"""What causes the error of a quantized model, and what to leave in float for a goal."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxq.body.decide import Decision as BodyDecision
+from onnxq.body.emulate import Emulated
+from onnxq.data.samples import Sample
+from onnxq.errors import UserError, unknown_name
+from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
+from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
+from onnxq.noise.gram import NoiseModel
+from onnxq.noise.measure import Submit, measure_noise
+from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.search import Search
+from onnxq.noise.sources import Sources
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized, measuring_copy, refined
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.insert import Inserted
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.wants import Wants, left_float
+from onnxq.reason import Reason
+from onnxq.run import ort
+from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, weights_of
+from onnxq.run.compare import as_tensor
+from onnxq.run.ort import Feeds
+from onnxq.run.switched import Setting
+
+SAMPLES = 64
+"""How many samples measure the sources, at most."""
+
+MOST = 384
+"""How many sources are measured at once; of more, blocks are first, then what is inside the worst."""
+
+_OPENED = 0.9  # of the noise is inside the blocks that are opened
+
+CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+"""A model that a user's function calls: arrays by input name in, arrays by output name out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the noise is measured, and what decisions cost.
+
+    Attributes:
+        samples: how many samples at most.
+        weights: what outputs weigh; None: all the same.
+        unit: what a decision costs, where `costs` says nothing.
+        costs: what nodes cost, in any unit.
+        max_float: which share of the int8 MACs may go to float, 0 to 1.
+        state: a file that keeps what is done.
+        workers: how many processes.
+        submit: where the work goes instead.
+        most: how many sources are measured at once.
+    """
+
+    samples: int = SAMPLES
+    weights: Mapping[str, float] | None = None
+    unit: Unit = "macs"
+    costs: Mapping[str, float] | None = None
+    max_float: float | None = None
+    state: Path | None = None
+    workers: int = 1
+    submit: Submit | None = None
+    most: int = MOST
+
+
+class Accuracy:
+    """The noise of a model whose scales are known; its sources are measured when they are asked for."""
+
+    def __init__(
+        self, job: Job, sampling: Sampling, prepared: Prepared, done: Quantized, asked: Asked
+    ) -> None:
+        """What there is when the scales are.
+
+        Raises:
+            UserError: there are no data, nothing is quantized, or nothing runs; or costs make no sense.
+        """
+        self._job, self._sampling, self._prepared, self._done = job, sampling, prepared, done
+        self._asked = asked
+        self.plan = prepared.plan
+        if sampling.parts is None:
+            raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
+        if not prepared.reference.graph.output:
+            raise UserError("no part of the model runs in onnxruntime: there is nothing to measure")
+        if not self.plan.pairs:
+            raise UserError("nothing is quantized: there is no noise to measure")
+        inserted = Inserted(done.model, done.names)
+        self.copy = measuring_copy(job, prepared, inserted, done.proto, by_layer=True)
+        self._wants = Wants(self.plan)
+        self.trials = 0
+        self._body: dict[str, float] = {}
+        self.costs = (
+            Costs.of(self.plan, job.model, asked.unit)
+            if asked.costs is None
+            else Costs.given(self.plan, asked.costs)
+        )
+
+    # -- the model -----------------------------------------------------------------------------
+
+    @cached_property
+    def _measured(self) -> NoiseModel:
+        asked = self._asked
+        sources = Sources.of(self.plan, asked.most)
+        model = self._measure(sources)
+        if sources.parts:
+            shares = model.shares()
+            opened: list[int] = []
+            room = asked.most
+            for place in sorted(sources.parts, key=lambda place: -shares[place]):
+                room -= len(sources.parts[place])
+                if room < 0 or sum(shares[opened]) > _OPENED:
+                    break
+                opened.append(place)
+            first = model.effort
+            model = self._measure(sources.opened(opened))
+            runs = first.runs + model.effort.runs
+            model = replace(model, effort=replace(model.effort, runs=runs))
+        return model
+
+    def _measure(self, sources: Sources) -> NoiseModel:
+        asked = self._asked
+        state = asked.state
+        if state is not None and len(sources.parts) > len(sources) // 2:  # nothing is opened yet
+            state = state.with_name(f"{state.name}.blocks")
+        with self._job.step("sources"), self._named():
+            return measure_noise(
+                self.copy,
+                sources,
+                self.samples(),
+                weights=asked.weights,
+                seed=0,
+                state=state,
+                workers=asked.workers,
+                submit=asked.submit,
+                progress=lambda done, total: self._job.observe("sources", done, total),
+                total=self._count(),
+            )
+
+    @property
+    def model(self) -> NoiseModel:
+        """The noise model, measured when it is first asked for, with the body's noise where that is measured.
+
+        Raises:
+            UserError: there is nothing to measure with, or no output tells anything.
+        """
+        return self._measured.with_body(self._body)
+
+    def samples(self) -> Iterator[Feeds]:
+        """The samples that measure the sources and choose."""
+        return itertools.islice(self._sampling.feeds(self._sampling.choosing()), self._asked.samples)
+
+    def _count(self) -> int | None:
+        parts = self._sampling.parts
+        known = parts.chosen_with if parts is not None else None
+        return min(known, self._asked.samples) if known else None
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        with self._sampling.named():
+            yield
+
+    def measure_body(self, decision: BodyDecision | None, most: int = 8) -> None:
+        """Measures the body in half precision apart: its noise is added to all predictions.
+
+        Args:
+            decision: the body of the float model; None: there is none.
+            most: on how many samples.
+        """
+        settled = decision.settled if decision is not None else None
+        if settled is None or self._prepared.not_run:
+            return
+        body = Emulated(settled.body.model.to_proto(), data_dir=self._job.model.data_dir)
+        names = [name for name in self.copy.outputs if name in body.outputs]
+        meter = AboutMeanMeter(names)
+        off = Setting(self.copy.switched.edges)
+        for feeds in itertools.islice(self.samples(), most):
+            given = {name: feeds[name] for name in self.copy.inputs}
+            (exact,) = self.copy.switched.run_each(given, [off], names)
+            meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
+        levels = meter.result().outputs
+        self._body = {name: 10 ** (-level / 10) for name, level in levels.items()}
+
+    # -- answers -------------------------------------------------------------------------------
+
+    @cached_property
+    def decisions(self) -> list[FloatDecision]:
+        """What can be left in float."""
+        return decisions_of(self.plan, self._measured.sources)
+
+    @cached_property
+    def search(self) -> Search:
+        """Searches them."""
+        return Search(self.model, self.decisions, self.costs, self._asked.max_float)
+
+    def ranked(self, verify: int = 5) -> list[Ranked]:
+        """All decisions by gain; the gains of the first are measured."""
+        found = ranked(self.model, self.decisions, self.costs)
+        top = found[:verify]
+        base, *levels = self.sqnr_db([(), *(one.decision.nodes for one in top)])
+        top = [replace(one, measured_gain_db=level - base) for one, level in zip(top, levels, strict=True)]
+        return [*top, *found[verify:]]
+
+    def for_sqnr(self, goal_db: float, rounds: int = 8) -> Met:
+        """The cheapest set for an SQNR about the mean, dB."""
+        return self._met(
+            goal_db, self.sqnr_db, lambda measured: meet_sqnr(self.search, goal_db, measured, rounds=rounds)
+        )
+
+    def for_score(self, score: Callable[[CallableModel], float], goal: float) -> Met:
+        """The cheapest set for a score of the user's function.
+
+        Args:
+            score: the function, which has samples of its own; higher is better.
+            goal: the least score.
+        """
+
+        def measured(sets: Sequence[Collection[str]]) -> list[float]:
+            found = []
+            for floats in sets:
+                self._tell()
+                found.append(float(score(self.callable_of(floats))))
+            return found
+
+        return self._met(goal, measured, lambda known: meet_score(self.search, goal, known))
+
+    def for_agreement(self, output: str, goal: float) -> Met:
+        """The cheapest set whose argmax of an output agrees with the float model's.
+
+        Args:
+            output: its name; the last axis is that of the classes.
+            goal: in how many percent of the rows at least.
+
+        Raises:
+            UserError: there is no such output, or it is no float tensor of rows.
+        """
+        if output not in self.copy.outputs:
+            raise unknown_name("output", output, list(self.copy.outputs))
+        return self._met(
+            goal,
+            lambda sets: self.agreement(output, sets),
+            lambda known: meet_score(self.search, goal, known),
+        )
+
+    def _met(self, goal: float, measured: Measured, meet: Callable[[Measured], Met]) -> Met:
+        """Meets a goal; where nothing has to be in float for it, the sources are not measured."""
+        (base,) = measured([()])
+        if base >= goal:
+            trial = GoalTrial((), 0.0, None, base)
+            return Met(goal, True, trial, trial, (trial,), ())
+
+        def known(sets: Sequence[Collection[str]]) -> list[float]:
+            return [base if not floats else measured([floats])[0] for floats in sets]
+
+        return meet(known)
+
+    # -- measuring sets ------------------------------------------------------------------------
+
+    def setting(self, floats: Collection[str]) -> Setting:
+        """What a measuring copy is set to with some nodes in float."""
+        along = self._wants.along(floats)
+        off = (e for e, wants in self._wants.found.items() if not any(w.isdisjoint(along) for w in wants))
+        return Setting(frozenset((edge.node, edge.input) for edge in off) & self.copy.switched.edges)
+
+    def about_mean(
+        self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
+    ) -> list[AboutMean]:
+        """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
+        meter = AboutMeanMeter(self.copy.outputs, len(sets), self._asked.weights)
+        for exact, given in self._outputs(sets, samples, self.copy.outputs):
+            meter.add(exact, given)
+        return [meter.result(place) for place in range(len(sets))]
+
+    def sqnr_db(self, sets: Sequence[Collection[str]]) -> list[float]:
+        """The SQNR about the mean with each set of nodes in float, measured on the samples that choose.
+
+        The body's noise is added.
+        """
+        found = []
+        for one in self.about_mean(sets):
+            self._tell()
+            if one.sqnr_db is None:
+                raise UserError(
+                    "no output tells how much noise there is: "
+                    + "; ".join(f"{name!r}: {why}" for name, why in one.left_out.items()),
+                    hint="give samples that differ, as many as there are",
+                )
+            weights = weights_of(list(one.outputs), self._weights(one.outputs))
+            body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
+            found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
+        return found
+
+    def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
+        given = self._asked.weights
+        return None if given is None else {name: given[name] for name in outputs if name in given}
+
+    def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
+        """In how many percent of the rows the argmax of an output is the float model's, for each set."""
+        same, rows = np.zeros(len(sets)), 0
+        for (exact,), given in self._outputs(sets, None, [output]):
+            wanted = as_tensor(exact)
+            if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
+                raise UserError(
+                    f"output {output!r} has no classes to compare: its shape is {list(wanted.shape)}",
+                    hint="name an output whose last axis is that of the classes",
+                )
+            best = wanted.argmax(-1)
+            rows += best.size
+            for place, (value,) in enumerate(given):
+                array = as_tensor(value)
+                same[place] += int((array.argmax(-1) == best).sum()) if array.shape == wanted.shape else 0
+        for _ in sets:
+            self._tell()
+        return [float(100 * count / max(1, rows)) for count in same]
+
+    def _outputs(
+        self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None, names: Sequence[str]
+    ) -> Iterator[tuple[list[Any], list[list[Any]]]]:
+        """Outputs of the float model, and with each set, by sample."""
+        settings = [Setting(self.copy.switched.edges), *map(self.setting, sets)]
+        with self._named():
+            for feeds in self.samples() if samples is None else samples:
+                given = {name: feeds[name] for name in self.copy.inputs}
+                exact, *found = self.copy.switched.run_each(given, settings, names)
+                yield exact, found
+
+    def _tell(self) -> None:
+        self.trials += 1
+        self._job.observe("goal", self.trials, None)
+
+    def callable_of(self, floats: Collection[str]) -> CallableModel:
+        """The quantized model with some nodes in float, for a function of the user's."""
+        return self._callable(self.setting(floats))
+
+    def float_model(self) -> CallableModel:
+        """The float model likewise."""
+        return self._callable(Setting(self.copy.switched.edges))
+
+    def _callable(self, setting: Setting) -> CallableModel:
+        names = self.copy.outputs
+
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            for name in self.copy.inputs:
+                if name not in feeds:
+                    raise unknown_name("input", name, sorted(feeds))
+            (sample,) = self._job.feeds([Sample(0, "the function", dict(feeds))])
+            try:
+                given = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
+                (found,) = self.copy.switched.run_each(given, [setting])
+            except ort.RunError as error:
+                raise UserError(f"the model does not run on what the function gives it: {error}") from error
+            return dict(zip(names, found, strict=True))
+
+        return run
+
+    # -- the result ----------------------------------------------------------------------------
+
+    def reasons(self, met: Met) -> dict[str, str]:
+        """Why each node of the best set is in float, and its price."""
+        unit = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
+        found: dict[str, str] = {}
+        for price in met.prices:
+            (name,) = price.decision.nodes
+            cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
+            text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
+            found[name] = Reason("goal", text)
+        return found
+
+    def plan_with(self, why: Mapping[str, str]) -> QuantPlan:
+        """The plan with some nodes in float; it needs no range that is not measured.
+
+        Args:
+            why: the nodes, each with its reason.
+        """
+        ops = {node.name: node.op for node in self._job.model.graph.nodes}
+        return left_float(self.plan, why, ops) if why else self.plan
+
+    def finished(self, why: Mapping[str, str]) -> tuple[Prepared, Quantized]:
+        """Plan and model with some nodes in float, in the place of those that this was made of.
+
+        Args:
+            why: the nodes, each with its reason: see `reasons`.
+        """
+        if not why:
+            return self._prepared, self._done
+        prepared = replace(self._prepared)
+        done = refined(self._job, prepared, self._done, self.plan_with(why))
+        return prepared, done
+
+    def to_json(self) -> dict[str, Any]:
+        """The part of the report: what was measured, and what it took."""
+        model = self.model
+        return {
+            "samples": model.effort.samples,
+            "sources": len(model.sources),
+            "runs_per_source": round(model.effort.runs_per_source, 3),
+            "trials": self.trials,
+            "unit": self.costs.unit,
+            "weights": dict(model.weights),
+            "left_out": [{"output": name, "why": why} for name, why in model.left_out.items()],
+            "predicted_sqnr_db": model.sqnr_db(),
+            "body_noise_db": decibels(model.body_noise) if model.body_noise else None,
+            "reliable": model.reliable(),
+        }

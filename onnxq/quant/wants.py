@@ -1,0 +1,200 @@
+"""What keeps an edge quantized: which nodes have to be in int8 for it to read a pair.
+
+A layer asks for the pairs of its operands; what moves values has a pair in front while one behind it is
+needed; some read what is quantized anyway. So a pair in front of a shared MaxPool stays while one reader
+behind it is in int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from onnxq.quant.groups import Groups
+from onnxq.quant.plan import Edge, KeptFloat, Need, QuantPlan, ScaleGroup, Site, joint_reason
+
+Want = frozenset[str]
+"""Nodes that all have to be in int8."""
+
+
+def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) -> QuantPlan:
+    """The plan with some nodes in float, and without the pairs that are there for them alone.
+
+    It is what the rules say when they are asked again, but that it takes no ranges that are not measured:
+    scales stay, and tensors that nothing moves together any more have their own.
+
+    Args:
+        plan: the plan.
+        why: the nodes, each with its reason.
+        ops: the operator of each node.
+    """
+    wants = Wants(plan)
+    freed = wants.along(list(why))
+
+    def left(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+        return tuple(e for e in edges if any(want.isdisjoint(freed) for want in wants.found[e]))
+
+    def reason(node: str) -> str:
+        if node in why:
+            return why[node]
+        partner = next(name for name in why if node in wants.along([name]))
+        joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be in int8 alone")
+        return joint_reason(why[partner], partner, joint)
+
+    sites = _regrouped(plan, [replace(site, readers=left(site.readers)) for site in plan.sites])
+    own = (replace(pair, readers=left(pair.readers)) for pair in plan.own)
+    kept = (KeptFloat(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
+    return replace(
+        plan,
+        sites=sites[0],
+        groups=sites[1],
+        own=tuple(pair for pair in own if pair.readers),
+        kept_float=(*plan.kept_float, *kept),
+        layers=tuple(replace(x, format="float") if x.node in freed else x for x in plan.layers),
+        together=tuple(joint for joint in plan.together if freed.isdisjoint(joint.nodes)),
+    )
+
+
+def _regrouped(plan: QuantPlan, sites: Sequence[Site]) -> tuple[tuple[Site, ...], tuple[ScaleGroup, ...]]:
+    """The sites that have readers, and their groups: of each, the parts that movements still connect.
+
+    Tensors that something else than movements put together, a plan file say, stay together.
+    """
+    left = [site for site in sites if site.readers]
+    before, after = _connected(plan, plan.sites), _connected(plan, left)
+    by_id = {group.id: group for group in plan.groups}
+    whole = {
+        site.group: len({before[other.tensor] for other in plan.sites if other.group == site.group}) > 1
+        for site in left
+        if site.kind == "activation" and len(by_id[site.group].tensors) > 1
+    }
+    fresh = max(by_id, default=0) + 1
+    number: dict[tuple[int, str], int] = {}
+    groups: dict[int, ScaleGroup] = {}
+    found = []
+    for site in left:
+        group = by_id[site.group]
+        if not whole.get(site.group, True):
+            root = after[site.tensor]
+            if (site.group, root) not in number:
+                known = site.group in groups
+                number[site.group, root] = fresh if known else site.group
+                fresh += known
+                some = {name for name, other in after.items() if other == root}
+                members = tuple(name for name in group.tensors if name in some)
+                reasons = group.reasons if len(members) > 1 else ()
+                sources = tuple(name for name in group.sources if name in some)
+                group = ScaleGroup(number[site.group, root], members, sources or members, reasons)
+                groups[group.id] = group
+            site = replace(site, group=number[site.group, root])
+        else:
+            groups[group.id] = group
+        found.append(site)
+    return tuple(found), tuple(groups.values())
+
+
+def _connected(plan: QuantPlan, sites: Sequence[Site]) -> dict[str, str]:
+    """For each quantized activation the tensor that stands for all that movements connect it with."""
+    tensor_of = {edge: site.tensor for site in sites if site.kind == "activation" for edge in site.readers}
+    parts = Groups()
+    for tensor in tensor_of.values():
+        parts.add(tensor)
+    for need in plan.needs:
+        source = tensor_of.get(need.edge)
+        if source is not None and need.of not in ("", source):
+            parts.join(source, need.of, "")
+    return {tensor: parts.find(tensor) for tensor in dict.fromkeys(tensor_of.values())}
+
+
+class Wants:
+    """What keeps the edges of a plan's pairs.
+
+    Attributes:
+        found: for each edge, what keeps it: it is there while one of these sets is wholly in int8. None of
+            the sets holds another one; their order is that of their sizes and names.
+    """
+
+    def __init__(self, plan: QuantPlan) -> None:
+        """Those of a plan."""
+        self._plan = plan
+        self._layers = {layer.node for layer in plan.layers}
+        self._partners: dict[str, set[str]] = {}
+        for joint in plan.together:
+            for node in joint.nodes:
+                self._partners.setdefault(node, set()).update(joint.nodes)
+        read = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers}
+        self._needs: dict[Edge, list[Need]] = {}
+        for need in plan.needs:
+            if need.edge in read:
+                self._needs.setdefault(need.edge, []).append(need)
+            if need.beside and need.edge.node in self._layers:  # a layer is quantized as a whole
+                self._partners.setdefault(need.edge.node, set()).add(need.beside)
+        self._edges: dict[str, list[Edge]] = {}
+        for edge, tensor in read.items():
+            self._edges.setdefault(tensor, []).append(edge)
+        self._musts: dict[str, Want] = {}
+        self._taken: dict[str, set[str]] = {}  # who goes to float with a node
+        for name in self._partners:
+            for other in self.must(name):
+                self._taken.setdefault(other, set()).add(name)
+        self._of: dict[str, frozenset[Want]] = {}
+        self._resolve_tensors()
+        self.found = {edge: self._least(self._of_edge(edge, tensor)) for edge, tensor in read.items()}
+
+    def must(self, node: str) -> Want:
+        """The nodes that have to be in int8 for a node to be."""
+        if node not in self._musts:
+            found, todo = {node}, [node]
+            while todo:
+                more = self._partners.get(todo.pop(), set()) - found
+                found |= more
+                todo.extend(more)
+            self._musts[node] = frozenset(found)
+        return self._musts[node]
+
+    def along(self, nodes: Collection[str]) -> frozenset[str]:
+        """Nodes in float, and those that cannot stay quantized without them."""
+        found = set(nodes)
+        for name in nodes:
+            found |= self._taken.get(name, set())
+        return frozenset(found)
+
+    def _resolve_tensors(self) -> None:
+        """What keeps each tensor's pair, by those who ask for it themselves or for what is moved from it."""
+        todo = list(self._edges)
+        while todo:
+            tensor = todo[-1]
+            behind = [need.of for need in self._own_needs(tensor) if need.of]
+            open_ = [name for name in behind if name not in self._of and name in self._edges]
+            if open_:
+                todo.extend(open_)
+                continue
+            todo.pop()
+            if tensor not in self._of:
+                found: set[Want] = set()
+                for need in self._own_needs(tensor):
+                    found |= self._of.get(need.of, frozenset()) if need.of else {self._want(need)}
+                self._of[tensor] = frozenset(self._least(found))
+
+    def _own_needs(self, tensor: str) -> list[Need]:
+        """The needs of a tensor's readers but of those that read it because others do."""
+        found = [need for edge in self._edges[tensor] for need in self._needs.get(edge, [Need(edge)])]
+        return [need for need in found if need.of != tensor]
+
+    def _want(self, need: Need) -> Want:
+        return self.must(need.edge.node) | (self.must(need.beside) if need.beside else frozenset())
+
+    def _of_edge(self, edge: Edge, tensor: str) -> set[Want]:
+        found: set[Want] = set()
+        for need in self._needs.get(edge, [Need(edge)]):
+            found |= self._of.get(need.of, frozenset()) if need.of else {self._want(need)}
+        return found
+
+    def _least(self, wants: Collection[Want]) -> tuple[Want, ...]:
+        """Those that hold no other one, in an order that is always the same."""
+        few = sorted(wants, key=lambda want: (len(want), sorted(want)))
+        kept: list[Want] = []
+        for want in few:
+            if not any(other <= want for other in kept):
+                kept.append(want)
+        return tuple(kept)

@@ -1,0 +1,224 @@
+"""SQNR about the mean: the signal is what varies from sample to sample, a constant offset is none.
+
+This is the one figure by which goals are set, reached and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import unknown_name
+from onnxq.run.compare import Reference, Runner, as_tensor, is_real
+from onnxq.run.noise import BEST_DB, NOT_COMPARED
+
+NAME = "SQNR about the mean"
+"""What it is called wherever it stands; its key in JSON is `sqnr_about_mean_db`."""
+
+STILL = "it does not vary from sample to sample"
+UNWEIGHED = "its weight is 0"
+
+_ALIKE = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
+
+
+@dataclass(frozen=True, slots=True)
+class AboutMean:
+    """How near outputs are to the float model's.
+
+    Attributes:
+        sqnr_db: of all outputs together, each scaled to unit power about its mean over samples (and
+            weighed): -10 log10 of the mean of their noise-to-signal ratios. None where no output counts.
+        outputs: of each output that counts, dB, the worst first.
+        left_out: the outputs that do not count, and why.
+        samples: how many samples.
+    """
+
+    sqnr_db: float | None
+    outputs: Mapping[str, float]
+    left_out: Mapping[str, str]
+    samples: int
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """The output with the least, and how much."""
+        return next(iter(self.outputs.items()), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """It, for the report."""
+        name, level = self.worst or (None, None)
+        return {
+            "sqnr_about_mean_db": self.sqnr_db,
+            "worst_output": name,
+            "worst_output_db": level,
+            "outputs": [{"output": one, "sqnr_about_mean_db": db} for one, db in self.outputs.items()],
+            "left_out": [{"output": one, "why": why} for one, why in self.left_out.items()],
+            "samples": self.samples,
+        }
+
+
+@dataclass(slots=True)
+class Signal:
+    """An output of the float model over samples, in float64; what two of them saw can be joined.
+
+    Attributes:
+        count: how many samples.
+        mean: the mean over samples, by element; None where there is no sample, or where shapes differ.
+        power: the sum of squares about that.
+        values: how many values in all.
+        level: the mean of all values.
+        spread: the sum of squares about that: the power of one sample, or of samples of different shapes.
+        peak: the greatest magnitude.
+        comparable: whether all were finite floats, of the shape that the candidates' had.
+    """
+
+    count: int = 0
+    mean: np.ndarray | None = None
+    power: float = 0.0
+    values: int = 0
+    level: float = 0.0
+    spread: float = 0.0
+    peak: float = 0.0
+    comparable: bool = True
+
+    @staticmethod
+    def of(value: Any) -> Signal:
+        """That of one sample."""
+        array = as_tensor(value)
+        if not is_real(array.dtype) or not np.isfinite(array).all():
+            return Signal(1, comparable=False)
+        exact = array.astype(np.float64)
+        level = float(exact.mean()) if exact.size else 0.0
+        apart = (exact - level).ravel()
+        peak = float(np.abs(exact).max(initial=0.0))
+        return Signal(1, exact, 0.0, exact.size, level, float(apart @ apart), peak)
+
+    def joined(self, later: Signal) -> Signal:
+        """That of the samples of both."""
+        if not (self.count and later.count):
+            return self if self.count else later
+        if not (self.comparable and later.comparable):
+            return Signal(self.count + later.count, comparable=False)
+        count, values = self.count + later.count, self.values + later.values
+        mean, power = None, 0.0
+        if self.mean is not None and later.mean is not None and self.mean.shape == later.mean.shape:
+            step = later.mean - self.mean
+            mean = self.mean + step * (later.count / count)
+            flat = step.ravel()
+            power = self.power + later.power + float(flat @ flat) * (self.count * later.count / count)
+        apart = later.level - self.level
+        level, spread = self.level, self.spread + later.spread
+        if values:
+            level += apart * (later.values / values)
+            spread += apart * apart * (self.values * later.values / values)
+        return Signal(count, mean, power, values, level, spread, max(self.peak, later.peak))
+
+    @property
+    def about_mean(self) -> float:
+        """The power about the mean over samples; of one, or of different shapes, about that of all values."""
+        return self.spread if self.mean is None or self.count < 2 else self.power
+
+    @property
+    def why_not(self) -> str:
+        """Why it does not count, "" where it does."""
+        if not self.comparable or not self.values:
+            return NOT_COMPARED
+        return STILL if self.about_mean <= self.values * (_ALIKE * self.peak) ** 2 else ""
+
+
+def weights_of(outputs: Sequence[str], weights: Mapping[str, float] | None) -> dict[str, float]:
+    """What each output weighs, 1 by default.
+
+    Raises:
+        UserError: an output does not exist.
+    """
+    for name in weights or {}:
+        if name not in outputs:
+            raise unknown_name("output", name, list(outputs))
+    return {name: 1.0 if weights is None else float(weights.get(name, 1.0)) for name in outputs}
+
+
+def decibels(ratio: float) -> float:
+    """A noise-to-signal ratio as an SQNR, dB, at most 200 either way."""
+    if not ratio > 0:
+        return -BEST_DB if np.isnan(ratio) else BEST_DB
+    return float(np.clip(-10 * np.log10(ratio), -BEST_DB, BEST_DB))
+
+
+class AboutMeanMeter:
+    """Accumulates it, sample by sample, for one or several candidates."""
+
+    def __init__(
+        self, outputs: Sequence[str], candidates: int = 1, weights: Mapping[str, float] | None = None
+    ) -> None:
+        """For outputs of these names.
+
+        Raises:
+            UserError: an output that is weighed does not exist.
+        """
+        self._outputs, self._weights = tuple(outputs), weights_of(outputs, weights)
+        self._signals = [Signal() for _ in self._outputs]
+        self._noise = np.zeros((candidates, len(self._outputs)))
+        self._samples = 0
+
+    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
+        """Adds a sample: the float outputs, and those of each candidate."""
+        self._samples += 1
+        for place, value in enumerate(reference):
+            signal = Signal.of(value)
+            given = [as_tensor(candidate[place]) for candidate in candidates]
+            if signal.comparable:
+                signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
+            self._signals[place] = self._signals[place].joined(signal)
+            if self._signals[place].comparable:
+                exact = as_tensor(value).astype(np.float64)
+                self._noise[:, place] += [_power(array - exact) for array in given]
+
+    def result(self, candidate: int = 0) -> AboutMean:
+        """What the samples so far say of a candidate."""
+        ratios: dict[str, float] = {}
+        left_out: dict[str, str] = {}
+        for place, (name, signal) in enumerate(zip(self._outputs, self._signals, strict=True)):
+            why = signal.why_not or ("" if self._weights[name] > 0 else UNWEIGHED)
+            if why:
+                left_out[name] = why
+            else:
+                ratios[name] = float(self._noise[candidate, place]) / signal.about_mean
+        weighed = sum(self._weights[name] for name in ratios)
+        total = sum(self._weights[name] * ratio for name, ratio in ratios.items())
+        levels = {name: decibels(ratio) for name, ratio in ratios.items()}
+        return AboutMean(
+            decibels(total / weighed) if ratios else None,
+            dict(sorted(levels.items(), key=lambda entry: entry[1])),
+            left_out,
+            self._samples,
+        )
+
+
+def about_mean(
+    reference: Reference,
+    candidate: Runner,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    weights: Mapping[str, float] | None = None,
+) -> AboutMean:
+    """Compares two models on samples.
+
+    Raises:
+        RunError: one of them does not run.
+        UserError: an output that is weighed does not exist.
+    """
+    meter = AboutMeanMeter(reference.outputs, 1, weights)
+    for feeds in samples:
+        wanted = reference.run(feeds)
+        taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
+        meter.add(wanted, [candidate.run(taken, reference.outputs)])
+    return meter.result()
+
+
+def _power(values: np.ndarray) -> float:
+    flat = values.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        power = float(flat @ flat)
+    return power if np.isfinite(power) else np.inf
