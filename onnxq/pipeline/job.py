@@ -312,6 +312,8 @@ class Job:
             "body": {},
             "calibration": {},
             "accuracy": [],
+            "about_mean": None,
+            "goal": None,
             **part,
             "files": [],
             "commands": [],
