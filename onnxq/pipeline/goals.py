@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, Reference
-from onnxq.settings import UNITS, Goal
+from onnxq.settings import UNITS, CallableModel, Goal
 
 RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
@@ -89,14 +89,6 @@ class Attempt:
     def met(self) -> bool:
         """Whether it passes."""
         return all(gate.met for gate in self.gates)
-
-    @property
-    def short(self) -> tuple[int, float]:
-        """How far it is from passing: gates that are missed, and by how much, in parts of what they ask."""
-        return (
-            sum(not gate.met for gate in self.gates),
-            sum(gate.missing / max(abs(gate.goal), 1e-9) for gate in self.gates),
-        )
 
 
 @dataclass(slots=True)
@@ -275,28 +267,24 @@ class Pursuit:
     ) -> Attempt:
         accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
         accuracy.measure_body(first.finish.decision)
-        known: dict[frozenset[str], tuple[Attempt, Met | None]] = {frozenset(): (first, None)}
+        known = {frozenset[str](): first}
         raised: dict[str, float] = {}
         for _ in range(1 + RAISES):
-            met = self._met(job, accuracy, raised)
+            with job.step("goal"):
+                met = self._met(accuracy, raised)
             floats = frozenset(met.best.floats)
-            if floats not in known or known[floats][1] is None:
-                with job.step("goal"):
-                    candidate = tried(*accuracy.finished(accuracy.reasons(met))) if floats else first
-                known[floats] = (candidate, met)
-            candidate = known[floats][0]
+            if floats not in known:
+                known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
+            candidate = known[floats]
             if candidate.met or not met.met:
                 break
             for gate in candidate.gates:
                 if not gate.met:
                     raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
-        candidate, chosen = min(known.values(), key=lambda entry: entry[0].short)
-        if chosen is None:  # nothing that was tried is nearer than the plan
-            chosen = replace(met, best=met.base, met=False, prices=())
-        self._found = Searched(accuracy, chosen, raised)
+        self._found = Searched(accuracy, met, raised)
         return candidate
 
-    def _met(self, job: Job, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
         drawn, goal = self._drawn, self.goal
         assert drawn is not None
@@ -334,6 +322,33 @@ class Pursuit:
 
         return meet_score(accuracy.search, 0.0, margins)
 
+    def score(self, model: CallableModel, part: Part) -> float | None:
+        """The user's score of a model; None where there is none."""
+        return None if self._score is None else self._score(model, part)
+
+    def scores_of(self, int8: CallableModel, result: CallableModel | None = None) -> dict[str, Any] | None:
+        """The user's scores, on the samples that verify; None where there is none.
+
+        Args:
+            int8: the model as it was planned.
+            result: the same with layers in float.
+        """
+        if self._score is None:
+            return None
+        return self._scores_part(self._score(int8, "verify"), result and self._score(result, "verify"))
+
+    def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
+        if self._score is None:
+            return None
+        return {
+            "function": self._score.name,
+            "same_samples": not self._score.told,
+            "float": self._floats["verify"],
+            "int8": int8,
+            "result": result,
+            "float_where_chosen": self._floats["choose"],
+        }
+
     def _choosing(self, model: Any) -> float:
         assert self._score is not None
         return self._score(model, "choose")
@@ -350,16 +365,7 @@ class Pursuit:
             return {"about_mean": None, "goal": None}
         gates = self.gates(verified)
         first = self._first
-        scores = None
-        if self._score is not None:
-            scores = {
-                "function": self._score.name,
-                "same_samples": not self._score.told,
-                "float": self._floats["verify"],
-                "int8": verified.score if first is None else first.verified.score,
-                "result": verified.score,
-                "float_where_chosen": self._floats["choose"],
-            }
+        scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
         before = [] if first is None else [gate.to_json() for gate in first.gates]
         goal = gates_part(
             gates, scores, default=before, search=self._search_part(), missing=self._missing(gates),

@@ -31,6 +31,7 @@ from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.sensitivity import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
@@ -192,6 +193,20 @@ class Quantization:
         finish = finish_of(job, measured.wish, prepared, measured.stats, done, sampling)
         accuracy.measure_body(finish.decision)
         return accuracy
+
+    def sensitivity(self, top: int) -> Sensitivity:
+        """The same, ranked; `top`: how many decisions are confirmed by measuring.
+
+        Raises:
+            UserError: the data or an argument cannot be used, there are no data, or nothing is quantized.
+        """
+        pursuit = self._pursuit
+        assert pursuit is not None
+        asked = pursuit.asked()
+        limit = MAX_FLOAT if asked.max_float is None else asked.max_float
+        accuracy = self.accuracy(replace(asked, max_float=limit))
+        data = {"data": accuracy.sampling.to_json(), "notes": list(accuracy.notes)}
+        return sensitivity_of(self._job, accuracy.sampling, accuracy, pursuit, data, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.

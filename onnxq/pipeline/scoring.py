@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import UserError
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.compare import Runner
@@ -115,7 +115,11 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
     def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
         for name in runner.inputs:
             if name not in feeds:
-                raise unknown_name("input", name, sorted(feeds))
+                raise UserError(
+                    f"the function feeds the model {', '.join(map(repr, feeds)) or 'nothing'}, and not its input "
+                    f"{name!r}",
+                    hint=f"the form is {_FORM}",
+                )
         given = {name: np.asarray(feeds[name]) for name in runner.inputs}
         if job is not None:
             (sample,) = job.feeds([Sample(0, "what the function gives", given)])
