@@ -4,7 +4,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help run test check bench bench-calib bench-engine bench-peers samples golden clean
+.PHONY: help run test check bench bench-accuracy bench-calib bench-engine bench-peers samples golden clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 	$(PY) -m benchmarks.sampling
 	$(PY) -m benchmarks.methods
 	$(PY) -m benchmarks.candidates
+
+bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ONNXQ_CORPUS), and what is measured
+	$(PY) -m benchmarks.accuracy
 
 bench-engine: $(STAMP) ## what engines move, beside plain float16 and other tools' (of a folder of nets: ONNXQ_NETS)
 	$(PY) -m benchmarks.engine

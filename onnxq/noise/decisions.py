@@ -21,7 +21,7 @@ _WIDER = 3  # bytes that an element of float32 has more than one of int8
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FloatDecision:
     """Something that can be left in float.
 
     Attributes:
@@ -33,10 +33,10 @@ class Decision:
     removes: str = ""
 
 
-def decisions_of(plan: QuantPlan, sources: Sources) -> list[Decision]:
+def decisions_of(plan: QuantPlan, sources: Sources) -> list[FloatDecision]:
     """All decisions of a plan: each layer that is in int8, and each pair that several nodes keep."""
     readers = plan.readers
-    found = [Decision((x.node,)) for x in plan.layers if x.quantized and x.node in readers]
+    found = [FloatDecision((x.node,)) for x in plan.layers if x.quantized and x.node in readers]
     seen = {frozenset(decision.nodes) for decision in found}
     order = {name: place for place, name in enumerate(sources.nodes)}
     layers = {x.node for x in plan.layers}
@@ -50,7 +50,7 @@ def decisions_of(plan: QuantPlan, sources: Sources) -> list[Decision]:
     for tensor, nodes in of_tensor.items():
         if len(nodes) > 1 and frozenset(nodes) not in seen:
             seen.add(frozenset(nodes))
-            found.append(Decision(tuple(sorted(nodes, key=order.__getitem__)), tensor))
+            found.append(FloatDecision(tuple(sorted(nodes, key=order.__getitem__)), tensor))
     return found
 
 

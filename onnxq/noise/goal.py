@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.noise.ranking import Ranked, ranked
-from onnxq.noise.search import Found, Search
+from onnxq.noise.search import FloatSet, Search
 
 Measured = Callable[[Sequence[Collection[str]]], Sequence[float]]
 """Gives for sets of nodes in float what is measured: dB about the mean, or a score; higher is better."""
@@ -17,7 +17,7 @@ _HOPELESS_DB = 1.0  # a set that is predicted to miss a goal by more is not meas
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class GoalTrial:
     """A set that was measured.
 
     Attributes:
@@ -57,9 +57,9 @@ class Met:
 
     goal: float
     met: bool
-    best: Trial
-    base: Trial
-    trials: tuple[Trial, ...]
+    best: GoalTrial
+    base: GoalTrial
+    trials: tuple[GoalTrial, ...]
     prices: tuple[Ranked, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -146,36 +146,36 @@ class _Trials:
 
     def __init__(self, search: Search, measured: Measured, goal: float) -> None:
         self._search, self._measured, self._goal = search, measured, goal
-        self._known: dict[frozenset[str], Trial] = {}
-        self.list: list[Trial] = []
+        self._known: dict[frozenset[str], GoalTrial] = {}
+        self.list: list[GoalTrial] = []
 
-    def base(self) -> Trial:
+    def base(self) -> GoalTrial:
         return self.add(self._search.predicted(()))
 
-    def add(self, found: Found) -> Trial:
+    def add(self, found: FloatSet) -> GoalTrial:
         """Measures a set, once."""
         key = frozenset(found.floats)
         if key not in self._known:
             (value,) = self._measured([found.floats])
-            trial = Trial(found.floats, found.cost, found.sqnr_db, float(value))
+            trial = GoalTrial(found.floats, found.cost, found.sqnr_db, float(value))
             self._known[key] = trial
             self.list.append(trial)
         return self._known[key]
 
-    def knows(self, found: Found) -> bool:
+    def knows(self, found: FloatSet) -> bool:
         return frozenset(found.floats) in self._known
 
-    def of(self, found: Found) -> Trial:
+    def of(self, found: FloatSet) -> GoalTrial:
         return self._known[frozenset(found.floats)]
 
-    def best(self) -> Trial:
+    def best(self) -> GoalTrial:
         """The cheapest that reaches the goal, else the one that is nearest to it."""
         met = [trial for trial in self.list if trial.measured >= self._goal]
         if met:
             return min(met, key=lambda trial: (trial.cost, len(trial.floats), -trial.measured))
         return max(self.list, key=lambda trial: (trial.measured, -trial.cost))
 
-    def retry(self, most: int, worth_it: Callable[[Found], bool]) -> None:
+    def retry(self, most: int, worth_it: Callable[[FloatSet], bool]) -> None:
         """Tries each float node of the best set in int8 again, the dearest first."""
         best = self.best()
         if best.measured < self._goal:

@@ -1,7 +1,9 @@
 """The noise model: how sources of noise add up at the outputs, with sign.
 
 Of each source the signed error of the outputs is measured with it alone on, E_i. What the outputs make of
-small errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ.
+small errors is nearly linear, so that the noise of a set S is 1ᵀ·G_S·1, with G = E·Eᵀ. Of large errors it is
+less: a Softmax cannot be further off than all that it has. So a noise of N is taken for N / (1 + bend·N);
+the bend is what a few sets of sources say that are measured as well.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class NoiseModel:
         effort: what measuring took.
         body: the noise of the body in half precision, in parts of each output's power; none where it is not
             measured.
+        bend: how noise that is great falls behind what superposition says, 0 where it does not.
+        bends: likewise of each output.
     """
 
     sources: Sources
@@ -59,6 +63,8 @@ class NoiseModel:
     left_out: Mapping[str, str]
     effort: Effort
     body: Mapping[str, float] = field(default_factory=dict)
+    bend: float = 0.0
+    bends: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         gram = np.zeros((len(self.sources), len(self.sources)))
@@ -83,7 +89,7 @@ class NoiseModel:
         Returns:
             float64 [sets]; 0 at least.
         """
-        return _noises(self.gram, on)
+        return _bent(noises(self.gram, on), self.bend)
 
     def noise(self, floats: Collection[str] = ()) -> float:
         """The noise in parts of the signal with some nodes in float, with the body's."""
@@ -97,7 +103,9 @@ class NoiseModel:
         """That of each output that counts, the worst first."""
         on = self.sources.on_each([floats])
         found = {
-            name: decibels(float(_noises(gram, on)[0]) + self.body.get(name, 0.0))
+            name: decibels(
+                float(_bent(noises(gram, on), self.bends.get(name, 0.0))[0]) + self.body.get(name, 0.0)
+            )
             for name, gram in self.by_output.items()
         }
         return dict(sorted(found.items(), key=lambda entry: entry[1]))
@@ -123,7 +131,32 @@ class NoiseModel:
         return replace(self, body=dict(body))
 
 
-def _noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
+def noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
+    """1ᵀ·G·1 of sets of sources, bool [sets, sources]: float64 [sets], 0 at least."""
     wide = on.astype(np.float64)
     found: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
     return found
+
+
+def _bent(noise: np.ndarray, bend: float) -> np.ndarray:
+    found: np.ndarray = noise / np.maximum(1 + bend * noise, 0.5)
+    return found
+
+
+_BENDS = np.concatenate([np.linspace(-0.3, 0.0, 31), np.geomspace(1e-3, 10.0, 120)])
+
+
+def bend_of(predicted: np.ndarray, measured: np.ndarray) -> float:
+    """The bend that makes predictions fit best, in the mean of squared dB; 0 where there are fewer than two.
+
+    Args:
+        predicted: the noise of sets by superposition, float64 [sets].
+        measured: their noise.
+    """
+    known = (predicted > 0) & (measured > 0)
+    if known.sum() < 2:
+        return 0.0
+    predicted, measured = predicted[known], measured[known]
+    tried = _BENDS / predicted.max()
+    off = [np.square(np.log(_bent(predicted, bend)) - np.log(measured)).sum() for bend in tried]
+    return float(tried[int(np.argmin(off))])

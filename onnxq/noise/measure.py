@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from onnxq import interrupts
 from onnxq.errors import UserError
 from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
 from onnxq.noise.crew import Crew
-from onnxq.noise.gram import Effort, NoiseModel
+from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
 from onnxq.quant.measuring import MeasuringCopy
@@ -35,6 +36,8 @@ BLOCK = 4
 BUDGET = 1 << 15
 """Numbers that are kept of a source's errors in a sample, of all outputs together."""
 
+_SETS = 6  # that are measured as well, at most
+_EACH = 6  # of so many sources one
 _AHEAD = 8  # blocks that an executor is given before the first of them is done
 
 
@@ -83,6 +86,10 @@ def measure_noise(
     """
     weighed = weights_of(copy.outputs, weights)
     sets, parts = sources.settings()
+    some = _some_sets(sources, seed)
+    sets += [
+        frozenset().union(*(sources.entries[place].edges for place in np.flatnonzero(on))) for on in some
+    ]
     edges = tuple(frozenset((edge.node, edge.input) for edge in some) for some in sets)
     task = Task(edges, copy.outputs, budget, seed)
     count = None if total is None else total * len(edges)
@@ -96,7 +103,7 @@ def measure_noise(
         progress(sums.samples * len(edges), count)
     if not sums.samples:
         raise UserError("there are no samples to measure noise with", hint="give more data")
-    return _model(sources, parts, task, sums, weighed)
+    return _model(sources, parts, some, task, sums, weighed)
 
 
 Block = list[Feeds]
@@ -148,16 +155,25 @@ def _submitted(
 
 
 def _model(
-    sources: Sources, parts: np.ndarray, task: Task, sums: Sums, weighed: Mapping[str, float]
+    sources: Sources,
+    parts: np.ndarray,
+    some: np.ndarray,
+    task: Task,
+    sums: Sums,
+    weighed: Mapping[str, float],
 ) -> NoiseModel:
     left_out: dict[str, str] = {}
     by_output: dict[str, np.ndarray] = {}
+    measured: dict[str, np.ndarray] = {}
     for place, name in enumerate(task.outputs):
         why = sums.signals[place].why_not or ("" if weighed[name] > 0 else UNWEIGHED)
         if why:
             left_out[name] = why
         else:
-            by_output[name] = parts @ sums.in_parts_of_power(place) @ parts.T
+            gram = sums.in_parts_of_power(place)
+            alone = gram[: parts.shape[1], : parts.shape[1]]
+            by_output[name] = parts @ alone @ parts.T
+            measured[name] = np.diag(gram)[parts.shape[1] :]
     if not by_output:
         raise UserError(
             "no output tells how much noise there is: "
@@ -167,7 +183,20 @@ def _model(
     whole = sum(weighed[name] for name in by_output)
     weights = {name: weighed[name] / whole for name in by_output}
     effort = Effort(sums.samples, sums.runs, len(sources))
-    return NoiseModel(sources, by_output, weights, left_out, effort)
+    model = NoiseModel(sources, by_output, weights, left_out, effort)
+    if not len(some):
+        return model
+    together = sum((weights[name] * measured[name] for name in weights), np.zeros(len(some)))
+    bends = {name: bend_of(noises(by_output[name], some), measured[name]) for name in weights}
+    return replace(model, bend=bend_of(noises(model.gram, some), together), bends=bends)
+
+
+def _some_sets(sources: Sources, seed: int) -> np.ndarray:
+    """Sets that are measured as well, bool [sets, sources]: all sources, and random halves of them."""
+    count = min(_SETS, len(sources) // _EACH)
+    on = np.random.default_rng((seed, len(sources))).random((count, len(sources))) < 0.5
+    on[:1] = True
+    return sources.closed(on)
 
 
 def _digest(recipe: Recipe, task: Task) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.noise.decisions import Costs, Decision
+from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
 from onnxq.run.about_mean import decibels
 
@@ -30,7 +30,7 @@ class Ranked:
         why: in words.
     """
 
-    decision: Decision
+    decision: FloatDecision
     gain_db: float
     measured_gain_db: float | None
     alone_db: float
@@ -55,7 +55,7 @@ class Ranked:
 
 
 def ranked(
-    model: NoiseModel, decisions: Sequence[Decision], costs: Costs, floats: Collection[str] = ()
+    model: NoiseModel, decisions: Sequence[FloatDecision], costs: Costs, floats: Collection[str] = ()
 ) -> list[Ranked]:
     """Decisions by what they gain beside what is float already; the greatest gain first.
 
@@ -86,7 +86,7 @@ def _names(model: NoiseModel, removed: np.ndarray) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model.sources.entries[place].name for place in places))
 
 
-def _why(model: NoiseModel, decision: Decision, before: np.ndarray, removed: np.ndarray) -> str:
+def _why(model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed: np.ndarray) -> str:
     """What it removes, and which part of the noise that is."""
     on = before.astype(np.float64)
     total = float(on @ model.gram @ on)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.noise.decisions import Costs, Decision
+from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
 from onnxq.run.about_mean import decibels
 
@@ -26,7 +26,7 @@ _SLACK = 1e-9  # of a goal: float rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FloatSet:
     """A set of nodes in float.
 
     Attributes:
@@ -77,7 +77,11 @@ class Search:
     """
 
     def __init__(
-        self, model: NoiseModel, decisions: Sequence[Decision], costs: Costs, max_float: float | None = None
+        self,
+        model: NoiseModel,
+        decisions: Sequence[FloatDecision],
+        costs: Costs,
+        max_float: float | None = None,
     ) -> None:
         """What is searched with.
 
@@ -105,12 +109,12 @@ class Search:
             self._moves[row, move] = True
         self._on = _Removal(model, self.nodes)
 
-    def predicted(self, floats: Iterable[str]) -> Found:
+    def predicted(self, floats: Iterable[str]) -> FloatSet:
         """What a set is predicted to be, whatever the goal."""
         floats = tuple(floats)
-        return Found(floats, self.costs.cost(floats), self.model.sqnr_db(floats), True)
+        return FloatSet(floats, self.costs.cost(floats), self.model.sqnr_db(floats), True)
 
-    def cheapest(self, goal_db: float, *, exact: bool | None = None) -> Found:
+    def cheapest(self, goal_db: float, *, exact: bool | None = None) -> FloatSet:
         """The cheapest set that is predicted to reach an SQNR; else the quietest within `max_float`.
 
         Args:
@@ -127,7 +131,7 @@ class Search:
             chosen = found[worth.best(target)]
         return self._found(chosen, target)
 
-    def path(self) -> list[Found]:
+    def path(self) -> list[FloatSet]:
         """Nested sets, none to all that `max_float` allows: each adds what gains most for its cost."""
         chosen = np.zeros(len(self.nodes), bool)
         found = [self._found(chosen, np.inf)]
@@ -138,12 +142,12 @@ class Search:
 
     # -- sets ----------------------------------------------------------------------------------
 
-    def _found(self, chosen: np.ndarray, target: float) -> Found:
+    def _found(self, chosen: np.ndarray, target: float) -> FloatSet:
         floats = tuple(name for name, is_float in zip(self.nodes, chosen, strict=True) if is_float)
         worth = self._worth(chosen[None])
         noise = float(worth.noise[0])
         level = decibels(noise + self.model.body_noise)
-        return Found(floats, float(worth.cost[0]), level, noise <= target)
+        return FloatSet(floats, float(worth.cost[0]), level, noise <= target)
 
     def _worth(self, sets: np.ndarray) -> _Worth:
         """Of bool [sets, nodes]."""

@@ -25,7 +25,7 @@ from onnxq.quant.wants import Want, Wants
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NoiseSource:
     """Edges that read what is quantized, and that no set of layers in float parts.
 
     Attributes:
@@ -58,8 +58,8 @@ class Sources:
         parts: the sources that a block is of, by its place; none for what is no block.
     """
 
-    entries: tuple[Source, ...]
-    parts: Mapping[int, tuple[Source, ...]]
+    entries: tuple[NoiseSource, ...]
+    parts: Mapping[int, tuple[NoiseSource, ...]]
 
     @staticmethod
     def of(plan: QuantPlan, most: int | None = None) -> Sources:
@@ -136,7 +136,7 @@ class Sources:
 
     def closed(self, on: np.ndarray) -> np.ndarray:
         """Sets of sources, bool [sets, sources], with those that are there whenever one of them is."""
-        found = on.copy()
+        found: np.ndarray = on.copy()
         for place, under in enumerate(self.under):
             for other in under:
                 found[:, other] |= on[:, place]
@@ -167,7 +167,7 @@ class Sources:
         return tuple(dict.fromkeys(n for s in self.entries for want in s.wants for n in sorted(want)))
 
 
-def _entries(plan: QuantPlan) -> tuple[Source, ...]:
+def _entries(plan: QuantPlan) -> tuple[NoiseSource, ...]:
     order = {layer.node: place for place, layer in enumerate(plan.layers)}
     found: dict[tuple[object, tuple[Want, ...]], list[tuple[str, str, int, Edge]]] = {}
     wants = Wants(plan).found
@@ -182,18 +182,18 @@ def _entries(plan: QuantPlan) -> tuple[Source, ...]:
     for (_, kept), rows in found.items():
         tensors = tuple(dict.fromkeys(tensor for tensor, _, _, _ in rows))
         edges = frozenset(edge for _, _, _, edge in rows)
-        entries.append(Source(tensors[0], rows[0][1], rows[0][2], tensors, edges, kept))
+        entries.append(NoiseSource(tensors[0], rows[0][1], rows[0][2], tensors, edges, kept))
 
-    def place(source: Source) -> int:
+    def place(source: NoiseSource) -> int:
         known = [order[node] for want in source.wants for node in want if node in order]
         return min(known, default=len(order))
 
     return tuple(sorted(entries, key=place))
 
 
-def _of_blocks(blocks: Sequence[Sequence[Source]], opened: Collection[int]) -> Sources:
-    entries: list[Source] = []
-    parts: dict[int, tuple[Source, ...]] = {}
+def _of_blocks(blocks: Sequence[Sequence[NoiseSource]], opened: Collection[int]) -> Sources:
+    entries: list[NoiseSource] = []
+    parts: dict[int, tuple[NoiseSource, ...]] = {}
     for place, block in enumerate(blocks):
         if len(block) == 1 or place in opened:
             entries.extend(block)
@@ -202,5 +202,5 @@ def _of_blocks(blocks: Sequence[Sequence[Source]], opened: Collection[int]) -> S
         tensors = tuple(dict.fromkeys(tensor for source in block for tensor in source.tensors))
         edges = frozenset(edge for source in block for edge in source.edges)
         wants = tuple(dict.fromkeys(want for source in block for want in source.wants))
-        entries.append(Source(tensors[0], "block", -1, tensors, edges, wants))
+        entries.append(NoiseSource(tensors[0], "block", -1, tensors, edges, wants))
     return Sources(tuple(entries), parts)

@@ -16,7 +16,7 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
-from onnxq.noise.decisions import Costs, Decision, Unit, decisions_of
+from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import Submit, measure_noise
@@ -37,7 +37,7 @@ from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
 
-SAMPLES = 32
+SAMPLES = 64
 """How many samples measure the sources, at most."""
 
 MOST = 384
@@ -195,7 +195,7 @@ class Accuracy:
     # -- answers -------------------------------------------------------------------------------
 
     @cached_property
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[FloatDecision]:
         """What can be left in float."""
         return decisions_of(self.plan, self._measured.sources)
 
@@ -258,7 +258,7 @@ class Accuracy:
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
     ) -> list[AboutMean]:
-        """How near the outputs are with each set of nodes in float, on the samples that choose or on others."""
+        """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self.copy.outputs, len(sets), self._asked.weights)
         for exact, given in self._outputs(sets, samples, self.copy.outputs):
             meter.add(exact, given)

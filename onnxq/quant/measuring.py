@@ -28,14 +28,14 @@ class Candidate:
     Attributes:
         float_layers: names of nodes that read float; so do those that cannot stay quantized without them.
         float_sites: names of tensors whose pairs nobody reads.
-        float_edges: inputs of nodes, by name, that read float; the others of their nodes do not change.
         scales: the scale of groups of activations; those of the plan's other groups stay.
+        float_edges: inputs of nodes, by name, that read float; the others of their nodes do not change.
     """
 
     float_layers: Collection[str] = ()
     float_sites: Collection[str] = ()
-    float_edges: Collection[Edge] = ()
     scales: Mapping[int, np.float32] = field(default_factory=dict)
+    float_edges: Collection[Edge] = ()
 
 
 class MeasuringCopy:
