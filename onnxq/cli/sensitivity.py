@@ -69,8 +69,8 @@ def sensitivity(
     forget(state)
     if not screen.quiet:
         again = chosen.again(
-            settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
-            settings.Repairs, settings.Inputs, settings.Runtime,
+            settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+            settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
         )  # fmt: skip
         screen.show(sensitivity_page(result.report, again))
     screen.document(result.report)

@@ -46,8 +46,9 @@ def _noise(page: Page, part: Mapping[str, Any]) -> None:
     """How much there is, and what measuring it took."""
     page.section("Noise", f"{NAME}: {decibels(part['sqnr_about_mean_db'])}")
     page.entry(
-        f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated nothing, "
-        f"{part['runs_per_source']:.2f} runs each; they add up to {decibels(part['predicted_sqnr_db'])}"
+        f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated "
+        f"nothing, {part['runs_per_source']:.2f} runs each; they add up to "
+        f"{decibels(part['predicted_sqnr_db'])}"
     )
     if not part["reliable"]:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
@@ -94,9 +95,8 @@ def _best(page: Page, part: Mapping[str, Any]) -> None:
     floats = best["float"]
     if not floats:
         limit = 0.05 if best["max_float"] is None else best["max_float"]
-        page.section(
-            "Best", f"nothing gains anything within {100 * limit:.3g} % of the int8 MACs (--max-float)"
-        )
+        within = f"within {100 * limit:.3g} % of the int8 MACs (--max-float)"
+        page.section("Best", f"nothing gains anything {within}")
         return
     share = f"{100 * best['share_of_int8_macs']:.3g} % of the int8 MACs"
     page.section("Best", f"{counted(len(floats), 'layer')} together, {share}: {_gain(part)} dB")
