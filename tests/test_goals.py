@@ -186,9 +186,9 @@ def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_costs_choose(tmp_path: Path) -> None:
-    """The planted layer is dear: the others together are less near to the goal, so it is taken all the same."""
+    """The planted layer is dear, and taken all the same: without it no others reach the goal."""
     others = [node.name for node in MODEL.graph.node if node.op_type == "Conv"]
-    costs = {name: 1.0 for name in others} | {node_of(CULPRIT): 50.0}
+    costs = dict.fromkeys(others, 1.0) | {node_of(CULPRIT): 50.0}
     (tmp_path / "costs.json").write_text(json.dumps(costs))
     result = quantized(min_sqnr=GOAL, costs=tmp_path / "costs.json")
     search = result.report["goal"]["search"]
@@ -236,7 +236,17 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
-    base = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--method", "mse", "--prove", "never")
+    base = (
+        "quantize",
+        "net.onnx",
+        "--calib",
+        "data.npz",
+        "--no-engine",
+        "--method",
+        "mse",
+        "--prove",
+        "never",
+    )
     ran = run(tmp_path, *base, "--min-sqnr", str(GOAL), "--max-float", "0.1%", "-o", "q.onnx")
     assert ran.returncode == 1, ran.stderr
     assert "Goal       not met: SQNR about the mean" in ran.stdout
