@@ -185,6 +185,28 @@ def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(result.report["plan"]["layers"]) == 4
 
 
+def test_a_time_limit_says_what_it_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over before the sources are measured; then, while sets are tried: the set is that of the prediction."""
+    none = quantized(min_sqnr=GOAL, time_limit=0).report
+    assert not none["goal"]["met"]
+    assert "before all sources" in none["goal"]["cut"]
+    assert in_float(none) == set()
+    real = Accuracy.sqnr_db
+
+    def late(self: Accuracy, sets: Any) -> list[float]:
+        found = real(self, sets)
+        if any(sets):  # the first set with something in float
+            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            self._tell()
+        return found
+
+    monkeypatch.setattr(Accuracy, "sqnr_db", late)
+    some = quantized(min_sqnr=GOAL, time_limit=1e6).report
+    assert "by prediction" in some["goal"]["cut"]
+    assert some["goal"]["met"]
+    assert in_float(some) == {node_of(CULPRIT)}
+
+
 def test_costs_choose(tmp_path: Path) -> None:
     """The planted layer is dear, and taken all the same: without it no others reach the goal."""
     others = [node.name for node in MODEL.graph.node if node.op_type == "Conv"]
