@@ -264,7 +264,9 @@ def _elsewhere(key: str, at: Sequence[str]) -> str:
 
 
 def _beside(path: Path, value: Any) -> Any:
-    """A path, or several, relative to the folder of a file."""
+    """A path, or several, relative to the folder of a file; a name stands for itself."""
+    if isinstance(value, str):
+        return value
     return path.parent / value if isinstance(value, Path) else tuple(path.parent / one for one in value)
 
 

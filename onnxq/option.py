@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ PATHS = Kind(
     list[Path], lambda key, value: tuple(map(Path, texts(key, value))), lambda flag, value: tuple(value),
     is_path=True,
 )  # fmt: skip
+CODE = dataclasses.replace(PATH, typed=str)
+"""A file of Python, and perhaps a function in it: `FILE.py:FUNCTION`."""
 NOT = Kind(bool, lambda key, value: not truth(key, value), lambda flag, value: not value)
 """A flag that turns off what is on without it."""
 
@@ -75,6 +78,16 @@ NOT = Kind(bool, lambda key, value: not truth(key, value), lambda flag, value: n
 def one_of(kind: str, names: Sequence[str]) -> Kind:
     """One of some names; a flag's is checked by who uses it."""
     return Kind(str, choice(kind, names))
+
+
+def name_or_path(names: Sequence[str]) -> Kind:
+    """One of some names, else a path; in a file a path is relative to that file."""
+
+    def read(key: str, value: Any) -> str | Path:
+        said = text(key, value)
+        return said if said in names else Path(said)
+
+    return Kind(str, read, read, is_path=True)
 
 
 def at_least(least: int) -> Kind:
@@ -159,6 +172,49 @@ def named(flag: str, entries: Sequence[str], form: str, read: Callable[[str], An
 
 
 # -- texts with a form of their own; each raises a ValueError of what is ill-formed ------------------
+
+
+def real(given: str) -> float:
+    """A number that is finite."""
+    found = _number(given)
+    if not math.isfinite(found):
+        raise ValueError(f"{given!r} is not finite")
+    return found
+
+
+def not_negative(given: str) -> float:
+    """A finite number of at least 0."""
+    found = real(given)
+    if found < 0:
+        raise ValueError(f"{given!r} is negative")
+    return found
+
+
+def share(given: str) -> float:
+    """A part of the whole, 0 to 1: as in 5% or 0.05."""
+    percent = given.endswith("%")
+    found = real(given.removesuffix("%")) / (100 if percent else 1)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{given!r} is no part of the whole")
+    return found
+
+
+def percent_of_output(given: str) -> float | tuple[str, float]:
+    """A percentage, as in 99, or that of an output, as in logits=99."""
+    name, equals, value = given.rpartition("=")
+    found = real(value.removesuffix("%"))
+    if not 0 < found <= 100:
+        raise ValueError(f"{value!r} is no percentage")
+    if equals and not name:
+        raise ValueError("there is no name")
+    return (name, found) if equals else found
+
+
+def _number(given: str) -> float:
+    try:
+        return float(given)
+    except ValueError:
+        raise ValueError(f"{given!r} is no number") from None
 
 
 def size(given: str) -> int:

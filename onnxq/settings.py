@@ -7,15 +7,16 @@ keywords of `onnxq.quantize`, `calibrate` and `sanitize` are made of the groups.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from onnxq import option as kinds
 from onnxq.errors import UserError, nearest, unknown_name
-from onnxq.option import FLAG, NOT, PATH, PATHS, TEXTS, option
+from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXTS, option
 from onnxq.target import DEFAULT
 from onnxq.target import NAMES as TARGETS
 
@@ -161,7 +162,7 @@ class DataPlace:
     )  # fmt: skip
     script: str | None = option(
         None, "Instead of a path: a script whose load_data (or FUNC) yields {input: array}; it is run.",
-        dataclasses.replace(PATH, typed=str), flag=("--data-loader-script",), metavar="X.py[:FUNC]",
+        CODE, flag=("--data-loader-script",), metavar="X.py[:FUNC]",
         runs_code=True,
     )  # fmt: skip
 
@@ -383,7 +384,7 @@ class Division:
     """
 
     TITLE: ClassVar[str] = "In parts"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--workers 4 --shard 1/8",)
+    EXAMPLES: ClassVar[Sequence[str]] = ("--workers 4 --shard 1/8", "--workers 4")
     TABLE: ClassVar[str] = "calibration"
 
     shard: tuple[int, int] = option(
@@ -491,6 +492,133 @@ class Outcome:
     strict: bool = option(False, "Exit 1 where the original compiles and the result does not.", FLAG)
 
 
+CallableModel = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""A model that a function of the user's calls: arrays by input name in, arrays by output name out."""
+
+UNITS = ("macs", "bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """How near the outputs have to be to the float model's, and what layers in float cost.
+
+    Attributes:
+        min_sqnr: the least SQNR about the mean of all outputs together, dB.
+        min_agreement: in how many percent of the rows the argmax of an output is the float model's at least;
+            with several outputs, the name of one and the percentage.
+        max_drop: by how much the score of `eval` may be below the float model's, in its units.
+        eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns a
+            number, higher is better; or `FILE.py:FUNCTION`, whose Python is run. One with a second parameter
+            is given "choose" or "verify", and is to use other samples for each.
+        max_float: which share of the int8 multiply-accumulates may go to float, 0 to 1.
+        costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
+        weigh: what outputs weigh, 1 by default.
+        measure: how many samples measure what each layer adds, and choose, at most.
+        time_limit: seconds after which the search ends with what it has; None: as long as it takes. With a
+            limit that is reached the result depends on how fast the machine is.
+
+    Raises:
+        UserError: a value makes no sense, or `max_drop` is given without `eval`.
+    """
+
+    TITLE: ClassVar[str] = "Goal"
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "--min-sqnr 30 --max-float 5%", "--min-sqnr 30 --min-agreement logits=99",
+        "--eval score.py:top1 --costs costs.json",
+    )  # fmt: skip
+    TABLE: ClassVar[str] = "goal"
+
+    min_sqnr: float | None = option(
+        None, "Leave layers in float until all outputs together have this SQNR about the mean.",
+        kinds.parsed("DB, as in 30", kinds.real), metavar="DB",
+    )  # fmt: skip
+    min_agreement: float | tuple[str, float] | None = option(
+        None, "Likewise: an output's argmax is the float model's in so many percent.",
+        kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output),
+        metavar="[OUTPUT=]PERCENT",
+    )  # fmt: skip
+    max_drop: float | None = option(
+        None, "Likewise: the score of --eval is at most this much below the float model's.",
+        kinds.parsed("X, as in 0.5", kinds.not_negative), metavar="X",
+    )  # fmt: skip
+    eval: PathLike | Callable[..., Any] | None = option(
+        None, "Your score of a model, higher is better; it is run. See the README.", CODE,
+        metavar="X.py:FUNC", runs_code=True,
+    )  # fmt: skip
+    max_float: float | None = option(
+        None, "How much of the int8 multiply-accumulates may go to float.",
+        kinds.parsed("SHARE, as in 5% or 0.05", kinds.share), metavar="SHARE",
+    )  # fmt: skip
+    costs: str | PathLike | Mapping[str, float] = option(
+        "macs", "What a layer in float costs: macs, bytes or a JSON file {node: cost}.",
+        kinds.name_or_path(UNITS), metavar="FILE.json",
+    )  # fmt: skip
+    weigh: Mapping[str, float] | None = option(
+        None, "What an output weighs, 1 by default.",
+        kinds.by_name("OUTPUT=WEIGHT, as in logits=2", kinds.not_negative), metavar="OUTPUT=W",
+    )  # fmt: skip
+    measure: int = option(
+        64, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
+    )
+    time_limit: float | None = option(
+        None, "Seconds after which the search for a goal ends with what it has.",
+        kinds.parsed("SECONDS, as in 600", kinds.not_negative), metavar="SECONDS",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.min_sqnr is not None:
+            _check_goal("least SQNR", self.min_sqnr, -math.inf, math.inf, "dB, as in 30")
+        if self.min_agreement is not None:
+            given = self.min_agreement
+            percent = given[1] if isinstance(given, tuple) and len(given) == 2 else given
+            _check_goal("least agreement", percent, 0, 100, "percent, as in 99")
+        if self.max_drop is not None:
+            _check_goal("greatest drop", self.max_drop, 0, math.inf, "in the units of the score, as in 0.5")
+        if self.max_float is not None:
+            _check_goal("greatest share in float", self.max_float, 0, 1, "as in 0.05")
+        if self.time_limit is not None:
+            _check_goal("time limit", self.time_limit, 0, math.inf, "in seconds, as in 600")
+        if self.max_drop is not None and self.eval is None:
+            raise UserError(
+                "a greatest drop is asked for, and no score that it is of",
+                hint="give --eval FILE.py:FUNCTION",
+            )
+        if self.measure < 1:
+            raise UserError(f"{self.measure} samples are too few to measure with", hint="give at least 1")
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is one."""
+        return any(value is not None for value in (self.min_sqnr, self.min_agreement, self.max_drop))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How much of a ranking is confirmed.
+
+    Attributes:
+        top: how many decisions are measured, the first ones.
+    """
+
+    TITLE: ClassVar[str] = Goal.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ()
+    TABLE: ClassVar[str] = Goal.TABLE
+
+    top: int = option(
+        5, "How many decisions are confirmed by measuring, the first ones.", kinds.at_least(0), metavar="N"
+    )
+
+    def __post_init__(self) -> None:
+        if self.top < 0:
+            raise UserError(f"the first {self.top} decisions are to be measured", hint="give 0 or more")
+
+
+def _check_goal(what: str, value: Any, least: float, most: float, form: str) -> None:
+    fits = isinstance(value, int | float) and math.isfinite(value) and least <= value <= most
+    if not fits or isinstance(value, bool):
+        raise UserError(f"the {what} is {value!r}", hint=f"give it {form}")
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """How much `onnxq data` looks at.
@@ -508,7 +636,7 @@ class Look:
 
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Look,
+    Compilation, Outcome, Look, Goal, Ranking,
 )  # fmt: skip
 
 

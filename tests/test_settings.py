@@ -18,7 +18,7 @@ from onnxq.errors import UserError
 from onnxq.option import read_options
 from onnxq.settings import GROUPS, Calibration, DataPlace, Inputs, Keywords, Repairs
 
-READ = ("quantize", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
+READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
 NOT_IN_A_FILE = {
     "output", "force", "as_json", "config", "help",
     "merge",  # another task of `calibrate`
@@ -43,6 +43,10 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
+    "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
+    "max_drop": ("0.5", 0.5), "eval": ('"s.py:f"', Path("/f/s.py:f")), "max_float": ('"5%"', 0.05),
+    "costs": ('"c.json"', Path("/f/c.json")), "weigh": ("{a = 2, b = 0.5}", {"a": 2.0, "b": 0.5}),
+    "measure": ("3", 3), "time_limit": ("60", 60.0), "top": ("3", 3),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
 }  # fmt: skip
 
@@ -78,7 +82,7 @@ def test_the_file_is_read_as_the_flag_is(tmp_path: Path, group: type, name: str,
             )
 
 
-@pytest.mark.parametrize("key", ["rules", "ort_ops", "data_loader_script"])
+@pytest.mark.parametrize("key", ["rules", "ort_ops", "data_loader_script", "eval"])
 def test_what_runs_code_is_obeyed_in_a_named_file_only(tmp_path: Path, key: str) -> None:
     (table,) = {said.tables[0] for _, _, said in OPTIONS if said.key == key}
     path = written(tmp_path, f'[{table}]\n{key} = "mine.py"\n')
@@ -94,6 +98,7 @@ def test_what_runs_code_is_obeyed_in_a_named_file_only(tmp_path: Path, key: str)
         "rules",
         "ort_ops",
         "data_loader_script",
+        "eval",
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +15,9 @@ from onnxq.errors import UserError, unknown_name
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
-)
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Goal, settings.Runtime,
+    renamed={"path": "--data"}, without=("max_float", "costs", "measure", "time_limit"),
+)  # fmt: skip
 def compare(
     screen: Screen,
     chosen: Chosen,
@@ -25,20 +26,27 @@ def compare(
     samples: Annotated[
         int | None, typer.Option(metavar="N", help="How many samples at most; all by default.")
     ] = None,
-) -> None:
-    """Compare the outputs of two models on data."""
+) -> int:
+    """Compare the outputs of two models on data.
+
+    Exit code 1 where --min-sqnr, --min-agreement or --max-drop is not met; A is the float model there.
+    """
     from onnxq.body.emulate import Emulated
     from onnxq.cli.pages.accuracy import accuracy_page
     from onnxq.data.samples import InputSpec, named, watched
     from onnxq.data.sources import open_source
     from onnxq.graph.half import speaks_half
     from onnxq.graph.model import Model
+    from onnxq.pipeline.gates import Drawn, gates_part
+    from onnxq.pipeline.scoring import Score, callable_of
     from onnxq.run import ort
     from onnxq.run.compare import compare_models
     from onnxq.run.versions import unreadable
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
+    goal = chosen.group(settings.Goal)
+    score = None if goal.eval is None else Score.of(goal.eval)
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
         why = unreadable(model.source)
@@ -66,10 +74,23 @@ def compare(
             Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
             for path, model, is_half in zip((reference, candidate), models, half, strict=True)
         )
-        result = compare_models(one, other, feeds, types)
+        drawn = Drawn.of(goal, one.outputs, models[0].outputs)
+        gauge = drawn.gauge()
+        result = compare_models(one, other, feeds, types, gauge.meters)
+        scores: dict[str, Any] | None = None
+        drop = None
+        if score is not None:
+            observe("score", None, None)
+            ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
+            scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
+            drop = ours - theirs
+    met = gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores)
+    about_mean = gauge.about_mean.to_json()
     found = [entry.to_json() for entry in result]
     fed = source.to_json()
-    screen.show(accuracy_page(reference, candidate, found, fed, emulated=any(half)))
+    screen.show(
+        accuracy_page(reference, candidate, found, fed, emulated=any(half), about_mean=about_mean, goal=met)
+    )
     screen.document(
         {
             "schema": 1,
@@ -78,5 +99,8 @@ def compare(
             "emulated": any(half),
             "data": {"path": place.script or str(place.path), **fed},
             "accuracy": found,
+            "about_mean": about_mean,
+            "goal": met,
         }
     )
+    return int(met is not None and not met["met"])

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
-    settings.Repairs, settings.Inputs, settings.Compilation, settings.Outcome, settings.Runtime,
-    without=("allow_interface_changes",), config=True,
+    settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
+    settings.Outcome, settings.Runtime,
+    without=("allow_interface_changes", "shard"), config=True,
 )  # fmt: skip
 def quantize(
     screen: Screen,
@@ -32,11 +33,13 @@ def quantize(
 
     Writes X.onnx, with explicit Q/DQ pairs and shared scales, and X.report.json; for a target that takes no
     such pairs, the repaired float model and a calibration cache. Exit code 0 says nothing of the compiler
-    without --strict.
+    without --strict. With a goal (--min-sqnr, --min-agreement, --max-drop) layers are left in float until it
+    is met; where nothing meets it the nearest model is written, and the exit code is 1.
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
+    from onnxq.pipeline.goals import forget
     from onnxq.target import load_target
 
     calibration = chosen.calibration()
@@ -58,6 +61,13 @@ def quantize(
         chosen.refuse_without_data()
     if calibration.stats is not None:
         chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
+    goal = chosen.group(settings.Goal)
+    if not goal.is_set and "workers" in chosen.flags(settings.Division):
+        raise UserError(
+            "--workers take part in measuring for a goal, and there is none",
+            hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
+        )
+    state = path.with_name(f"{path.name}.part") if goal.is_set else None
     with screen.progress() as observe:
         result = onnxq.quantize(
             model,
@@ -70,15 +80,22 @@ def quantize(
             repairs=repairs,
             inputs=chosen.group(settings.Inputs),
             compilation=compilation,
+            goal=goal,
+            division=chosen.group(settings.Division),
+            state=state,
             observe=observe,
         )
         chosen.tell(result.report)
         result.save(path, force=force)
+    missed = result.report["goal"]
+    if state is not None and not (missed and missed["cut"]):  # what the time limit cut goes on when repeated
+        forget(state)
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)
     engine = result.report["engine"]
-    return int(strict and (engine["regressed"] or engine["status"] == "not-run"))
+    failed = strict and (engine["regressed"] or engine["status"] == "not-run")
+    return int(failed or (missed is not None and not missed["met"]))
 
 
 def _check_strict(target: Target, *, no_engine: bool) -> None:

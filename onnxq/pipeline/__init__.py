@@ -22,8 +22,11 @@ from onnxq.data.sources import DataSource
 from onnxq.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.heap import steady_heap, uncollected
+from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
+from onnxq.pipeline.causes import Sensitivity
+from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
 from onnxq.pipeline.quantization import Quantization
@@ -39,15 +42,27 @@ from onnxq.settings import (
     Division,
     Feeding,
     Format,
+    Goal,
     ImageOptions,
     Inputs,
     Keywords,
+    Ranking,
     Repairs,
     Runtime,
 )
 from onnxq.target import load_target
 
-__all__ = ["Planned", "Result", "calibrate", "merge_stats", "plan", "quantize", "sanitize"]
+__all__ = [
+    "Planned",
+    "Result",
+    "Sensitivity",
+    "calibrate",
+    "merge_stats",
+    "plan",
+    "quantize",
+    "sanitize",
+    "sensitivity",
+]
 
 Values = Mapping[str, Any]
 """Fields of a group by name, in the place of the group."""
@@ -135,7 +150,11 @@ def quantize(
     repairs: Repairs | Values | None = None,
     inputs: Inputs | Values | None = None,
     compilation: Compilation | Values | None = None,
+    goal: Goal | Values | None = None,
+    division: Division | Values | None = None,
     runtime: Runtime | Values | None = None,
+    state: str | os.PathLike[str] | None = None,
+    submit: Submit | None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Result:
@@ -154,6 +173,11 @@ def quantize(
         repairs: how it is repaired, and what for; without `allow_interface_changes`.
         inputs: what is stated about its inputs.
         compilation: how the result is compiled.
+        goal: how near the outputs have to be, and what layers in float cost: they are left in float until
+            `report["goal"]["met"]`. Where nothing meets it the result is what is nearest.
+        division: its `workers`: how many processes measure for the goal.
+        state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
+        submit: `submit` of an executor that measures for the goal in the place of `workers`.
         runtime: what onnxruntime runs it with; without the custom operators of the model, the part that
             runs is calibrated.
         observe: is told the steps.
@@ -167,12 +191,16 @@ def quantize(
     keywords = Keywords("quantize", options)
     format = keywords.group(Format, format)
     compilation = keywords.group(Compilation, compilation)
+    goal = keywords.group(Goal, goal)
+    division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
-    keywords.end((*_GROUPS, "format", "compilation", "layers"))
+    keywords.end((*_GROUPS, "format", "compilation", "layers", "goal", "division", "state", "submit"))
     _check_cache(groups.repairs.target, format.cache)
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
-    with _sanitized(model, data, groups, layers, format, observe) as quantization:
+    _check_goal(goal, groups.repairs.target, data is not None)
+    pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
+    with _sanitized(model, data, groups, layers, format, observe, pursuit) as quantization:
         return quantization.run(compilation)
 
 
@@ -268,6 +296,67 @@ def accuracy(
         yield quantization.accuracy(asked or Asked())
 
 
+def sensitivity(
+    model: ModelSource,
+    data: DataSource | None = None,
+    *,
+    calibration: Calibration | Values | None = None,
+    layers: Sequence[LayerRule] = (),
+    feeding: Feeding | Values | None = None,
+    images: ImageOptions | Values | None = None,
+    format: Format | Values | None = None,
+    repairs: Repairs | Values | None = None,
+    inputs: Inputs | Values | None = None,
+    goal: Goal | Values | None = None,
+    ranking: Ranking | Values | None = None,
+    division: Division | Values | None = None,
+    runtime: Runtime | Values | None = None,
+    state: str | os.PathLike[str] | None = None,
+    submit: Submit | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Sensitivity:
+    """What causes the error of the model that `quantize` would write, and what leaving it in float gains.
+
+    Args:
+        model: as in `quantize`.
+        data: as in `quantize`; there have to be some.
+        calibration: as in `quantize`; a quarter of the samples, at most 128, is kept apart by any method.
+        layers: as in `quantize`.
+        feeding: as in `quantize`.
+        images: as in `quantize`.
+        format: as in `quantize`, without `cache`.
+        repairs: as in `quantize`.
+        inputs: likewise.
+        goal: its `eval`, `max_float` (5 % where it says nothing), `costs`, `weigh` and `measure`.
+        ranking: how many decisions are confirmed.
+        division: its `workers`.
+        runtime: as in `quantize`.
+        state: as in `quantize`.
+        submit: as in `quantize`.
+        observe: is told the steps.
+        options: as in `quantize`.
+
+    Raises:
+        UserError: the model, the data or an option cannot be used, or nothing is quantized.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    keywords = Keywords("sensitivity", options)
+    format = keywords.group(Format, format, without=("cache",))
+    goal = keywords.group(Goal, goal, without=("min_sqnr", "min_agreement", "max_drop", "time_limit"))
+    ranking = keywords.group(Ranking, ranking)
+    division = keywords.group(Division, division, without=("shard",))
+    groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    own = ("format", "layers", "goal", "ranking", "division", "state", "submit")
+    keywords.end((*_GROUPS, *own))
+    if data is None:
+        raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
+    pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
+    with _sanitized(model, data, groups, layers, format, observe, pursuit) as quantization:
+        return quantization.sensitivity(ranking.top)
+
+
 @dataclass(frozen=True, slots=True)
 class _Groups:
     """The options that `plan` and `quantize` have in common."""
@@ -309,6 +398,7 @@ def _sanitized(
     layers: Sequence[LayerRule],
     format: Format,
     observe: Observer | None,
+    pursuit: Pursuit | None = None,
 ) -> Iterator[Quantization]:
     """The quantization of a model that is sanitized."""
     steady_heap()
@@ -322,13 +412,42 @@ def _sanitized(
             job = Job(model, groups.repairs, observe)
             job.bind(groups.inputs)
             source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given, format, file)
+            quantization = Quantization(job, course, source, given, format, file, pursuit)
             job.sanitize()
             refuse_sizes(job)
         yield quantization
 
 
 _GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "observe")
+
+
+def _check_goal(goal: Goal, target: str, data: bool) -> None:
+    """Refuses a goal that nothing can be measured for, and what is about none.
+
+    Raises:
+        UserError: it is one, or something is.
+    """
+    known = load_target(target)
+    if not goal.is_set and (goal.max_float is not None or goal.costs != "macs"):
+        given = "a share that may go to float" if goal.max_float is not None else "costs of layers"
+        raise UserError(
+            f"there are {given} and no goal" if given.endswith("layers") else f"there is {given} and no goal",
+            hint="give one: --min-sqnr, --min-agreement or --max-drop",
+        )
+    if goal.is_set and not known.explicit:
+        raise UserError(
+            f"{known.title} calibrates by itself, and no layer can be left in float for a goal",
+            hint="leave the goal out, or give a --target that takes Q/DQ pairs",
+        )
+    if (goal.is_set or goal.eval is not None) and not data:
+        raise UserError("a goal is measured on samples, and there are none", hint="give --calib DATA")
+
+
+def _measurement(
+    state: str | os.PathLike[str] | None, workers: int, submit: Submit | None = None
+) -> Measurement:
+    check_main(workers)
+    return Measurement(None if state is None else Path(state), workers, submit)
 
 
 def _check_cache(target: str, cache: bool) -> None:

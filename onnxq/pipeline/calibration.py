@@ -37,6 +37,9 @@ from onnxq.reason import Reason, code_of
 from onnxq.run import ort
 from onnxq.settings import Calibration, Feeding, Format
 
+GOAL = "goal"
+"""The code of what is left in float for a goal, see `onnxq.pipeline.accuracy`."""
+
 STATED = Reason("cache", "calibration cache", "user")
 
 
@@ -197,7 +200,7 @@ def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:
 
     Without those that the user keeps in float, and those that onnxruntime does not compute.
     """
-    kept = {entry.node for entry in prepared.plan.kept_float if code_of(entry.because) in VETOES}
+    kept = {entry.node for entry in prepared.plan.kept_float if code_of(entry.because) in (*VETOES, GOAL)}
     found = [name for name, dtype, _ in job.model.inputs if dtype is not None and is_float(dtype)]
     for node in job.model.graph.nodes:
         if node.name not in kept:

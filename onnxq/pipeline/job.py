@@ -344,6 +344,8 @@ class Job:
             "body": {},
             "calibration": {},
             "accuracy": [],
+            "about_mean": None,
+            "goal": None,
             **part,
             "files": [],
             "commands": [],

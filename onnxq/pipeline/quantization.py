@@ -14,7 +14,7 @@ from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.body import Finish, Finished, Wish, body_part, bounded, entry_of, finish_of
+from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
 from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
@@ -23,8 +23,10 @@ from onnxq.pipeline.calibration import (
     activations,
     prepare,
 )
+from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
+from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
@@ -41,7 +43,7 @@ from onnxq.run.compare import OutputAccuracy, Reference
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.profiles import Profile, resolve_profiles
-from onnxq.settings import Compilation, Format
+from onnxq.settings import Compilation, Format, Goal
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -72,8 +74,10 @@ class Quantization:
         given: Given | None,
         format: Format,
         file: PlanFile | None = None,
+        pursuit: Pursuit | None = None,
     ) -> None:
-        """What the user gives: data, statistics, a plan; and what is to be written."""
+        """What the user gives: data, statistics, a plan, a goal; and what is to be written."""
+        self._pursuit = pursuit
         self._job, self._options, self._source, self._given = job, options, source, given
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format = format
@@ -137,28 +141,34 @@ class Quantization:
         """
         job, options = self._job, self._options
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
-        sampling = Sampling(job, options, self._source, self._given)
+        pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
+        sampling = Sampling(job, options, self._source, self._given, chooses=pursuit.goal.is_set)
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
-        prepared, stats, ranges = measured.prepared, measured.stats, measured.ranges
-        done, expected = measured.done, measured.expected
-        finish = finish_of(job, measured.wish, prepared, stats, done, sampling)
-        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-        final = compiled(job, compilation, profiles, prepared, done, finish, made)
+        stats, ranges, expected = measured.stats, measured.ranges, measured.expected
+        best = pursuit.sought(job, sampling, measured.wish, stats, measured.prepared, measured.done, expected)
+        prepared, done, finish = best.prepared, best.done, best.finish
+        final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared = replace(prepared, plan=final.plan)
         cache = self._cache(prepared, ranges, done)
         if cache is not None and not ranges.tensors and self._file is not None:
             prepared.notes.append(
                 "the calibration cache has the tensors of the plan only: without data no others are measured"
             )
-        accuracy, body = self._judged(sampling, finish, final, expected, whole=not prepared.not_run)
+        verified = best.verified
+        if final.made is not best.made:  # the compiler had a say
+            verified = pursuit.verified(
+                job, sampling, final.quantized, final.made, expected, whole=not prepared.not_run
+            )
+        body = self._judged(sampling, finish, final, expected, verified, whole=not prepared.not_run)
         part = {
             "plan": self._plan_part(final.plan),
             "calibration": self._report(sampling, prepared, stats, done, cache),
-            "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in accuracy],
+            "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in verified.accuracy],
+            **pursuit.part(verified),
             "body": body,
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
@@ -175,14 +185,31 @@ class Quantization:
         Raises:
             UserError: the data or an argument cannot be used, or there are no data.
         """
-        job = self._job
-        sampling = Sampling(job, self._options, self._source, self._given, chooses=True)
-        measured = self._measured(sampling, sampling.shapes)
+        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        return self._accuracy(sampling, self._measured(sampling, sampling.shapes), asked)
+
+    def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
         prepared, done = measured.prepared, measured.done
-        accuracy = Accuracy(job, sampling, prepared, done, asked)
-        finish = finish_of(job, measured.wish, prepared, measured.stats, done, sampling)
+        accuracy = Accuracy(self._job, sampling, prepared, done, asked)
+        finish = finish_of(self._job, measured.wish, prepared, measured.stats, done, sampling)
         accuracy.measure_body(finish.decision)
         return accuracy
+
+    def sensitivity(self, top: int) -> Sensitivity:
+        """The same, ranked; `top`: how many decisions are confirmed by measuring.
+
+        Raises:
+            UserError: the data or an argument cannot be used, there are no data, or nothing is quantized.
+        """
+        pursuit = self._pursuit
+        assert pursuit is not None
+        asked = pursuit.asked()
+        limit = MAX_FLOAT if asked.max_float is None else asked.max_float
+        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        measured = self._measured(sampling, sampling.shapes)
+        accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
+        data = self._report(sampling, measured.prepared, measured.stats, measured.done, None)
+        return sensitivity_of(self._job, sampling, accuracy, pursuit, data, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.
@@ -208,24 +235,24 @@ class Quantization:
         finish: Finish,
         final: Compiled,
         expected: Reference | None,
+        verified: Verified,
         *,
         whole: bool,
-    ) -> tuple[Sequence[OutputAccuracy], dict[str, Any]]:
-        """How near the result is to the float model, and the report's part on its body.
+    ) -> dict[str, Any]:
+        """The report's part on the body of the result.
 
         `whole`: whether all of the model runs; of a part the ends are others in half precision.
         """
         job, made = self._job, final.made
-        int8 = verify(job, sampling, final.quantized, expected)
         if made.body is None or not whole:
-            return int8, body_part(finish, made, int8, (), ()) | _recognised(job, final)
-        together = verify(job, sampling, made.proto, expected, emulate=True)
+            return body_part(finish, made, verified.accuracy, (), ()) | _recognised(job, final)
+        int8 = verify(job, sampling, final.quantized, expected)
         alone: Sequence[OutputAccuracy] = ()
         settled = finish.decision.settled if finish.decision is not None else None
         if settled is not None:
             proto = settled.body.model.to_proto()
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
-        return together, body_part(finish, made, int8, alone, together) | _recognised(job, final)
+        return body_part(finish, made, int8, alone, verified.accuracy) | _recognised(job, final)
 
     def _measured(
         self, sampling: Sampling, shapes: Mapping[str, Sequence[int]], *, quantizes: bool = True
@@ -236,6 +263,8 @@ class Quantization:
         if wish.widens:
             job.widen(io=wish.io)
         prepared = prepare(job, shapes, self._format, options.layers, self._file, quantizes=quantizes)
+        if self._pursuit is not None:
+            self._pursuit.begin(job, prepared)
         with job.step("calibrate"):
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
             stats = ranging.statistics(cache=self._header is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import onnx
@@ -15,7 +15,7 @@ from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.run import ort
-from onnxq.run.compare import OutputAccuracy, Recording, Reference, Runner, compare_models
+from onnxq.run.compare import Meter, OutputAccuracy, Recording, Reference, Runner, compare_models
 
 
 def references(
@@ -55,6 +55,7 @@ def verify(
     *,
     emulate: bool = False,
     most: int | None = None,
+    meters: Sequence[Meter] = (),
 ) -> list[OutputAccuracy]:
     """Compares the outputs of the quantized model with those of the float one, on samples held out.
 
@@ -65,6 +66,7 @@ def verify(
         expected: the float model; None: there is nothing to compare with.
         emulate: whether half precision is rounded after every node, see `onnxq.body.emulate`.
         most: how many samples at most.
+        meters: hear the outputs of each sample as well.
 
     Raises:
         UserError: it does not run on a sample.
@@ -75,13 +77,22 @@ def verify(
     with job.step("verify"):
         if isinstance(expected, Recording):
             expected.rewind()
-        part = job.runnable(job.part(proto)[0])
-        candidate: Runner
-        with loading():
-            load = Emulated if emulate else ort.load
-            candidate = load(part, data_dir=job.model.data_dir)
+        candidate = runner(job, proto, emulate=emulate)
         with sampling.named():
-            return compare_models(expected, candidate, islice(sampling.feeds(sampling.held_out()), most))
+            samples = islice(sampling.feeds(sampling.held_out()), most)
+            return compare_models(expected, candidate, samples, meters=meters)
+
+
+def runner(job: Job, proto: onnx.ModelProto, *, emulate: bool) -> Runner:
+    """What runs a quantized model; see `verify`.
+
+    Raises:
+        Fault: it does not load.
+    """
+    part = job.runnable(job.part(proto)[0])
+    with loading():
+        load = Emulated if emulate else ort.load
+        return load(part, data_dir=job.model.data_dir)
 
 
 @contextlib.contextmanager

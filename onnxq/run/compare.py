@@ -159,6 +159,14 @@ class Runner(Protocol):
         ...
 
 
+class Meter(Protocol):
+    """What is measured of outputs beside the comparison, in the same pass."""
+
+    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]], /) -> None:
+        """Adds a sample: the reference's outputs, and those of each candidate in the same order."""
+        ...
+
+
 class Recording:
     """A session's outputs on samples, in a file: the session need not stay in memory.
 
@@ -196,6 +204,7 @@ def compare_models(
     candidate: Runner,
     samples: Iterable[Mapping[str, np.ndarray]],
     dtypes: Mapping[str, np.dtype | None] | None = None,
+    meters: Sequence[Meter] = (),
 ) -> list[OutputAccuracy]:
     """Runs both models on the samples and compares each output of the reference.
 
@@ -205,6 +214,7 @@ def compare_models(
             (frozen to a constant, say) is not fed to it.
         samples: feeds of the reference, `{input: array}`.
         dtypes: the types of the candidate's inputs, where they are others.
+        meters: hear the outputs of each sample as well, those of the candidate in the reference's order.
 
     Returns:
         A comparison for each output, in the reference's order.
@@ -229,6 +239,8 @@ def compare_models(
         theirs = candidate.run(taken, reference.outputs)
         for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
             comparison.add(as_tensor(a), as_tensor(b))
+        for meter in meters:
+            meter.add(ours, [theirs])
     if not ran:
         raise UserError("there are zero samples to compare with", hint="check the data")
     return [comparison.result() for comparison in comparisons]

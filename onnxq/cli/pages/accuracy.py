@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+from onnxq.run.about_mean import NAME
 
 _LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
 _SMALL_ERROR = 0.1
@@ -21,6 +23,7 @@ def accuracy_section(
     accuracy: Sequence[Mapping[str, Any]],
     calibration: Mapping[str, Any],
     body: Mapping[str, Any],
+    about_mean: Mapping[str, Any] | None = None,
 ) -> None:
     """How near the int8 model's outputs are, and on which samples."""
     held_out = calibration["held_out"]
@@ -35,10 +38,27 @@ def accuracy_section(
     text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
+    if about_mean is not None:
+        page.entry(about_mean_line(about_mean))
     _of_each(page, accuracy, body)
     _destroyed(page, accuracy)
     if calibration["not_verified"]:
         page.entry(calibration["not_verified"], style="yellow")
+
+
+def about_mean_line(part: Mapping[str, Any]) -> str:
+    """The figure that goals are about: of all outputs together, and of the worst one."""
+    level, worst = part["sqnr_about_mean_db"], part["worst_output"]
+    if level is None:
+        return f"{NAME}: no output varies from sample to sample"
+    text = f"{NAME}: {decibels(level)}"
+    if len(part["outputs"]) > 1:
+        text += f" of {len(part['outputs'])} outputs together"
+        text += f", the worst {shorten(worst, 40)} {decibels(part['worst_output_db'])}"
+    else:
+        text += f", of {shorten(worst, 40)} alone"
+    left_out = len(part["left_out"])
+    return text + (f" ({counted(left_out, 'output')} left out: see the report)" if left_out else "")
 
 
 def _of_each(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> None:
@@ -120,12 +140,17 @@ def accuracy_page(
     data: Mapping[str, Any],
     *,
     emulated: bool,
+    about_mean: Mapping[str, Any],
+    goal: Mapping[str, Any] | None,
 ) -> Page:
     """How near the outputs of two models are; `emulated`: whether half precision is."""
     page = Page()
     page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
     _outputs(page.plain, sorted(accuracy, key=nearness), len(accuracy))
+    page.plain(about_mean_line(about_mean))
     if emulated:
         page.plain("half precision is rounded after every node, in fused kernels less often")
     data_section(page, data)
+    if goal is not None:
+        goal_section(page, goal)
     return page

@@ -10,6 +10,7 @@ from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
+from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
@@ -38,7 +39,11 @@ def end_screen(report: Mapping[str, Any]) -> Page:
         page.section("TF32", f"off (--noTF32): {shorten(entry['tensor'])}: {entry['because']}")
     if report["plan"]:
         body_section(page, report["body"])
-        accuracy_section(page, report["accuracy"], report["calibration"], report["body"])
+        accuracy_section(
+            page, report["accuracy"], report["calibration"], report["body"], report["about_mean"]
+        )
+        if report["goal"] is not None:
+            goal_section(page, report["goal"])
         engine_section(page, report["engine"])
     if not report["plan"]:
         if report["body"]:

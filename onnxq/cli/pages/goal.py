@@ -1,0 +1,113 @@
+"""The section on a goal: whether it is met, what that took, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnxq.cli.pages.words import FEW, counted
+from onnxq.cli.screen import Page, shorten
+
+_UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
+COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
+
+
+def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
+    """What was asked for, what is reached, and at what price."""
+    gates, search = goal["gates"], goal.get("search")
+    for number, gate in enumerate(gates):
+        page.section("Goal" if number == 0 else "", _gate(gate), "" if gate["met"] else "bold red")
+        before = next((one for one in goal.get("default", ()) if one["kind"] == gate["kind"]), None)
+        if search is not None and before is not None:
+            page.entry(f"{_figure(before)} without layers in float for it")
+    if goal["scores"] is not None:
+        scores_section(page, goal["scores"], headed=bool(gates))
+    if search is not None:
+        _search(page, search)
+    if goal.get("cut"):
+        page.entry(goal["cut"], style="yellow")
+    for text in goal.get("missing", ()):
+        page.entry(text, style="yellow")
+    for text in goal.get("notes", ()):
+        page.entry(text, style="yellow")
+
+
+def _figure(gate: Mapping[str, Any]) -> str:
+    if gate["measured"] is None:
+        return "not measured"
+    return f"{_number(gate['measured'], gate['kind'])}{_UNITS[gate['kind']]}"
+
+
+def _number(value: Any, kind: str) -> str:
+    """A figure in so few digits that it does not look like another one."""
+    return f"{value:.4g}" if kind == "drop" else f"{value:.2f}"
+
+
+def _gate(gate: Mapping[str, Any]) -> str:
+    of = f" of {shorten(gate['of'], 40)}" if gate["of"] else ""
+    most = "at most" if gate["kind"] == "drop" else "at least"
+    unit = _UNITS[gate["kind"]]
+    text = f"{gate['what']}{of}: {_figure(gate)}, {most} {gate['goal']:g}{unit} asked for"
+    if gate["met"]:
+        return f"met: {text}"
+    missing = gate["missing"]
+    more = "" if missing is None else f": {_number(missing, gate['kind'])}{unit} are missing"
+    if gate["kind"] == "drop" and missing is not None:
+        more = f": {_number(missing, 'drop')} too much"
+    return f"not met: {text}{more}"
+
+
+def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
+    """The user's scores: of the float model, of int8, and of what is written."""
+    text = f"{shorten(scores['function'], 60)}: float {scores['float']:.6g}, int8 {scores['int8']:.6g}"
+    if scores.get("result") is not None and scores["result"] != scores["int8"]:
+        text += f", with layers in float {scores['result']:.6g}"
+    if headed:
+        page.entry(text)
+    else:
+        page.section("Score", text)
+    if scores["same_samples"]:
+        page.entry(
+            'the same samples chose and judged: give the function a second parameter, which is "choose" or '
+            '"verify", and other samples for each',
+            style="yellow",
+        )
+
+
+def _search(page: Page, search: Mapping[str, Any]) -> None:
+    """Which layers went to float, why, and for what."""
+    left = search["float"]
+    share = f"{100 * search['share_of_int8_macs']:.3g} % of the int8 multiply-accumulates"
+    if left:
+        cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({COSTS[search['unit']]})"
+        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}:")
+    else:
+        page.entry("no layer is left in float for it")
+    for entry in left[:FEW]:
+        text = (
+            f"{shorten(entry['node'])}: {entry['gain_db']:.1f} dB for {_cost(entry['cost'], search['unit'])}"
+        )
+        page.entry(text, 2)
+    if len(left) > FEW:
+        page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
+    page.entry(
+        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')} apart; "
+        f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
+    )
+    if search["raised"]:
+        page.entry(
+            "the aim was raised: what met it where it was chosen fell short where it is verified, so that "
+            "these samples had a say as well",
+            style="yellow",
+        )
+    if not search["reliable"]:
+        page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
+
+
+def _cost(cost: float, unit: str) -> str:
+    return f"{cost_text(cost)} {COSTS[unit]}" if unit != "given" else cost_text(cost)
+
+
+def cost_text(cost: float) -> str:
+    """A cost, in any unit."""
+    return f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}"

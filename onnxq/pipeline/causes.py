@@ -1,0 +1,132 @@
+"""What causes the error: decisions ranked by what they gain, and settings that take the best."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq import report as reporting
+from onnxq.emit import files
+from onnxq.errors import UserError
+from onnxq.noise.goal import GoalTrial, Met
+from onnxq.noise.ranking import Ranked
+from onnxq.pipeline.accuracy import Accuracy
+from onnxq.pipeline.goals import Pursuit, prices_of
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.layer_settings import is_as_written, layer_settings
+
+MAX_FLOAT = 0.05
+"""How much of the int8 MACs the best decisions take to float, where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """Decisions, ranked by what they gain.
+
+    Attributes:
+        report: what was measured: `report["sensitivity"]["decisions"]`, the greatest gain first.
+        floats: the nodes that the best decisions leave in float, each with its reason.
+        source: the path of the model, or None.
+    """
+
+    report: dict[str, Any]
+    floats: dict[str, str]
+    source: Path | None = None
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Writes `X.toml`, settings that take the best decisions: `quantize --config X.toml`.
+
+        Args:
+            path: the file.
+            force: replace a file that onnxq did not write, or that was edited.
+
+        Returns:
+            The file written.
+
+        Raises:
+            UserError: the path is taken, or cannot be written.
+        """
+        output = Path(path)
+        check_settings_output(output, self.source, force=force)
+        part = self.report["sensitivity"]
+        name = self.source.name if self.source is not None else "a model"
+        title = f"What causes most of the error of {name}, by onnxq sensitivity ({part['samples']} samples)"
+        files.save_file(output, layer_settings(self.floats, title, output.name))
+        self.report["output"], self.report["files"] = str(output), [str(output)]
+        return [output]
+
+
+def check_settings_output(output: Path, source: Path | None, *, force: bool) -> None:
+    """Refuses the path of settings before any work is done.
+
+    Raises:
+        UserError: a file that onnxq did not write is there, or one that was edited; or it cannot be written.
+    """
+    if output.is_file() and output.stat().st_size and not force and not is_as_written(output):
+        raise UserError(
+            f"{str(output)!r} exists, and onnxq did not write it, or it was edited",
+            hint="give another path with -o, or --force to replace it",
+        )
+    files.check_output(output, source, force=True)
+
+
+def sensitivity_of(
+    job: Job, sampling: Sampling, accuracy: Accuracy, pursuit: Pursuit, data: Any, top: int
+) -> Sensitivity:
+    """Ranks, confirms the first by measuring, and measures the best set on samples that chose nothing.
+
+    Args:
+        job: of the float model.
+        sampling: gives the samples.
+        accuracy: the noise of the model.
+        pursuit: the user's score, and the costs.
+        data: what the report says of calibration.
+        top: how many decisions are measured.
+    """
+    decisions = accuracy.ranked(top)
+    limit = pursuit.goal.max_float
+    best = accuracy.search.cheapest(math.inf).floats
+    if not best and limit is None and decisions and decisions[0].gain_db > 0:
+        best = decisions[0].decision.nodes  # all are greater than that share
+    levels = accuracy.sqnr_db([(), best])
+    if best and levels[1] <= levels[0]:
+        best, levels = (), [levels[0], levels[0]]
+    prices = prices_of(accuracy, best)
+    with job.step("verify"), sampling.named():
+        held = accuracy.about_mean([(), best], sampling.feeds(sampling.held_out()))
+    entries = [one.to_json() for one in decisions]
+    for entry in entries[:top] if pursuit.goal.eval is not None else ():
+        entry["score"] = pursuit.score(accuracy.callable_of(entry["nodes"]), "choose")
+    part = {
+        **accuracy.to_json(),
+        "sqnr_about_mean_db": levels[0],
+        "decisions": entries,
+        "best": {
+            "float": [price.decision.nodes[0] for price in prices],
+            "max_float": limit,
+            "within": accuracy.costs.share(best) <= (MAX_FLOAT if limit is None else limit) + 1e-12,
+            "share_of_int8_macs": accuracy.costs.share(best),
+            "cost": accuracy.costs.cost(best),
+            "predicted_sqnr_db": accuracy.model.sqnr_db(best),
+            "sqnr_about_mean_db": levels[1],
+            "verified_before": held[0].to_json(),
+            "verified": held[1].to_json(),
+        },
+        "scores": pursuit.scores_of(accuracy.callable_of(()), accuracy.callable_of(best)),
+        "calibration": data,
+    }
+    document = reporting.header(job.model, job.target) | {"sensitivity": reporting.to_json(part), "files": []}
+    job.finish(document)
+    source = job.model.path
+    return Sensitivity(reporting.to_json(document), _reasons(accuracy, prices), source)
+
+
+def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:
+    """Why each node is in float, and its price."""
+    none = GoalTrial((), 0.0, 0.0, 0.0)
+    return accuracy.reasons(Met(0.0, True, none, none, (), tuple(prices)))

@@ -1,0 +1,169 @@
+"""Gates: what a goal asks of a model's outputs, and whether they pass: the same wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.types import Shape
+from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
+from onnxq.run.agreement import AgreementMeter, output_with_classes
+from onnxq.run.compare import Meter
+from onnxq.settings import Goal
+
+Kind = Literal["sqnr", "agreement", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One thing that is asked for.
+
+    Attributes:
+        kind: what kind of figure it is.
+        what: its name.
+        of: the output or the function that it is of; "" of all outputs together.
+        goal: what is asked for: at least that, of a drop at most.
+        measured: what was measured; None where nothing could be.
+    """
+
+    kind: Kind
+    what: str
+    of: str
+    goal: float
+    measured: float | None
+
+    @property
+    def missing(self) -> float:
+        """By how much it is missed, in its units; 0 where it is met."""
+        if self.measured is None:
+            return float("inf")
+        off = self.goal - self.measured if self.kind != "drop" else self.measured - self.goal
+        return max(0.0, off)
+
+    @property
+    def met(self) -> bool:
+        """Whether it is met."""
+        return self.missing == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry for the report."""
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "of": self.of,
+            "goal": self.goal,
+            "measured": self.measured,
+            "met": self.met,
+            "missing": None if self.measured is None else self.missing,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A goal for the outputs of one model: names are known to exist.
+
+    Attributes:
+        goal: what is asked for.
+        outputs: names of the outputs.
+        agreement: the output whose argmax counts, and in how many percent; None where that is not asked for.
+    """
+
+    goal: Goal
+    outputs: tuple[str, ...]
+    agreement: tuple[str, float] | None
+
+    @staticmethod
+    def of(
+        goal: Goal, outputs: Sequence[str], known: Sequence[tuple[str, np.dtype | None, Shape | None]]
+    ) -> Drawn:
+        """That of the outputs that run.
+
+        Args:
+            goal: what is asked for.
+            outputs: their names.
+            known: name, type and shape of all outputs.
+
+        Raises:
+            UserError: an output that is named is none of them, or it is not clear which is meant.
+        """
+        for name in goal.weigh or {}:
+            if name not in outputs:
+                raise unknown_name("output", name, list(outputs))
+        given, agreement = goal.min_agreement, None
+        if isinstance(given, tuple):
+            agreement = (str(given[0]), float(given[1]))
+        elif given is not None:
+            name = output_with_classes([entry for entry in known if entry[0] in outputs])
+            agreement = (name, float(given))
+        if agreement is not None and agreement[0] not in outputs:
+            raise unknown_name("output", agreement[0], list(outputs))
+        weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
+        if not any(weight > 0 for weight in weighed):
+            raise UserError("every output weighs 0", hint="weigh those that matter with more")
+        return Drawn(goal, tuple(outputs), agreement)
+
+    def gauge(self) -> Gauge:
+        """What measures the outputs of one candidate."""
+        about = AboutMeanMeter(self.outputs, 1, self.goal.weigh)
+        agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
+        return Gauge(about, agreement)
+
+    def gates(self, gauge: Gauge, drop: float | None = None, function: str = "") -> list[Gate]:
+        """The gates that are asked for, with what was measured.
+
+        Args:
+            gauge: heard the outputs.
+            drop: by how much the score is below the float model's.
+            function: what scores.
+        """
+        found = []
+        if self.goal.min_sqnr is not None:
+            level = gauge.about.result().sqnr_db
+            found.append(Gate("sqnr", NAME, "", self.goal.min_sqnr, level))
+        if self.agreement is not None and gauge.agreement is not None:
+            name, percent = self.agreement
+            found.append(Gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
+        if self.goal.max_drop is not None:
+            found.append(Gate("drop", "drop of the score", function, self.goal.max_drop, drop))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """What hears the outputs of a candidate beside the float model's.
+
+    Attributes:
+        about: the SQNR about the mean.
+        agreement: the argmax, where that is asked for.
+    """
+
+    about: AboutMeanMeter
+    agreement: AgreementMeter | None = None
+
+    @property
+    def meters(self) -> list[Meter]:
+        """All of them."""
+        return [self.about] if self.agreement is None else [self.about, self.agreement]
+
+    @property
+    def about_mean(self) -> AboutMean:
+        """What the first one says."""
+        return self.about.result()
+
+
+def gates_part(
+    gates: Sequence[Gate], scores: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Any] | None:
+    """What a report says of a goal; None where nothing was asked for."""
+    if not gates and scores is None:
+        return None
+    return {
+        "met": all(gate.met for gate in gates),
+        "gates": [gate.to_json() for gate in gates],
+        "scores": scores,
+        **more,
+    }

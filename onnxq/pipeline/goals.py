@@ -1,0 +1,561 @@
+"""A goal: which layers are left in float so that the outputs pass, measured on samples that chose nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from onnxq.calib.stats import Stats
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.noise.goal import GoalTrial, Met, meet_score
+from onnxq.noise.measure import Submit
+from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.search import Search
+from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.gates import Drawn, Gate, Gauge, gates_part
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.scoring import Part, Score, callable_of
+from onnxq.pipeline.verifying import runner, verify
+from onnxq.run import ort
+from onnxq.run.compare import OutputAccuracy, Reference
+from onnxq.settings import UNITS, CallableModel, Goal
+
+RAISES = 3
+"""How often the aim is raised where the samples that verify fall short of those that chose."""
+
+_LEAST_RAISE = 0.05
+
+_CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
+_CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How what layers add to the noise is measured.
+
+    Attributes:
+        state: a file that keeps what is done, for a run that goes on.
+        workers: how many processes.
+        submit: `submit` of an executor, where the work goes instead.
+    """
+
+    state: Path | None = None
+    workers: int = 1
+    submit: Submit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How near a model is to the float one, on samples held out.
+
+    Attributes:
+        accuracy: of each output.
+        gauge: of the goal's figures.
+        score: the user's; None where there is none.
+    """
+
+    accuracy: Sequence[OutputAccuracy]
+    gauge: Gauge
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A model that could be written.
+
+    Attributes:
+        prepared: its plan.
+        done: it, its body float32.
+        finish: how its body was decided.
+        made: it, as it is written.
+        verified: how near it is.
+        gates: whether it passes.
+    """
+
+    prepared: Prepared
+    done: Quantized
+    finish: Finish
+    made: Finished
+    verified: Verified
+    gates: Sequence[Gate]
+
+    @property
+    def met(self) -> bool:
+        """Whether it passes."""
+        return all(gate.met for gate in self.gates)
+
+
+@dataclass(slots=True)
+class Searched:
+    """What a search found.
+
+    Attributes:
+        accuracy: the noise, and what measures it.
+        met: the set by the samples that chose.
+        raised: by how much each aim was raised, by the kind of the gate.
+    """
+
+    accuracy: Accuracy
+    met: Met
+    raised: dict[str, float] = field(default_factory=dict)
+
+
+class _TimeIsUp(Exception):
+    """The user's time limit is reached."""
+
+
+class Pursuit:
+    """The way to a goal.
+
+    Attributes:
+        goal: what is asked for.
+        notes: what the user may not expect.
+    """
+
+    def __init__(self, goal: Goal, measurement: Measurement) -> None:
+        """Loads the user's function, whose code is run, and reads the costs.
+
+        Raises:
+            UserError: one of them cannot be used.
+        """
+        self.goal, self._measurement = goal, measurement
+        self._score = None if goal.eval is None else Score.of(goal.eval)
+        self._costs = read_costs(goal.costs)
+        self.notes: list[str] = []
+        self._cut = ""
+        self._measured = False  # whether all sources were
+        self._floats: dict[Part, float] = {}
+        self._first: Attempt | None = None
+        self._found: Searched | None = None
+        self._drawn: Drawn | None = None
+
+    def begin(self, job: Job, prepared: Prepared) -> None:
+        """Scores the float model, and looks whether names exist: before the long work begins.
+
+        Raises:
+            UserError: a name does not exist, nothing runs, or the user's function fails.
+        """
+        outputs = tuple(info.name for info in prepared.reference.graph.output)
+        if not outputs:
+            if self.goal.is_set or self._score is not None:
+                raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
+            return
+        self._drawn = Drawn.of(self.goal, outputs, job.model.outputs)
+        if isinstance(self._costs, dict):
+            self._costs = _of_nodes(self._costs, job, prepared)
+        if self._score is not None:
+            with job.step("score"):
+                model = callable_of(ort.load(prepared.reference, data_dir=job.model.data_dir), job)
+                self._floats["verify"] = self._score(model, "verify")
+                same = not self._score.told
+                self._floats["choose"] = self._floats["verify"] if same else self._score(model, "choose")
+
+    def asked(self) -> Asked:
+        """How the noise is measured."""
+        goal, costs = self.goal, self._costs
+        return Asked(
+            samples=goal.measure,
+            weights=goal.weigh,
+            unit="bytes" if costs == "bytes" else "macs",
+            costs=costs if isinstance(costs, dict) else None,
+            max_float=goal.max_float,
+            state=self._measurement.state,
+            workers=self._measurement.workers,
+            submit=self._measurement.submit,
+        )
+
+    # -- judging -------------------------------------------------------------------------------
+
+    def verified(
+        self,
+        job: Job,
+        sampling: Sampling,
+        quantized: Any,
+        made: Finished,
+        expected: Reference | None,
+        *,
+        whole: bool,
+    ) -> Verified:
+        """How near a model is as it is written.
+
+        Args:
+            job: of the float model.
+            sampling: gives the samples held out.
+            quantized: the model, its body float32.
+            made: the same as it is written.
+            expected: the float model.
+            whole: whether all of the model runs; of a part the ends are others in half precision.
+        """
+        drawn = self._drawn
+        if expected is None or drawn is None:
+            return Verified(verify(job, sampling, quantized, expected), _NOTHING)
+        emulate = made.body is not None and whole
+        proto = made.proto if emulate else quantized
+        gauge = drawn.gauge()
+        accuracy = verify(job, sampling, proto, expected, emulate=emulate, meters=gauge.meters)
+        score = None
+        if self._score is not None:
+            with job.step("score"):
+                score = self._score(callable_of(runner(job, proto, emulate=emulate), job), "verify")
+        return Verified(accuracy, gauge, score)
+
+    def gates(self, verified: Verified) -> list[Gate]:
+        """What is asked for, with what was measured."""
+        if self._drawn is None:
+            return []
+        drop = None if verified.score is None else self._floats["verify"] - verified.score
+        name = "" if self._score is None else self._score.name
+        return self._drawn.gates(verified.gauge, drop, name)
+
+    # -- searching -----------------------------------------------------------------------------
+
+    def sought(
+        self,
+        job: Job,
+        sampling: Sampling,
+        wish: Wish,
+        stats: Stats,
+        prepared: Prepared,
+        done: Quantized,
+        expected: Reference | None,
+    ) -> Attempt:
+        """The model that meets the goal with the least in float; else the one that is nearest to it.
+
+        Where the planned one meets it as it is, nothing is searched for.
+
+        Args:
+            job: of the float model.
+            sampling: gives the samples; some have to be kept apart to choose.
+            wish: what body there is to be.
+            stats: the ranges of tensors.
+            prepared: the plan.
+            done: the quantized model.
+            expected: the float model.
+
+        Raises:
+            UserError: the noise cannot be measured, or the user's function fails.
+        """
+
+        def tried(prepared: Prepared, done: Quantized) -> Attempt:
+            finish = finish_of(job, wish, prepared, stats, done, sampling)
+            made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
+            whole = not prepared.not_run
+            found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
+            return Attempt(prepared, done, finish, made, found, self.gates(found))
+
+        first = self._first = tried(prepared, done)
+        if first.met or not prepared.plan.pairs:
+            return first
+        try:
+            return self._searched(job, sampling, first, tried)
+        except UserError:
+            raise
+        except Exception as error:  # a fault of ours: the model is written as it was planned
+            self.notes.append(
+                "the goal was not searched for: that ends in a fault of onnxq "
+                f"({type(error).__name__}: {error})"
+            )
+            self._found = None
+            return first
+
+    def _searched(
+        self,
+        job: Job,
+        sampling: Sampling,
+        first: Attempt,
+        tried: Callable[[Prepared, Quantized], Attempt],
+    ) -> Attempt:
+        accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
+        accuracy.measure_body(first.finish.decision)
+        known = {frozenset[str](): first}
+        raised: dict[str, float] = {}
+        candidate, limit = first, self.goal.time_limit
+        end = None if limit is None else time.monotonic() + limit
+        for _ in range(1 + RAISES):
+            try:
+                with job.step("goal"), self._limited(job, end):
+                    met = self._met(accuracy, raised)
+            except _TimeIsUp:
+                if not self._measured:
+                    self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
+                    return candidate
+                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL}"
+                met = self._unconfirmed(accuracy, raised)
+            floats = frozenset(met.best.floats)
+            if floats not in known:
+                known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
+            candidate = known[floats]
+            if candidate.met or not met.met or self._cut:
+                break
+            for gate in candidate.gates:
+                if not gate.met:
+                    raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
+        self._found = Searched(accuracy, met, raised)
+        return candidate
+
+    @contextlib.contextmanager
+    def _limited(self, job: Job, end: float | None) -> Iterator[None]:
+        """Ends a search when the time is up, where it tells how far it is."""
+        told = job.observe
+
+        def observe(step: str, done: int | None, total: int | None) -> None:
+            told(step, done, total)
+            self._measured |= step == "sources" and done is not None and done == total
+            late = end is not None and time.monotonic() > end
+            if late and done is not None and step in ("sources", "goal"):
+                raise _TimeIsUp
+
+        job.observe = observe
+        try:
+            yield
+        finally:
+            job.observe = told
+
+    def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+        """The set by prediction alone; where the goal is none of dB, all that may be float."""
+        aims = self._aims(raised)
+        search = accuracy.search
+        best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
+        trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
+        base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
+        return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
+
+    def _aims(self, raised: Mapping[str, float]) -> dict[str, float]:
+        """What is aimed at, by kind of gate, on the samples that choose."""
+        drawn, goal = self._drawn, self.goal
+        assert drawn is not None
+        aims: dict[str, float] = {}
+        if goal.min_sqnr is not None:
+            aims["sqnr"] = goal.min_sqnr + raised.get("sqnr", 0.0)
+        if drawn.agreement is not None:
+            aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
+        if goal.max_drop is not None:
+            aims["drop"] = self._floats["choose"] - goal.max_drop + raised.get("drop", 0.0)
+        return aims
+
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+        drawn = self._drawn
+        assert drawn is not None
+        aims = self._aims(raised)
+        if len(aims) == 1:
+            ((kind, aim),) = aims.items()
+            if kind == "sqnr":
+                return accuracy.for_sqnr(aim)
+            if kind == "agreement":
+                assert drawn.agreement is not None
+                return accuracy.for_agreement(drawn.agreement[0], aim)
+            return accuracy.for_score(self._choosing, aim)
+
+        def margins(sets: Sequence[Collection[str]]) -> list[float]:
+            """By how much the worst of the figures is above what is aimed at."""
+            found: list[list[float]] = [[] for _ in sets]
+
+            def add(kind: str, values: Sequence[float]) -> None:
+                for margin, value in zip(found, values, strict=True):
+                    margin.append((value - aims[kind]) / max(1.0, abs(aims[kind])))
+
+            if "sqnr" in aims:
+                add("sqnr", accuracy.sqnr_db(sets))
+            if drawn.agreement is not None:
+                add("agreement", accuracy.agreement(drawn.agreement[0], sets))
+            if "drop" in aims:
+                add("drop", [self._choosing(accuracy.callable_of(floats)) for floats in sets])
+            return [min(margin) for margin in found]
+
+        return meet_score(accuracy.search, 0.0, margins)
+
+    def score(self, model: CallableModel, part: Part) -> float | None:
+        """The user's score of a model; None where there is none."""
+        return None if self._score is None else self._score(model, part)
+
+    def scores_of(self, int8: CallableModel, result: CallableModel | None = None) -> dict[str, Any] | None:
+        """The user's scores, on the samples that verify; None where there is none.
+
+        Args:
+            int8: the model as it was planned.
+            result: the same with layers in float.
+        """
+        if self._score is None:
+            return None
+        return self._scores_part(self._score(int8, "verify"), result and self._score(result, "verify"))
+
+    def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
+        if self._score is None:
+            return None
+        return {
+            "function": self._score.name,
+            "same_samples": not self._score.told,
+            "float": self._floats["verify"],
+            "int8": int8,
+            "result": result,
+            "float_where_chosen": self._floats["choose"],
+        }
+
+    def _choosing(self, model: Any) -> float:
+        assert self._score is not None
+        return self._score(model, "choose")
+
+    # -- report --------------------------------------------------------------------------------
+
+    def part(self, verified: Verified) -> dict[str, Any]:
+        """What the report says: `about_mean` and `goal`.
+
+        Args:
+            verified: of the model that is written.
+        """
+        if self._drawn is None or verified.gauge is _NOTHING:
+            return {"about_mean": None, "goal": None}
+        gates = self.gates(verified)
+        first = self._first
+        scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
+        before = [] if first is None else [gate.to_json() for gate in first.gates]
+        goal = gates_part(
+            gates, scores, default=before, search=self._search_part(), missing=self._missing(gates),
+            cut=self._cut or None, notes=list(self.notes),
+        )  # fmt: skip
+        return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
+
+    def _search_part(self) -> dict[str, Any] | None:
+        found = self._found
+        if found is None:
+            return None
+        met, costs = found.met, found.accuracy.costs
+        best = met.best
+        return {
+            **found.accuracy.to_json(),
+            "max_float": self.goal.max_float,
+            "cost": best.cost,
+            "share_of_int8_macs": costs.share(best.floats),
+            "float": [
+                {
+                    "node": price.decision.nodes[0],
+                    "gain_db": price.gain_db,
+                    "cost": price.cost,
+                    "share_of_int8_macs": price.share,
+                    "why": price.why,
+                }
+                for price in met.prices
+            ],
+            "met_where_chosen": met.met,
+            "aim": met.goal,
+            "raised": found.raised,
+            "trials": [trial.to_json() for trial in met.trials],
+            "predicted": best.predicted_db,
+            "measured": best.measured,
+        }
+
+    def _missing(self, gates: Sequence[Gate]) -> list[str]:
+        """What is missing to the goal, and why nothing meets it."""
+        found = self._found
+        if found is None or all(gate.met for gate in gates):
+            return []
+        accuracy, met, said = found.accuracy, found.met, []
+        if met.met:
+            said.append(
+                "it was met on the samples that chose, and is not on those that verify: more samples make "
+                "them more alike"
+            )
+        if self.goal.max_float is not None and not met.met:
+            taken = accuracy.costs.share(met.best.floats)
+            said.append(
+                f"no more than {100 * self.goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
+                f"float, and {100 * taken:.3g} % did (--max-float)"
+            )
+        if self.goal.min_sqnr is not None and not met.met:
+            free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
+            every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
+            if every.sqnr_db < self.goal.min_sqnr:
+                said.append(
+                    f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
+                    "is the body's (--body fp32)"
+                )
+        return said
+
+
+def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
+    """What each node of a set gains beside the others, the greatest gain first."""
+    model, costs, found = accuracy.model, accuracy.costs, []
+    for name in floats:
+        decision = next(one for one in accuracy.decisions if name in one.nodes)
+        alone = replace(decision, nodes=(name,), removes="")
+        found += ranked(model, [alone], costs, [other for other in floats if other != name])
+    return sorted(found, key=lambda one: -one.gain_db)
+
+
+def forget(state: Path) -> None:
+    """Removes what was kept of a measurement that is done."""
+    for path in (state, state.with_name(f"{state.name}.blocks")):
+        path.unlink(missing_ok=True)
+
+
+_NOTHING = Drawn(Goal(), (), None).gauge()
+
+
+def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
+    """A unit, or what nodes cost: of a mapping, or of a JSON file.
+
+    Raises:
+        UserError: the file cannot be read, or is no object of numbers.
+    """
+    if isinstance(given, str) and given in UNITS:
+        return given
+    if isinstance(given, Mapping):
+        return _checked(dict(given), "the costs")
+    path = Path(given)
+    hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
+        missing = unknown_name("file of costs", str(path), near)
+        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
+    except ValueError as error:
+        raise UserError(f"{str(path)!r} is no JSON: {error}", hint=hint) from error
+    if not isinstance(document, dict):
+        raise UserError(f"{str(path)!r} holds no costs by node, but {type(document).__name__}", hint=hint)
+    return _checked(document, repr(str(path)))
+
+
+def _checked(costs: dict[str, Any], where: str) -> dict[str, float]:
+    for name, cost in costs.items():
+        number = isinstance(cost, int | float) and not isinstance(cost, bool)
+        if not number or not math.isfinite(cost) or cost < 0:
+            raise UserError(
+                f"{where}: the cost of node {name!r} is {cost!r}", hint="give a number that is not negative"
+            )
+    if not costs:
+        raise UserError(f"{where}: there is no node", hint='the form is {"node": 1.5, ...}')
+    return {str(name): float(cost) for name, cost in costs.items()}
+
+
+def _of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> dict[str, float]:
+    """The costs of the nodes that are quantized; others may have some too, if they exist.
+
+    Raises:
+        UserError: a node does not exist, or none is quantized.
+    """
+    now = {node.name for node in job.model.graph.nodes}
+    known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
+    for name in costs:
+        if name not in known:
+            raise unknown_name("node", name, sorted(known))
+    found = {name: cost for name, cost in costs.items() if name in prepared.plan.readers}
+    if not found and prepared.plan.readers:
+        raise UserError(
+            "no node that costs something is quantized: there is nothing to choose by",
+            hint=f"quantized are {', '.join(sorted(prepared.plan.readers)[:5])}",
+        )
+    return found

@@ -1,0 +1,133 @@
+"""The user's own score of a model: a function that is called with a model, and returns a number."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onnxq.data.samples import Sample
+from onnxq.errors import UserError
+from onnxq.pipeline.job import Job
+from onnxq.run import ort
+from onnxq.run.compare import Runner
+from onnxq.settings import CallableModel
+from onnxq.user_code import CodeForm, UserFunction, load_function
+
+Part = Literal["choose", "verify"]
+"""What a score is for: a function that is told uses other samples for each."""
+
+_FORM = "def top1(model, part): ... model({'input': array})['output'] ...; return a number, higher is better"
+_ASKED = CodeForm("scoring script", _FORM, "FILE.py:FUNCTION")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A function of the user's.
+
+    Attributes:
+        name: what it is called.
+        told: whether it is told what a score is for; else the same samples choose and judge.
+    """
+
+    name: str
+    told: bool
+    _call: Callable[..., Any]
+    _function: UserFunction | None
+
+    @staticmethod
+    def of(given: str | os.PathLike[str] | Callable[..., Any]) -> Score:
+        """That of a callable, or of `FILE.py:FUNCTION`, whose code is run.
+
+        Raises:
+            UserError: there is no such function, its file raises an error, or it takes no model.
+        """
+        if isinstance(given, str | os.PathLike):
+            function = load_function(given, _ASKED)
+            return Score(str(function), _is_told(function.call, str(function)), function.call, function)
+        if not callable(given):
+            raise UserError(f"the score is {given!r}", hint=f"give a function, or {_ASKED.path_form}")
+        name = str(getattr(given, "__name__", type(given).__name__))
+        return Score(name, _is_told(given, name), given, None)
+
+    def __call__(self, model: CallableModel, part: Part) -> float:
+        """The score of a model.
+
+        Raises:
+            UserError: the function raises an error, or returns no number, or one that is not finite.
+        """
+        with self._running():
+            value = self._call(model, part) if self.told else self._call(model)
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            found = None
+        if found is None or isinstance(value, str | bytes | bool | np.bool_):
+            raise UserError(
+                f"{self.name} returned {type(value).__name__}, not a number", hint=f"the form is {_FORM}"
+            )
+        if not math.isfinite(found):
+            raise UserError(
+                f"{self.name} returned {found}: such a score cannot be compared",
+                hint="return a finite number, as the worst score that there is for a model that fails",
+            )
+        return found
+
+    def _running(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._function is None else self._function.running()
+
+
+def _is_told(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a second parameter.
+
+    Raises:
+        UserError: it cannot be called with a model, or with a model and a word.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # one of C's: it is not known
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    told = sum(parameter.kind in kinds for parameter in signature.parameters.values()) >= 2
+    try:
+        signature.bind(*([None, None] if told else [None]))
+    except TypeError as error:
+        raise UserError(
+            f"{name}{signature} cannot be called with a model: {error}", hint=f"the form is {_FORM}"
+        ) from error
+    return told
+
+
+def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
+    """A model as a function of the user's calls it.
+
+    Args:
+        runner: runs it.
+        job: of the float model, which may run in another type than the user's model has; None: it does not.
+    """
+
+    def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
+        for name in runner.inputs:
+            if name not in feeds:
+                raise UserError(
+                    f"the function feeds the model {', '.join(map(repr, feeds)) or 'nothing'}, and not its "
+                    f"input {name!r}",
+                    hint=f"the form is {_FORM}",
+                )
+        given = {name: np.asarray(feeds[name]) for name in runner.inputs}
+        if job is not None:
+            (sample,) = job.feeds([Sample(0, "what the function gives", given)])
+            given = sample.feeds
+        try:
+            found = runner.run(given, runner.outputs)
+        except ort.RunError as error:
+            raise UserError(f"the model does not run on what the function gives it: {error}") from error
+        return dict(zip(runner.outputs, found, strict=True))
+
+    return run

@@ -1,0 +1,82 @@
+"""In how many of its rows an output's greatest entry is the float model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.types import Shape
+from onnxq.run.compare import as_tensor
+
+
+class AgreementMeter:
+    """Counts rows along the last axis, sample by sample.
+
+    Attributes:
+        output: the name of the output.
+        same: rows with the same greatest entry.
+        rows: all rows.
+    """
+
+    def __init__(self, outputs: Sequence[str], output: str) -> None:
+        """Of one of some outputs.
+
+        Raises:
+            UserError: it is none of them.
+        """
+        if output not in outputs:
+            raise unknown_name("output", output, list(outputs))
+        self._place, self.output = list(outputs).index(output), output
+        self.same = self.rows = 0
+
+    def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
+        """Adds a sample; of the candidates the first counts. What has another shape agrees in no row.
+
+        Raises:
+            UserError: the output has no rows.
+        """
+        wanted = as_tensor(reference[self._place])
+        if wanted.ndim < 1 or wanted.shape[-1] < 2 or wanted.dtype.kind not in "fiu":
+            raise UserError(
+                f"output {self.output!r} has no classes to compare: its shape is {list(wanted.shape)}",
+                hint="name an output whose last axis is that of the classes",
+            )
+        given = as_tensor(candidates[0][self._place])
+        best = wanted.argmax(-1)
+        self.rows += best.size
+        if given.shape == wanted.shape:
+            self.same += int((given.argmax(-1) == best).sum())
+
+    @property
+    def percent(self) -> float:
+        """In how many percent of the rows it agrees."""
+        return 100 * self.same / max(1, self.rows)
+
+
+def output_with_classes(outputs: Sequence[tuple[str, np.dtype | None, Shape | None]]) -> str:
+    """The output that an argmax is of where no name is given.
+
+    Args:
+        outputs: name, type and shape of each.
+
+    Raises:
+        UserError: there are several, or none.
+    """
+    named = [name for name, _, _ in outputs]
+    if len(named) == 1:
+        return named[0]
+    known = [
+        name
+        for name, dtype, shape in outputs
+        if dtype is not None and dtype.kind == "f" and len(shape or ()) == 2
+    ]
+    if len(known) == 1:
+        return known[0]
+    raise UserError(
+        f"the model has {len(named)} outputs, and it is not said whose argmax is to agree: "
+        + ", ".join(named[:5]),
+        hint=f"name it, as in {(known or named)[0]}=99",
+    )
