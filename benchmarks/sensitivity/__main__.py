@@ -1,20 +1,28 @@
-"""Every table, each in a fresh process: `python -m benchmarks.sensitivity`."""
+"""Every table: `python -m benchmarks.sensitivity [--nets digits,...] [--samples 32] [--rows out.jsonl]`.
+
+The planted causes, then of each trained net the searches, goals and halves, for which it is opened once, then
+the user's metric.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-TABLES = ("planted", "searches", "reached", "halves", "top1")
+from benchmarks.sensitivity import halves, planted, reached, searches, top1
+from benchmarks.sensitivity.measuring import flags, printed, trained
 
 
-def main() -> int:
-    codes = []
-    for table in TABLES:
-        print(f"\n{table}", flush=True)
-        codes.append(subprocess.run([sys.executable, "-m", f"benchmarks.sensitivity.{table}"]).returncode)
-    return max(codes)
+def main() -> None:
+    given = flags(__doc__)
+    print("planted causes")
+    printed(planted.rows(range(3), given.samples), given.rows)
+    for net in trained(given.nets, 0, given.samples):
+        print(f"\n{net.name}")
+        printed(searches.exhausted(net), given.rows)
+        printed(searches.compared(net), given.rows)
+        printed(reached.rows(net, 0), given.rows)
+        printed(halves.rows(net, 0, halves.COUNTS), given.rows)
+    print("\ntop-1, --max-drop 0.1")
+    printed((row for net in top1.NETS if net in given.nets for row in top1.rows(net, 0)), given.rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -71,7 +71,7 @@ class _Chain:
         x = self.add("Flatten", "flat", self.add("AveragePool", "pooled", x, kernel_shape=[3, 3]))
         side = (SIZE // 2 if any(node.name == "shrunk" for node in self.nodes) else SIZE) - 2
         size = WIDTH * side**2
-        head = self.random.standard_normal((size, 10)).astype(np.float32) / np.sqrt(size)
+        head = (self.random.standard_normal((size, 10)) / np.sqrt(size)).astype(np.float32)
         self.weights.append(numpy_helper.from_array(head, "head.w"))
         self.add("MatMul", "head", x, "head.w")
         graph = helper.make_graph(

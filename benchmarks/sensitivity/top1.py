@@ -2,9 +2,9 @@
 
     python -m benchmarks.sensitivity.top1 [--nets cifar10_pytorch_winml] [--seeds 1] [--rows out.jsonl]
 
-2,000 labelled images judge; others calibrate and choose. Scales are spoiled by ranges of the layers' inputs
-that are stated, wider than what was measured or narrower, more from try to try and from layer to layer: until top-1 falls by at least a
-point. What the goal writes is scored again in onnxruntime, by itself.
+2,000 labelled images judge; others calibrate and choose. Scales are spoiled by stated ranges of what the
+layers read, wider than what was measured or narrower, from layer to layer and more from try to try, until
+top-1 falls by at least a point. What the goal writes is scored again in onnxruntime, by itself.
 """
 
 from __future__ import annotations
