@@ -1,6 +1,6 @@
 """Predicted against measured SQNR about the mean: random subsets of the sources of trained nets.
 
-    python -m benchmarks.accuracy [--nets digits,...] [--samples 64] [--subsets 20] [--seed 0] [--json
+    python -m benchmarks.accuracy [--nets digits,...] [--samples 128] [--subsets 20] [--seed 0] [--json
     out.json]
 
 Of each net the sources are measured on samples that calibrated nothing; then random halves of them are on,
@@ -26,7 +26,7 @@ from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.run.about_mean import AboutMeanMeter, decibels
 from onnxq.run.switched import Setting
 
-GIVEN = 256  # samples, of which a quarter measures and an eighth verifies
+GIVEN = 512  # samples, of which a quarter measures and an eighth verifies
 SD, WORST, RUNS = 0.5, 1.5, 1.2
 
 
@@ -69,7 +69,7 @@ class Row:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nets")
-    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--subsets", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)

@@ -34,9 +34,13 @@ class FloatDecision:
 
 
 def decisions_of(plan: QuantPlan, sources: Sources) -> list[FloatDecision]:
-    """All decisions of a plan: each layer that is in int8, and each pair that several nodes keep."""
-    readers = plan.readers
-    found = [FloatDecision((x.node,)) for x in plan.layers if x.quantized and x.node in readers]
+    """All decisions of a plan: each layer that is in int8, and each pair that several nodes keep.
+
+    Not those of which the model itself quantizes an operand: its own pairs stay.
+    """
+    read = {(edge.node, edge.input) for pair in plan.pairs for edge in pair.readers}
+    free = {x.node for x in plan.layers if x.quantized and {(x.node, 0), (x.node, 1)} <= read}
+    found = [FloatDecision((x.node,)) for x in plan.layers if x.node in free]
     seen = {frozenset(decision.nodes) for decision in found}
     order = {name: place for place, name in enumerate(sources.nodes)}
     layers = {x.node for x in plan.layers}
@@ -46,9 +50,9 @@ def decisions_of(plan: QuantPlan, sources: Sources) -> list[FloatDecision]:
             for tensor in source.tensors:
                 chosen = of_tensor.setdefault(tensor, set())
                 for want in source.wants:  # a layer of each, which takes the others along
-                    chosen.add(min(want, key=lambda node: (node not in layers, order[node])))
+                    chosen.add(min(want, key=lambda node: (node not in free, order[node])))
     for tensor, nodes in of_tensor.items():
-        if len(nodes) > 1 and frozenset(nodes) not in seen:
+        if len(nodes) > 1 and frozenset(nodes) not in seen and not nodes & layers - free:
             seen.add(frozenset(nodes))
             found.append(FloatDecision(tuple(sorted(nodes, key=order.__getitem__)), tensor))
     return found

@@ -23,13 +23,14 @@ class GoalTrial:
     Attributes:
         floats: the nodes in float.
         cost: what they cost.
-        predicted_db: its SQNR about the mean by the model.
+        predicted_db: its SQNR about the mean by the model; None where no source was measured, as nothing had
+            to be in float.
         measured: what was measured, in the goal's units.
     """
 
     floats: tuple[str, ...]
     cost: float
-    predicted_db: float
+    predicted_db: float | None
     measured: float
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int
     """
     trials = _Trials(search, measured, goal_db)
     trials.base()
-    off = trials.list[0].predicted_db - trials.list[0].measured
+    off = search.model.sqnr_db() - trials.list[0].measured
     for _ in range(rounds if trials.list[0].measured < goal_db else 0):
         proposed = search.cheapest(goal_db + off)
         if trials.knows(proposed):
@@ -101,7 +102,7 @@ def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int
             if trials.knows(proposed):
                 break
         trial = trials.add(proposed)
-        off = trial.predicted_db - trial.measured
+        off = proposed.sqnr_db - trial.measured
     trials.retry(_RETRIED, lambda found: found.sqnr_db >= goal_db + off - _HOPELESS_DB)
     return trials.met()
 

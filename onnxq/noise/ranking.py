@@ -11,6 +11,7 @@ import numpy as np
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
 from onnxq.run.about_mean import decibels
+from onnxq.run.noise import BEST_DB
 
 _NAMED = 3  # sources that a reason names
 
@@ -94,7 +95,8 @@ def _why(model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed
     part = 1 - float(rest @ model.gram @ rest) / total if total > 0 else 0.0
     levels = model.alone_db()
     names = []
-    for place in sorted(np.flatnonzero(removed).tolist(), key=lambda place: levels[place])[:_NAMED]:
+    heard = removed & (levels < BEST_DB)
+    for place in sorted(np.flatnonzero(heard).tolist(), key=lambda place: levels[place])[:_NAMED]:
         source = model.sources.entries[place]
         kind = {"weight": "weights ", "block": "all from "}.get(source.kind, "")
         names.append(f"{kind}{source.name!r} ({levels[place]:.1f} dB alone)")

@@ -21,7 +21,9 @@ EXACT = 14
 """So many nodes to decide on are enumerated."""
 
 _ROWS = 2048  # sets that are looked at together
-_TRIED = 30_000  # exchanges that are looked at in a round, at most
+_STARTS = 2  # that are exchanged
+_NEAR = 24  # nodes that are exchanged one by one: those that promise most
+_NEAR_PAIRS = 10  # and in pairs
 _SLACK = 1e-9  # of a goal: float rounding
 
 
@@ -126,6 +128,11 @@ class Search:
             chosen = self._enumerated(target)
         else:
             starts = [self._greedy(target, power) for power in (1.0, 0.5, 0.0)] + [self._backwards(target)]
+            starts = list({start.tobytes(): start for start in starts}.values())
+            worth = self._worth(np.array(starts))
+            starts = [
+                starts[i] for i in sorted(range(len(starts)), key=lambda i: worth.key(i, target))[:_STARTS]
+            ]
             found = [self._exchanged(start, target) for start in starts]
             worth = self._worth(np.array(found))
             chosen = found[worth.best(target)]
@@ -234,34 +241,33 @@ class Search:
 
     def _neighbours(self, chosen: np.ndarray) -> Iterator[np.ndarray]:
         """Sets near one, in kinds: those of the first are fewer."""
-        ours = np.flatnonzero(chosen)
-        others = self._by_gain(chosen)
+        ours, others = self._by_rate(chosen)
         if len(ours):
             yield _without(chosen, ours[:, None])
         if len(others):
             yield chosen | self._moves
-        ones, pairs = _choices(ours, 1), _choices(ours, 2)
-        other_ones, other_pairs = _choices(others, 1), _choices(others, 2)
+        ones, pairs = _choices(ours[:_NEAR], 1), _choices(ours[:_NEAR_PAIRS], 2)
+        other_ones, other_pairs = _choices(others[:_NEAR], 1), _choices(others[:_NEAR_PAIRS], 2)
         for out, into in ((ones, other_ones), (pairs, other_ones), (ones, other_pairs), (pairs, other_pairs)):
             if len(out) and len(into):
-                kept = into[: max(1, _TRIED // len(out))]
-                sets = _without(chosen, np.repeat(out, len(kept), axis=0))
+                sets = _without(chosen, np.repeat(out, len(into), axis=0))
                 rows = np.arange(len(sets))
-                for column in np.tile(kept, (len(out), 1)).T:
+                for column in np.tile(into, (len(out), 1)).T:
                     sets[rows, column] = True
                 yield sets
 
-    def _by_gain(self, chosen: np.ndarray) -> np.ndarray:
-        """The places of nodes in int8; first those that gain most for their cost."""
-        others = np.flatnonzero(~chosen)
-        if not len(others):
-            return others
-        sets = np.repeat(chosen[None], len(others), axis=0)
-        sets[np.arange(len(others)), others] = True
+    def _by_rate(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the nodes in float, and of those in int8; first those that promise most.
+
+        In float it is what costs much for what it gains, in int8 what gains much for what it costs.
+        """
+        sets = np.repeat(chosen[None], len(chosen), axis=0)
+        np.fill_diagonal(sets, ~chosen)
         worth, now = self._worth(sets), self._worth(chosen[None])
-        rate = (now.noise[0] - worth.noise) / np.maximum(worth.cost - now.cost[0], 1e-9)
-        found: np.ndarray = others[np.argsort(-rate, kind="stable")]
-        return found
+        gain = np.abs(now.noise[0] - worth.noise)
+        rate = gain / np.maximum(np.abs(worth.cost - now.cost[0]), 1e-9)
+        order = np.argsort(-rate, kind="stable")
+        return order[chosen[order]][::-1], order[~chosen[order]]
 
 
 class _Removal:
@@ -294,6 +300,5 @@ def _without(chosen: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _choices(places: np.ndarray, count: int) -> np.ndarray:
-    """All choices of so many places, the first ones first, int [choices, count]."""
-    some = itertools.islice(itertools.combinations(places.tolist(), count), _TRIED)
-    return np.array(list(some), int).reshape(-1, count)
+    """All choices of so many places, int [choices, count]."""
+    return np.array(list(itertools.combinations(places.tolist(), count)), int).reshape(-1, count)

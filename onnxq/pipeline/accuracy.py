@@ -17,7 +17,7 @@ from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
-from onnxq.noise.goal import Met, meet_score, meet_sqnr
+from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import Submit, measure_noise
 from onnxq.noise.ranking import Ranked, ranked
@@ -32,7 +32,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels
+from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, weights_of
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -214,7 +214,9 @@ class Accuracy:
 
     def for_sqnr(self, goal_db: float, rounds: int = 8) -> Met:
         """The cheapest set for an SQNR about the mean, dB."""
-        return meet_sqnr(self.search, goal_db, self.sqnr_db, rounds=rounds)
+        return self._met(
+            goal_db, self.sqnr_db, lambda measured: meet_sqnr(self.search, goal_db, measured, rounds=rounds)
+        )
 
     def for_score(self, score: Callable[[CallableModel], float], goal: float) -> Met:
         """The cheapest set for a score of the user's function.
@@ -231,7 +233,7 @@ class Accuracy:
                 found.append(float(score(self.callable_of(floats))))
             return found
 
-        return meet_score(self.search, goal, measured)
+        return self._met(goal, measured, lambda known: meet_score(self.search, goal, known))
 
     def for_agreement(self, output: str, goal: float) -> Met:
         """The cheapest set whose argmax of an output agrees with the float model's.
@@ -245,7 +247,23 @@ class Accuracy:
         """
         if output not in self.copy.outputs:
             raise unknown_name("output", output, list(self.copy.outputs))
-        return meet_score(self.search, goal, lambda sets: self.agreement(output, sets))
+        return self._met(
+            goal,
+            lambda sets: self.agreement(output, sets),
+            lambda known: meet_score(self.search, goal, known),
+        )
+
+    def _met(self, goal: float, measured: Measured, meet: Callable[[Measured], Met]) -> Met:
+        """Meets a goal; where nothing has to be in float for it, the sources are not measured."""
+        (base,) = measured([()])
+        if base >= goal:
+            trial = GoalTrial((), 0.0, None, base)
+            return Met(goal, True, trial, trial, (trial,), ())
+
+        def known(sets: Sequence[Collection[str]]) -> list[float]:
+            return [base if not floats else measured([floats])[0] for floats in sets]
+
+        return meet(known)
 
     # -- measuring sets ------------------------------------------------------------------------
 
@@ -269,12 +287,23 @@ class Accuracy:
 
         The body's noise is added.
         """
-        body, found = self.model.body_noise, []
+        found = []
         for one in self.about_mean(sets):
             self._tell()
-            ratio = np.inf if one.sqnr_db is None else 10 ** (-one.sqnr_db / 10)
-            found.append(decibels(ratio + body))
+            if one.sqnr_db is None:
+                raise UserError(
+                    "no output tells how much noise there is: "
+                    + "; ".join(f"{name!r}: {why}" for name, why in one.left_out.items()),
+                    hint="give samples that differ, as many as there are",
+                )
+            weights = weights_of(list(one.outputs), self._weights(one.outputs))
+            body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
+            found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
         return found
+
+    def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
+        given = self._asked.weights
+        return None if given is None else {name: given[name] for name in outputs if name in given}
 
     def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""

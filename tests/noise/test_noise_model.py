@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -154,6 +155,27 @@ def test_a_small_budget_predicts_as_a_large_one() -> None:
     whole = np.ones((1, len(case.sources)), bool)
     large, small = (measure_noise(case.copy, case.sources, case.samples, budget=n) for n in (1 << 15, 256))
     assert 0 < abs(predicted(large, whole) - predicted(small, whole))[0] < 0.3
+
+
+def test_memory_knows_neither_how_many_samples_there_are_nor_how_large_outputs_are() -> None:
+    def peak(samples: int, budget: int = 512) -> int:
+        net = Net(1, 16, 24, 24)
+        x = net.add("Relu", dense(net, "x", 16, 16, 3, seed=1))
+        for seed in range(2, 5):
+            x = net.add("Relu", dense(net, x, 16, 16, 1, seed=seed))
+        case = Case(net.model(x), 1)
+        one = case.samples[0]["x"]
+        measure_noise(case.copy, case.sources, case.samples, budget=budget)  # sessions are made
+        tracemalloc.start()
+        feeds = ({"x": one * np.float32(1 + i / samples)} for i in range(samples))
+        measure_noise(case.copy, case.sources, feeds, budget=budget)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many, exact = peak(12), peak(36), peak(12, 1 << 15)
+    assert many < 1.1 * few
+    assert exact - few > 6 * 16 * 24 * 24 * 8  # the errors of 8 sources at an output of 16 x 24 x 24
 
 
 # -- the same bits ----------------------------------------------------------------------------

@@ -1,0 +1,190 @@
+"""What causes the error of a model that a job quantizes, and what of it goes to float for a goal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from noise_nets import Net, before_shared_pool, dense, uneven_concat
+
+from onnxq.errors import UserError
+from onnxq.pipeline import accuracy
+from onnxq.pipeline.accuracy import Accuracy, Asked, CallableModel
+from onnxq.run import ort
+from onnxq.run.about_mean import about_mean
+
+DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"
+FAST: dict[str, Any] = {"method": "minmax", "prove": "never", "body": "fp32"}
+
+
+def noise(count: int = 40, *shape: int) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    return [{"x": rng.standard_normal(shape or (1, 16, 8, 8)).astype(np.float32)} for _ in range(count)]
+
+
+def digits(count: int = 200) -> list[dict[str, np.ndarray]]:
+    images = np.load(DIGITS / "test.npz")["image"][:count]
+    return [{"image": image[None]} for image in images]
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[Accuracy]:
+    with accuracy(DIGITS / "digits.onnx", digits(), Asked(samples=24), **FAST) as one:
+        yield one
+
+
+def test_what_is_written_is_what_was_measured(found: Accuracy) -> None:
+    base = found.sqnr_db([()])[0]
+    met = found.for_sqnr(base + 2.0)
+    assert met.met
+    assert met.best.floats
+    prepared, done = found.finished(found.reasons(met))
+    written, floats = ort.load(done.proto), ort.load(prepared.reference)
+    level = about_mean(floats, written, found.samples()).sqnr_db
+    assert level is not None
+    assert level == pytest.approx(met.best.measured, abs=0.02)
+    assert met.best.predicted_db is not None
+    assert met.best.predicted_db == pytest.approx(met.best.measured, abs=1.0)
+    kept = {entry.node: entry for entry in prepared.plan.kept_float}
+    for name in met.best.floats:
+        assert kept[name].because.startswith("it gains ")
+        assert kept[name].to_json()["code"] == "goal"
+    assert not {x.node for x in prepared.plan.layers if x.quantized} & set(met.best.floats)
+
+
+def test_the_first_of_a_ranking_are_measured(found: Accuracy) -> None:
+    ranking = found.ranked(verify=3)
+    gains = [one.gain_db for one in ranking]
+    assert gains == sorted(gains, reverse=True)
+    assert [one.measured_gain_db is None for one in ranking[:4]] == [False, False, False, True]
+    assert all(abs(one.gain_db - (one.measured_gain_db or 0)) < 1.0 for one in ranking[:3])
+    assert {one.decision.nodes for one in ranking} == {one.nodes for one in found.decisions}
+    entry = ranking[0].to_json()
+    assert entry["why"]
+    assert entry["cost"] > 0
+
+
+def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> None:
+    labels = np.load(DIGITS / "test.npz")["labels"]
+    images = np.load(DIGITS / "test.npz")["image"]
+    seen: list[int] = []
+
+    def margin(model: CallableModel) -> float:
+        (values,) = model({"image": images[:64]}).values()
+        seen.append(len(values))
+        exact = floats({"image": images[:64]})
+        (wanted,) = exact.values()
+        return -float(np.abs(values - wanted).mean())
+
+    floats = found.float_model()
+    (exact,) = floats({"image": images[:64]}).values()
+    assert (exact.argmax(1) == labels[:64]).mean() > 0.9
+    base = margin(found.callable_of(()))
+    met = found.for_score(margin, 0.7 * base)
+    assert met.met
+    assert met.best.measured >= 0.7 * base > base
+    assert met.best.floats
+    with pytest.raises(UserError, match="input"):
+        floats({"y": images[:1]})
+
+
+def test_agreement_is_of_the_argmax(found: Accuracy) -> None:
+    (name,) = found.copy.outputs
+    (share,) = found.agreement(name, [()])
+    assert 90 <= share <= 100
+    met = found.for_agreement(name, 100.0)
+    assert met.met
+    with pytest.raises(UserError, match="no output 'z'"):
+        found.for_agreement("z", 99.0)
+
+
+def test_the_report_says_what_it_took(found: Accuracy) -> None:
+    part = found.to_json()
+    assert part["samples"] == 24
+    assert part["sources"] == len(found.model.sources)
+    assert part["runs_per_source"] <= 1.2
+    assert part["reliable"]
+
+
+def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
+    proto = uneven_concat()[0]
+    with accuracy(proto, noise(), Asked(samples=8, most=5), **FAST) as blocks:
+        few = blocks.model
+        first = blocks.ranked(verify=0)[0]
+    with accuracy(proto, noise(), Asked(samples=8), **FAST) as fine:
+        all_ = fine.model
+        best = fine.ranked(verify=0)[0]
+    assert len(few.sources) < len(all_.sources)
+    assert few.sqnr_db() == pytest.approx(all_.sqnr_db(), abs=1.0)
+    assert first.decision.nodes == best.decision.nodes
+
+
+def test_a_goal_that_is_there_measures_no_source() -> None:
+    steps: list[str] = []
+    proto = uneven_concat()[0]
+    with accuracy(
+        proto, noise(), Asked(samples=8), observe=lambda step, done, total: steps.append(step), **FAST
+    ) as found:
+        met = found.for_sqnr(-20.0)
+        assert met.met
+        assert met.best.floats == ()
+        assert "sources" not in steps
+        prepared, done = found.finished(found.reasons(met))
+        assert prepared.plan == found.plan
+        assert done.proto.graph.node
+
+
+def test_a_bound_on_float_is_kept() -> None:
+    proto, readers = before_shared_pool()
+    with accuracy(proto, noise(), Asked(samples=8, max_float=0.02), **FAST) as found:
+        met = found.for_sqnr(60.0)
+        assert not met.met
+        assert found.costs.share(met.best.floats) <= 0.02 < found.costs.share(readers)
+        assert not set(readers) <= set(met.best.floats)
+
+
+def test_the_noise_of_a_body_is_added_and_near_int8_it_is_said() -> None:
+    net = Net(1, 16, 8, 8)
+    x = net.add("Relu", dense(net, "x", 16, 16, 3, seed=1))
+    y = net.add("Relu", dense(net, x, 16, 32, 3, seed=2))
+    proto = net.model(dense(net, y, 32, 16, 1, seed=3))
+    half = {**FAST, "body": "fp16"}
+    with accuracy(proto, noise(), Asked(samples=8), **half) as found:
+        model = found.model
+        assert 0 < model.body_noise < 1e-4
+        assert model.reliable()
+        layers = [layer.node for layer in found.plan.layers if layer.quantized]
+        assert not model.reliable(layers)
+        assert model.sqnr_db(layers) == pytest.approx(-10 * np.log10(model.body_noise), abs=0.01)
+
+
+def test_a_model_in_half_precision_is_measured() -> None:
+    from onnxq.graph.source import copy_model
+
+    net = Net(1, 16, 8, 8)
+    x = net.add("Relu", dense(net, "x", 16, 16, 3, seed=1))
+    proto = copy_model(net.model(dense(net, x, 16, 32, 3, seed=2)))
+    for tensor in proto.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    for info in [*proto.graph.input, *proto.graph.output]:
+        info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    del proto.graph.value_info[:]
+    samples = [{"x": feeds["x"].astype(np.float16)} for feeds in noise()]
+    with accuracy(proto, samples, Asked(samples=8), **{**FAST, "body": None}) as found:
+        exact = found.sqnr_db([()])[0]
+        assert 20 < exact < 60
+        assert found.model.sqnr_db() == pytest.approx(exact, abs=0.7)
+
+
+def test_without_data_or_pairs_it_is_said() -> None:
+    net = Net(1, 16, 8, 8)
+    with (
+        pytest.raises(UserError, match="nothing is quantized"),
+        accuracy(net.model(net.add("Relu", "x")), noise(), **FAST),
+    ):
+        pass
