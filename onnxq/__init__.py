@@ -26,6 +26,7 @@ __all__ = [
     "quantize",
     "run_pieces",
     "sanitize",
+    "sensitivity",
     "split",
 ]
 
@@ -46,12 +47,12 @@ from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
-    from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize
+    from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
 
 
 def __getattr__(name: str) -> Any:
     # onnx and onnxruntime take most of a second to import: only when they are needed.
-    if name in ("calibrate", "merge_stats", "plan", "quantize", "sanitize"):
+    if name in ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"):
         from onnxq import pipeline
 
         return getattr(pipeline, name)

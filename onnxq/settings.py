@@ -556,7 +556,7 @@ class Goal:
         kinds.by_name("OUTPUT=WEIGHT, as in logits=2", kinds.not_negative), metavar="OUTPUT=W",
     )  # fmt: skip
     measure: int = option(
-        32, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
+        64, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
     )
 
     def __post_init__(self) -> None:
@@ -584,6 +584,27 @@ class Goal:
         return any(value is not None for value in (self.min_sqnr, self.min_agreement, self.max_drop))
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How much of a ranking is confirmed.
+
+    Attributes:
+        top: how many decisions are measured, the first ones.
+    """
+
+    TITLE: ClassVar[str] = Goal.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ()
+    TABLE: ClassVar[str] = Goal.TABLE
+
+    top: int = option(
+        5, "How many decisions are confirmed by measuring, the first ones.", kinds.at_least(0), metavar="N"
+    )
+
+    def __post_init__(self) -> None:
+        if self.top < 0:
+            raise UserError(f"the first {self.top} decisions are to be measured", hint="give 0 or more")
+
+
 def _check_goal(what: str, value: Any, least: float, most: float, form: str) -> None:
     fits = isinstance(value, int | float) and math.isfinite(value) and least <= value <= most
     if not fits or isinstance(value, bool):
@@ -607,7 +628,7 @@ class Look:
 
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Look, Goal,
+    Compilation, Outcome, Look, Goal, Ranking,
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from onnxq.cli.rules import rules
 from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
 from onnxq.cli.screen import Screen
+from onnxq.cli.sensitivity import sensitivity
 from onnxq.cli.split import split
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.heap import steady_heap
@@ -40,7 +41,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, calibrate, sanitize, check, inspect, data, compare, engine, split, run, extract,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, engine, split, run,
+    extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

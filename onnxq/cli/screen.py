@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -76,6 +76,14 @@ class Page:
             self.entry(shorten(name), level, "dim")
         if len(names) > shown:
             self.entry(f"+{len(names) - shown} more", level, "dim")
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table: the first column is text, the others are figures. A line is never broken."""
+        widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
+        for number, row in enumerate((head, *rows)):
+            cells = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+            line = "  ".join([row[0].ljust(widths[0]), *cells])
+            self.lines.append(_Line(line, _LABELS + 2, "bold" if number == 0 else "", wrap=False))
 
     def code(self, text: str) -> None:
         """A line as it is, never broken."""
@@ -196,7 +204,7 @@ def _laid_out(line: _Line, width: int) -> Iterator[Text]:
     left = f"  {line.label}".ljust(line.indent) if line.label else " " * line.indent
     hang = " " * (line.indent + 2) if line.indent else ""
     if not line.wrap:
-        yield Text((left + text).rstrip())
+        yield Text((left + text).rstrip(), style=line.style)
         return
     for part in text.split("\n"):
         lines = textwrap.wrap(
@@ -209,6 +217,10 @@ def _laid_out(line: _Line, width: int) -> Iterator[Text]:
         left = hang
 
 
+_UNITS = {"sources": "runs", "goal": "sets"}
+"""What steps count that count no samples."""
+
+
 class _Counts(ProgressColumn):
     """Samples done, their speed and the time left, in a step that runs samples."""
 
@@ -217,9 +229,10 @@ class _Counts(ProgressColumn):
         if not task.completed:
             return Text("")
         known = task.total is not None
-        parts = [f"{task.completed:.0f}{f'/{task.total:.0f}' if known else ''} samples"]
+        unit = _UNITS.get(task.description, "samples")
+        parts = [f"{task.completed:.0f}{f'/{task.total:.0f}' if known else ''} {unit}"]
         if task.speed:
-            parts.append(f"{task.speed:.0f} samples/s")
+            parts.append(f"{task.speed:.0f} {unit}/s")
         if task.time_remaining is not None:
             parts.append(f"{_duration(task.time_remaining)} left")
         return Text(", ".join(parts), style="dim")

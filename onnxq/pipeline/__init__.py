@@ -25,6 +25,7 @@ from onnxq.heap import steady_heap, uncollected
 from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
+from onnxq.pipeline.causes import Sensitivity
 from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
@@ -45,12 +46,23 @@ from onnxq.settings import (
     ImageOptions,
     Inputs,
     Keywords,
+    Ranking,
     Repairs,
     Runtime,
 )
 from onnxq.target import load_target
 
-__all__ = ["Planned", "Result", "calibrate", "merge_stats", "plan", "quantize", "sanitize"]
+__all__ = [
+    "Planned",
+    "Result",
+    "Sensitivity",
+    "calibrate",
+    "merge_stats",
+    "plan",
+    "quantize",
+    "sanitize",
+    "sensitivity",
+]
 
 Values = Mapping[str, Any]
 """Fields of a group by name, in the place of the group."""
@@ -282,6 +294,67 @@ def accuracy(
     keywords.end((*_GROUPS, "format", "layers"))
     with _sanitized(model, data, groups, layers, format, observe) as quantization:
         yield quantization.accuracy(asked or Asked())
+
+
+def sensitivity(
+    model: ModelSource,
+    data: DataSource | None = None,
+    *,
+    calibration: Calibration | Values | None = None,
+    layers: Sequence[LayerRule] = (),
+    feeding: Feeding | Values | None = None,
+    images: ImageOptions | Values | None = None,
+    format: Format | Values | None = None,
+    repairs: Repairs | Values | None = None,
+    inputs: Inputs | Values | None = None,
+    goal: Goal | Values | None = None,
+    ranking: Ranking | Values | None = None,
+    division: Division | Values | None = None,
+    runtime: Runtime | Values | None = None,
+    state: str | os.PathLike[str] | None = None,
+    submit: Submit | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Sensitivity:
+    """What causes the error of the model that `quantize` would write, and what leaving it in float gains.
+
+    Args:
+        model: as in `quantize`.
+        data: as in `quantize`; there have to be some.
+        calibration: as in `quantize`; a quarter of the samples, at most 128, is kept apart by any method.
+        layers: as in `quantize`.
+        feeding: as in `quantize`.
+        images: as in `quantize`.
+        format: as in `quantize`, without `cache`.
+        repairs: as in `quantize`.
+        inputs: likewise.
+        goal: its `eval`, `max_float` (5 % where it says nothing), `costs`, `weigh` and `measure`.
+        ranking: how many decisions are confirmed.
+        division: its `workers`.
+        runtime: as in `quantize`.
+        state: as in `quantize`.
+        submit: as in `quantize`.
+        observe: is told the steps.
+        options: as in `quantize`.
+
+    Raises:
+        UserError: the model, the data or an option cannot be used, or nothing is quantized.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    keywords = Keywords("sensitivity", options)
+    format = keywords.group(Format, format, without=("cache",))
+    goal = keywords.group(Goal, goal, without=("min_sqnr", "min_agreement", "max_drop"))
+    ranking = keywords.group(Ranking, ranking)
+    division = keywords.group(Division, division, without=("shard",))
+    groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    own = ("format", "layers", "goal", "ranking", "division", "state", "submit")
+    keywords.end((*_GROUPS, *own))
+    if data is None:
+        raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
+    pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
+    with _sanitized(model, data, groups, layers, format, observe, pursuit) as quantization:
+        return quantization.sensitivity(ranking.top)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from onnxq.pipeline.calibration import (
     activations,
     prepare,
 )
+from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
@@ -31,7 +32,6 @@ from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.sensitivity import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
@@ -185,12 +185,13 @@ class Quantization:
         Raises:
             UserError: the data or an argument cannot be used, or there are no data.
         """
-        job = self._job
-        sampling = Sampling(job, self._options, self._source, self._given, chooses=True)
-        measured = self._measured(sampling, sampling.shapes)
+        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        return self._accuracy(sampling, self._measured(sampling, sampling.shapes), asked)
+
+    def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
         prepared, done = measured.prepared, measured.done
-        accuracy = Accuracy(job, sampling, prepared, done, asked)
-        finish = finish_of(job, measured.wish, prepared, measured.stats, done, sampling)
+        accuracy = Accuracy(self._job, sampling, prepared, done, asked)
+        finish = finish_of(self._job, measured.wish, prepared, measured.stats, done, sampling)
         accuracy.measure_body(finish.decision)
         return accuracy
 
@@ -204,9 +205,11 @@ class Quantization:
         assert pursuit is not None
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
-        accuracy = self.accuracy(replace(asked, max_float=limit))
-        data = {"data": accuracy.sampling.to_json(), "notes": list(accuracy.notes)}
-        return sensitivity_of(self._job, accuracy.sampling, accuracy, pursuit, data, top)
+        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        measured = self._measured(sampling, sampling.shapes)
+        accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
+        data = self._report(sampling, measured.prepared, measured.stats, measured.done, None)
+        return sensitivity_of(self._job, sampling, accuracy, pursuit, data, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.

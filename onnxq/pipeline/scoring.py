@@ -116,8 +116,8 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
         for name in runner.inputs:
             if name not in feeds:
                 raise UserError(
-                    f"the function feeds the model {', '.join(map(repr, feeds)) or 'nothing'}, and not its input "
-                    f"{name!r}",
+                    f"the function feeds the model {', '.join(map(repr, feeds)) or 'nothing'}, and not its "
+                    f"input {name!r}",
                     hint=f"the form is {_FORM}",
                 )
         given = {name: np.asarray(feeds[name]) for name in runner.inputs}

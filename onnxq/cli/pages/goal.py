@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
-_COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
+COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
 def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
@@ -21,7 +21,7 @@ def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
         if search is not None and before is not None:
             page.entry(f"{_figure(before)} without layers in float for it")
     if goal["scores"] is not None:
-        _scores(page, goal["scores"], headed=bool(gates))
+        scores_section(page, goal["scores"], headed=bool(gates))
     if search is not None:
         _search(page, search)
     for text in goal.get("missing", ()):
@@ -55,7 +55,7 @@ def _gate(gate: Mapping[str, Any]) -> str:
     return f"not met: {text}{more}"
 
 
-def _scores(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
+def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
     """The user's scores: of the float model, of int8, and of what is written."""
     text = f"{shorten(scores['function'], 60)}: float {scores['float']:.6g}, int8 {scores['int8']:.6g}"
     if scores.get("result") is not None and scores["result"] != scores["int8"]:
@@ -77,7 +77,7 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
     left = search["float"]
     share = f"{100 * search['share_of_int8_macs']:.3g} % of the int8 multiply-accumulates"
     if left:
-        cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({_COSTS[search['unit']]})"
+        cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({COSTS[search['unit']]})"
         page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}:")
     else:
         page.entry("no layer is left in float for it")
@@ -103,24 +103,9 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
 
 
 def _cost(cost: float, unit: str) -> str:
-    return f"{cost:,.6g} {_COSTS[unit]}" if unit != "given" else f"{cost:,.6g}"
+    return f"{cost_text(cost)} {COSTS[unit]}" if unit != "given" else cost_text(cost)
 
 
-def ranking(entries: Sequence[Mapping[str, Any]], unit: str) -> list[list[str]]:
-    """Decisions as the rows of a table: what, what it gains, what that costs."""
-    rows = []
-    for entry in entries:
-        name = " + ".join(shorten(node, 50) for node in entry["nodes"][:2])
-        name += f" +{len(entry['nodes']) - 2}" if len(entry["nodes"]) > 2 else ""
-        measured = entry["measured_gain_db"]
-        rows.append(
-            [
-                name,
-                f"{entry['gain_db']:+.2f}",
-                "" if measured is None else f"{measured:+.2f}",
-                "inf" if isinstance(entry["alone_db"], str) else f"{entry['alone_db']:.1f}",
-                f"{100 * entry['share_of_int8_macs']:.1f} %",
-                *([_cost(entry["cost"], unit)] if unit != "macs" else []),
-            ]
-        )
-    return rows
+def cost_text(cost: float) -> str:
+    """A cost, in any unit."""
+    return f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}"

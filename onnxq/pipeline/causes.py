@@ -12,6 +12,7 @@ from typing import Any
 from onnxq import report as reporting
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.noise.goal import GoalTrial, Met
 from onnxq.noise.ranking import Ranked, ranked
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.goals import Pursuit
@@ -99,7 +100,7 @@ def sensitivity_of(
     with job.step("verify"), sampling.named():
         held = accuracy.about_mean([(), best], sampling.feeds(sampling.held_out()))
     entries = [one.to_json() for one in decisions]
-    for entry in entries[:top]:
+    for entry in entries[:top] if pursuit.goal.eval is not None else ():
         entry["score"] = pursuit.score(accuracy.callable_of(entry["nodes"]), "choose")
     part = {
         **accuracy.to_json(),
@@ -122,8 +123,13 @@ def sensitivity_of(
     document = reporting.header(job.model, job.target) | {"sensitivity": reporting.to_json(part), "files": []}
     job.finish(document)
     source = job.model.path
-    floats = {price.decision.nodes[0]: accuracy.price_text(price) for price in prices}
-    return Sensitivity(reporting.to_json(document), floats, source)
+    return Sensitivity(reporting.to_json(document), _reasons(accuracy, prices), source)
+
+
+def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:
+    """Why each node is in float, and its price."""
+    none = GoalTrial((), 0.0, 0.0, 0.0)
+    return accuracy.reasons(Met(0.0, True, none, none, (), tuple(prices)))
 
 
 def _prices(accuracy: Accuracy, floats: Collection[str]) -> Sequence[Ranked]:

@@ -1,0 +1,116 @@
+"""The screen of `sensitivity`: decisions by what they gain, and the best of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxq.cli.pages.accuracy import about_mean_line
+from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.goal import COSTS, cost_text, scores_section
+from onnxq.cli.pages.settings import settings_section
+from onnxq.cli.pages.words import FEW, counted, decibels, size_text
+from onnxq.cli.screen import Page, shorten
+from onnxq.run.about_mean import NAME
+
+_SHOWN = 12
+
+
+def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
+    """What causes the error; `again`: the flags that `quantize` needs as well."""
+    page = Page()
+    part = report["sensitivity"]
+    page.head(f"{report['model']}: what causes the error of int8")
+    page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
+    settings_section(page, report)
+    data_section(page, part["calibration"]["data"])
+    for note in part["calibration"]["notes"]:
+        page.entry(note, style="yellow")
+    _noise(page, part)
+    _ranked(page, part)
+    _best(page, part)
+    if part["scores"] is not None:
+        scores_section(page, part["scores"], headed=False)
+    for number, file in enumerate(report["files"]):
+        page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
+    if report["files"]:
+        command = ["onnxq", "quantize", str(report["model"]), "--config", report["files"][0], *again]
+        page.section("Next", "")
+        page.code(shlex.join(command))
+    return page
+
+
+def _noise(page: Page, part: Mapping[str, Any]) -> None:
+    """How much there is, and what measuring it took."""
+    page.section("Noise", f"{NAME}: {decibels(part['sqnr_about_mean_db'])}")
+    page.entry(
+        f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated "
+        f"nothing, {part['runs_per_source']:.2f} runs each; they add up to "
+        f"{decibels(part['predicted_sqnr_db'])}"
+    )
+    if not part["reliable"]:
+        page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
+    for entry in part["left_out"][:FEW]:
+        page.entry(f"{shorten(entry['output'], 40)} does not count: {entry['why']}")
+
+
+def _ranked(page: Page, part: Mapping[str, Any]) -> None:
+    """The decisions, the greatest gain first."""
+    decisions = part["decisions"]
+    page.section("In float", "what each gains by itself, dB; the first ones are measured as well")
+    unit = part["unit"]
+    head = ["left in float", "gain", "measured", "int8 MACs"]
+    head += [f"cost, {COSTS[unit]}"] if unit != "macs" else []
+    scored = any("score" in entry for entry in decisions)
+    head += ["score"] if scored else []
+    rows = []
+    for entry in decisions[:_SHOWN]:
+        measured = entry["measured_gain_db"]
+        row = [
+            _name(entry["nodes"]),
+            f"{entry['gain_db']:+.2f}",
+            "" if measured is None else f"{measured:+.2f}",
+            f"{100 * entry['share_of_int8_macs']:.1f} %",
+        ]
+        row += [cost_text(entry["cost"])] if unit != "macs" else []
+        row += [f"{entry['score']:.6g}" if "score" in entry else ""] if scored else []
+        rows.append(row)
+    page.table(head, rows)
+    if len(decisions) > _SHOWN:
+        page.entry(f"+{len(decisions) - _SHOWN} more (--json)", style="dim")
+    for entry in decisions[:1]:
+        page.entry(f"the first: {entry['why']}")
+
+
+def _name(nodes: Sequence[str]) -> str:
+    more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
+    return f"{shorten(nodes[0], 48)}{more}"
+
+
+def _best(page: Page, part: Mapping[str, Any]) -> None:
+    """The best of them together."""
+    best = part["best"]
+    floats = best["float"]
+    if not floats:
+        limit = 0.05 if best["max_float"] is None else best["max_float"]
+        within = f"within {100 * limit:.3g} % of the int8 MACs (--max-float)"
+        page.section("Best", f"nothing gains anything {within}")
+        return
+    share = f"{100 * best['share_of_int8_macs']:.3g} % of the int8 MACs"
+    page.section("Best", f"{counted(len(floats), 'layer')} together, {share}: {_gain(part)} dB")
+    if not best["within"]:
+        page.entry("each takes more than 5 %: it is the first by gain (--max-float bounds it)")
+    page.names(floats, shown=FEW, level=1)
+    before, after = best["verified_before"], best["verified"]
+    if after["sqnr_about_mean_db"] is not None:
+        page.entry(f"on samples that chose nothing, {about_mean_line(after)}; int8 {_level(before)}")
+
+
+def _gain(part: Mapping[str, Any]) -> str:
+    return f"{part['sqnr_about_mean_db']:.1f} -> {part['best']['sqnr_about_mean_db']:.1f}"
+
+
+def _level(entry: Mapping[str, Any]) -> str:
+    return decibels(entry["sqnr_about_mean_db"])

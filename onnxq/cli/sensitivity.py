@@ -1,0 +1,77 @@
+"""`onnxq sensitivity`: what causes the error, ranked, and settings that take the best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq import settings
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.screen import Screen
+
+
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
+    without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop"),
+    config=True,
+)  # fmt: skip
+def sensitivity(
+    screen: Screen,
+    chosen: Chosen,
+    model: flags.ModelPath,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="X.toml", help="Settings that take the best, to write."),
+    ] = None,
+    force: flags.Force = False,
+) -> int:
+    """Rank what can be left in float by what that gains, with what it costs.
+
+    Each source of noise runs alone on samples that calibrated nothing; the first decisions are confirmed by
+    measuring. A run that was interrupted goes on when it is repeated. Nothing is quantized: -o X.toml is for
+    quantize --config X.toml.
+    """
+    import onnxq
+    from onnxq.cli.pages.sensitivity import sensitivity_page
+    from onnxq.pipeline.causes import check_settings_output
+    from onnxq.pipeline.goals import forget
+
+    calibration = chosen.calibration()
+    if output is not None:
+        check_settings_output(output, model, force=force)
+    if calibration.stats is not None:
+        chosen.refuse_with_stats(Path(calibration.stats), without_data=False)
+    state = (output or Path(model.name)).with_suffix(".sensitivity.part")
+    with screen.progress() as observe:
+        result = onnxq.sensitivity(
+            model,
+            chosen.source(),
+            feeding=chosen.group(settings.Feeding),
+            images=chosen.images,
+            calibration=calibration,
+            layers=chosen.layers,
+            format=chosen.group(settings.Format),
+            goal=chosen.group(settings.Goal),
+            ranking=chosen.group(settings.Ranking),
+            division=chosen.group(settings.Division),
+            repairs=chosen.group(settings.Repairs),
+            inputs=chosen.group(settings.Inputs),
+            state=state,
+            observe=observe,
+        )
+        chosen.tell(result.report)
+        if output is not None:
+            result.save(output, force=force)
+    forget(state)
+    if not screen.quiet:
+        again = chosen.again(
+            settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+            settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
+        )  # fmt: skip
+        screen.show(sensitivity_page(result.report, again))
+    screen.document(result.report)
+    return 0
