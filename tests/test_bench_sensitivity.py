@@ -136,3 +136,28 @@ def test_spoiled_ranges_differ_from_layer_to_layer() -> None:
     assert factors == pytest.approx([1, 2, 4])
     assert [rule.match for rule in rules] == [("a",), ("b",), ("c",)]
     assert top1.spoiled({"a": 2.0}, 4.0, 0)[0].amax == 8
+
+
+def test_the_least_that_fails() -> None:
+    asked: list[float] = []
+
+    def fails(power: float) -> bool:
+        asked.append(power)
+        return power >= 2.6
+
+    assert top1.least(fails, 8, 2) == 2.75
+    assert asked == [1, 2, 3, 2.5, 2.75]
+    assert top1.least(lambda power: False, 4, 0) == 4
+
+
+def test_the_mean_over_nets() -> None:
+    rows = [
+        searches.Compared("one", "power", 5, 0.3, -0.1, 0.4, 0.0, True),
+        searches.Compared("one", "other", 5, -0.3, -0.4, 0.4, 0.0, True),
+        searches.Compared("two", "power", 1, -0.1, -0.2, 0.2, -0.6, True),
+    ]
+    power, other = searches.over_nets(rows)
+    assert (power.net, power.points, power.worst, power.worst_chosen) == ("2 nets", 6, -0.2, -0.6)
+    assert (power.mean, power.mean_chosen) == pytest.approx((0.1, 0.3))
+    assert power.holds
+    assert not other.holds

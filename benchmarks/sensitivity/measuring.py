@@ -14,10 +14,10 @@ from benchmarks.sensitivity.trained import NAMES, Feeds, Subject, subjects
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
 
-GIVEN = 192
+GIVEN = 256
 """Samples that calibrate and choose, at most: a quarter chooses."""
 
-FRESH = 64
+FRESH = 128
 """Others, that only judge, at most: a quarter of all where there are few."""
 
 

@@ -67,7 +67,7 @@ class Compared:
         worst: where it is least ahead.
         mean_chosen: likewise on the samples that chose.
         worst_chosen: likewise.
-        holds: whether it is ahead in the mean, or equal, and nowhere 0.5 dB behind.
+        holds: whether it is nowhere 0.5 dB behind on samples that chose nothing.
     """
 
     net: str
@@ -82,9 +82,11 @@ class Compared:
 
 def main() -> None:
     given = flags(__doc__)
+    rows: list[Compared] = []
     for net in trained(given.nets, 0, given.samples):
         printed(exhausted(net), given.rows)
-        printed(compared(net), given.rows)
+        rows += printed(compared(net), given.rows)
+    printed(over_nets(rows), given.rows)
 
 
 # -- exhaustive --------------------------------------------------------------------------------
@@ -186,8 +188,19 @@ def compared(net: Opened) -> Iterator[Compared]:
         mean, worst = float(np.mean(ahead)), float(np.min(ahead))
         yield Compared(
             net.name, kind, len(each), mean, worst, float(np.mean(ahead_chosen)), float(np.min(ahead_chosen)),
-            mean >= 0 and worst >= -BEHIND,
+            worst >= -BEHIND,
         )  # fmt: skip
+
+
+def over_nets(rows: Sequence[Compared]) -> Iterator[Compared]:
+    """The means over nets, which weigh the same, and the worst of all: the search has to be ahead in the mean."""
+    for order in dict.fromkeys(row.order for row in rows):
+        some = [row for row in rows if row.order == order]
+        means = [float(np.mean([getattr(row, name) for row in some])) for name in ("mean", "mean_chosen")]
+        worst = [min(getattr(row, name) for row in some) for name in ("worst", "worst_chosen")]
+        count = sum(row.points for row in some)
+        holds = means[0] >= 0 and worst[0] >= -BEHIND
+        yield Compared(f"{len(some)} nets", order, count, means[0], worst[0], means[1], worst[1], holds)
 
 
 def orders(found: Accuracy) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ NETS = ("mnist_cntk_ortie", "cifar10_pytorch_winml")
 JUDGING, CALIBRATING, CHOOSING = 2000, 256, 2000
 MAX_DROP, SPOILED = 0.1, 1.0  # points
 OPTIONS: dict[str, Any] = {"body": "fp32", "prove": "never", "compile": False}
-_STEPS = 8  # spoiled ever more, at most
+STEPS, HALVINGS = 10, 2  # of the powers of two that spoil
 
 Feeds = dict[str, np.ndarray]
 Callee = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -116,14 +116,24 @@ def rows(net: str, seed: int) -> Iterator[Row]:
     yield sought(net, "default", model, samples, data, ())
     whole = data.top1(_session(model), slice(JUDGING))
     ranges = stated(model, samples)
-    for kind, how in (("wider", 2.0), ("narrower", 0.5)):
-        rules: tuple[LayerRule, ...] = ()
-        for step in range(1, _STEPS + 1):
-            rules = spoiled(ranges, how**step, seed)
-            result = onnxq.quantize(model, samples, layers=rules, **OPTIONS)
-            if whole - data.top1(_session(result.model), slice(JUDGING)) >= SPOILED:
-                break
-        yield sought(net, f"{kind}, {how**step:g} times", model, samples, data, rules)
+
+    def fails(factor: float) -> bool:
+        result = onnxq.quantize(model, samples, layers=spoiled(ranges, factor, seed), **OPTIONS)
+        return whole - data.top1(_session(result.model), slice(JUDGING)) >= SPOILED
+
+    for kind, sign in (("wider", 1), ("narrower", -1)):
+        factor = 2.0 ** (sign * least(lambda power, sign=sign: fails(2.0 ** (sign * power))))
+        yield sought(net, f"{kind}, {factor:.3g} times", model, samples, data, spoiled(ranges, factor, seed))
+
+
+def least(fails: Callable[[float], bool], most: int = STEPS, halvings: int = HALVINGS) -> float:
+    """The least power of two that fails, about: the first whole one, then halved; `most` where none does."""
+    enough = float(next((power for power in range(1, most) if fails(float(power))), most))
+    few = enough - 1
+    for _ in range(halvings):
+        middle = (few + enough) / 2
+        few, enough = (few, middle) if fails(middle) else (middle, enough)
+    return enough
 
 
 def spoiled(ranges: Mapping[str, float], factor: float, seed: int) -> tuple[LayerRule, ...]:
