@@ -193,7 +193,7 @@ def compared(net: Opened) -> Iterator[Compared]:
 
 
 def over_nets(rows: Sequence[Compared]) -> Iterator[Compared]:
-    """The means over nets, which weigh the same, and the worst of all: the search has to be ahead in the mean."""
+    """The means over nets, which weigh the same, and the worst of all; the means have to be ahead."""
     for order in dict.fromkeys(row.order for row in rows):
         some = [row for row in rows if row.order == order]
         means = [float(np.mean([getattr(row, name) for row in some])) for name in ("mean", "mean_chosen")]
