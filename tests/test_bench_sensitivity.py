@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.sensitivity import halves, planted, planted_nets, reached, searches, top1
+from benchmarks.sensitivity import halves, planted, planted_nets, reached, searches, top1, trained
 from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import Ranked
 from onnxq.run import ort
@@ -53,8 +53,22 @@ def test_the_concat_is_uneven() -> None:
     assert 300 < np.median(values[:16]) / np.median(values[16:]) < 3000
 
 
+def test_what_is_planted_in_the_trained_net_changes_nothing_in_float() -> None:
+    model = onnx.load(trained.DIGITS / "digits.onnx")
+    net = planted_nets.loud_in_digits(model, 1)
+    (digits,) = trained.subjects(["digits"], 0, 3)
+    sessions = [ort.load(one) for one in (model, net.model)]
+    for feeds in digits.samples:
+        (before,), (after,) = (session.run(feeds) for session in sessions)
+        np.testing.assert_allclose(after, before, rtol=0, atol=1e-4 * np.abs(before).max())
+    changed = [
+        a.name for a, b in zip(model.graph.initializer, net.model.graph.initializer, strict=True) if a != b
+    ]
+    assert sorted(changed) == ["fine.first.1.bias", "fine.first.1.weight", "fine.second.0.weight"]
+
+
 def test_a_planted_cause_is_found() -> None:
-    row = planted.sought(planted_nets.loud_channel(0), 0, 8, count=64)
+    row = planted.sought(planted_nets.loud_channel(0), planted_nets.samples(0, 64), 0, 8)
     assert row.holds
     assert row.found == "undo"
     assert row.chosen >= row.goal > row.default + 4

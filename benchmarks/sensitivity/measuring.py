@@ -15,7 +15,7 @@ from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
 
 GIVEN = 256
-"""Samples that calibrate and choose, at most: a quarter chooses."""
+"""Samples that calibrate and choose: a quarter chooses; more where more are to measure the sources."""
 
 FRESH = 128
 """Others, that only judge, at most: a quarter of all where there are few."""
@@ -87,6 +87,6 @@ def opened(subject: Subject, samples: int) -> Iterator[Opened]:
 
 def trained(names: Sequence[str], seed: int, samples: int) -> Iterator[Opened]:
     """Trained nets, one after another."""
-    for subject in subjects(names, seed, GIVEN + FRESH):
+    for subject in subjects(names, seed, max(GIVEN, 4 * samples) + FRESH):
         with opened(subject, samples) as net:
             yield net

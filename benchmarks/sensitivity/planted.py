@@ -8,12 +8,14 @@ default. What is found is measured again on samples that chose nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import onnx
+
 from benchmarks.sensitivity.measuring import FRESH, GIVEN, flags, opened, printed
-from benchmarks.sensitivity.planted_nets import MAKERS, Planted, samples
-from benchmarks.sensitivity.trained import Subject
+from benchmarks.sensitivity.planted_nets import MAKERS, Planted, loud_in_digits, samples
+from benchmarks.sensitivity.trained import Feeds, Subject, subjects
 
 SHORT, LEAST_GAIN = 0.5, 5.0  # dB
 
@@ -58,12 +60,15 @@ def rows(seeds: range, measuring: int = 32) -> Iterator[Row]:
     """All planted nets."""
     for make in MAKERS:
         for seed in seeds:
-            yield sought(make(seed), seed, measuring)
+            yield sought(make(seed), samples(seed + 1000, GIVEN + FRESH), seed, measuring)
+    for seed in seeds:
+        (digits,) = subjects(["digits"], seed, GIVEN + FRESH)
+        yield sought(loud_in_digits(onnx.load(digits.model), seed), digits.samples, seed, measuring)
 
 
-def sought(net: Planted, seed: int, measuring: int, count: int = GIVEN + FRESH) -> Row:
+def sought(net: Planted, given: Sequence[Feeds], seed: int, measuring: int) -> Row:
     """Searches one: the cause is known, the tool is only given the goal."""
-    subject = Subject(net.name, net.model, samples(seed + 1000, count))
+    subject = Subject(net.name, net.model, given)
     with opened(subject, measuring) as opening:
         found = opening.found
         default, planted = found.sqnr_db([(), tuple(net.layers)])

@@ -1,7 +1,8 @@
 """Small nets in which one thing spoils int8, and the layers that have to be float against it.
 
-Each is a chain of convolutions of random weights whose variance stays what it is, with a head of 10 outputs;
-the cause is where the names say. What is planted is exact in float: the reader undoes it.
+All but one, which is trained, are chains of convolutions of random weights whose variance stays what it is,
+with a head of 10 outputs; the cause is where the names say. What is planted is exact in float: the reader
+undoes it.
 """
 
 from __future__ import annotations
@@ -142,6 +143,28 @@ def before_pool(seed: int) -> Planted:
 
 
 MAKERS: tuple[Callable[[int], Planted], ...] = (loud_channel, bimodal, uneven_concat, before_pool)
+
+
+def loud_in_digits(model: onnx.ModelProto, seed: int) -> Planted:
+    """The loud channel in the trained sample model: of those that the reader weighs most, one by seed."""
+    model = copy_of(model)
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    reader = numpy_helper.to_array(weights["fine.second.0.weight"]).copy()
+    channel = int(np.argsort(-np.square(reader).sum((0, 2, 3)))[seed])
+    reader[:, channel] /= LOUD
+    weights["fine.second.0.weight"].CopyFrom(numpy_helper.from_array(reader, "fine.second.0.weight"))
+    for name in ("fine.first.1.weight", "fine.first.1.bias"):
+        values = numpy_helper.to_array(weights[name]).copy()
+        values[channel] *= LOUD
+        weights[name].CopyFrom(numpy_helper.from_array(values, name))
+    return Planted("digits, a channel 300 times", model, frozenset({"/fine/second/second.0/Conv"}))
+
+
+def copy_of(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of its own."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    return found
 
 
 def samples(seed: int, count: int) -> list[dict[str, np.ndarray]]:
