@@ -44,8 +44,9 @@ bench-calib: $(STAMP) ## calibration alone: cost and memory beside other tools',
 	$(PY) -m benchmarks.methods
 	$(PY) -m benchmarks.candidates
 
-bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ONNXQ_CORPUS), and what is measured
+bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ONNXQ_CORPUS), what goals find, and what is measured
 	$(PY) -m benchmarks.accuracy
+	$(PY) -m benchmarks.sensitivity
 
 bench-engine: $(STAMP) ## what engines move, beside plain float16 and other tools' (of a folder of nets: ONNXQ_NETS)
 	$(PY) -m benchmarks.engine

@@ -13,32 +13,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import onnx
 
-from benchmarks.corpus_data import drawn
+from benchmarks.sensitivity.trained import Subject, subjects
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.run.about_mean import AboutMeanMeter, decibels
 from onnxq.run.switched import Setting
 
-ROOT = Path(__file__).resolve().parent.parent
-DIGITS = ROOT / "sample_models" / "digits"
-TRAINED = (
-    "mnist_cntk_ortie", "cifar10_pytorch_winml", "ultraface_rfb320", "CONV_mobilenetv1_0.25_224_keras",
-    "CONV_squeezenet_winml_fp32",
-)  # fmt: skip
 GIVEN = 512  # samples, of which a quarter measures and an eighth verifies
 SD, WORST, RUNS = 0.5, 1.5, 1.2
-
-Feeds = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +66,6 @@ class Row:
         return self.sd <= SD and self.worst <= WORST and self.runs <= RUNS
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A trained net and samples for it."""
-
-    name: str
-    model: Path
-    samples: Sequence[Feeds]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nets")
@@ -99,7 +79,7 @@ def main() -> None:
         f"{'mean':>7}{'sd':>6}{'worst':>7}   adding powers: sd, worst"
     )
     rows = []
-    for subject in subjects(given.nets.split(",") if given.nets else None, given.seed):
+    for subject in subjects(given.nets.split(",") if given.nets else None, given.seed, GIVEN):
         row = measured(subject, given.samples, given.subsets, given.seed)
         rows.append(row)
         print(
@@ -110,28 +90,6 @@ def main() -> None:
         )
     if given.json is not None:
         given.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
-
-
-def subjects(wanted: Sequence[str] | None, seed: int = 0, count: int = GIVEN) -> Iterator[Subject]:
-    """The trained nets, or some of them, each with so many samples."""
-    if wanted is None or "digits" in wanted:
-        yield Subject("digits", DIGITS / "digits.onnx", _digits(seed, count))
-    corpus = os.environ.get("ONNXQ_CORPUS")
-    if corpus is None:
-        print("ONNXQ_CORPUS is not set: only the sample model")
-        return
-    entries = {entry["name"]: entry for entry in json.loads(Path(corpus, "manifest.json").read_text())}
-    for name in TRAINED:
-        if wanted is None or name in wanted:
-            samples = list(drawn(Path(corpus), entries[name], seed, count))
-            yield Subject(name, Path(corpus, "models", f"{name}.onnx"), samples)
-
-
-def _digits(seed: int, count: int) -> list[Feeds]:
-    name = onnx.load(DIGITS / "digits.onnx").graph.input[0].name
-    images = np.load(DIGITS / "test.npz")["image"]
-    order = np.random.default_rng(seed).permutation(len(images))[:count]
-    return [{name: images[i : i + 1]} for i in order]
 
 
 def measured(subject: Subject, samples: int, subsets: int, seed: int) -> Row:

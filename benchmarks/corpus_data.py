@@ -91,7 +91,7 @@ def drawn(corpus: Path, entry: Mapping[str, Any], seed: int, count: int) -> Iter
             shape = entry["run_shapes"][first]
             yield from _parts(corpus / "data" / "faces", first, shape, pixels, random, count)
             return
-    _, found = _open(corpus, entry)
+    _, found = _open(corpus, entry, thinned=False)
     every = list(found)
     for index in random.permutation(len(every))[:count]:
         yield every[index]
@@ -116,7 +116,8 @@ def _parts(
         yield _fed(part.point([min(255, int(v * light)) for v in range(256)] * 3), name, shape, pixels)
 
 
-def _open(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, Iterable[Sample]]:
+def _open(corpus: Path, entry: Mapping[str, Any], *, thinned: bool = True) -> tuple[str, Iterable[Sample]]:
+    """What there is for a model; `thinned`: of what is sorted, some from everywhere."""
     name, data = entry["name"], corpus / "data"
     first = entry["inputs"][0]["name"]
     for pattern, pixels in _PHOTOGRAPHS.items():
@@ -130,7 +131,8 @@ def _open(corpus: Path, entry: Mapping[str, Any]) -> tuple[str, Iterable[Sample]
         return "CIFAR-10", ({first: (image / 127.5 - 1).astype(np.float32)} for image in photos)
     if name.startswith("magika"):
         files = sorted(path for path in (data / "magika_files").rglob("*") if path.is_file())
-        return "files", ({first: _ends(path.read_bytes())} for path in files[:: len(files) // COUNT])
+        step = len(files) // COUNT if thinned else 1
+        return "files", ({first: _ends(path.read_bytes())} for path in files[::step])
     if name.startswith("silero_vad"):
         return "speech", _speech(corpus, entry)
     if entry["inputs"][0]["shape"] == ["num_bytes"]:
