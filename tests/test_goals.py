@@ -149,6 +149,21 @@ def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:
     assert quantized(eval=score).report["goal"]["scores"]["same_samples"]
 
 
+def test_outputs_that_tell_no_noise_cost_no_run() -> None:
+    """An ArgMax at the end: its changes can be counted, and say nothing of what causes them."""
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    model.graph.node.append(onnx.helper.make_node("ArgMax", [OUTPUT], ["best"], "last", axis=1, keepdims=0))
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, None))
+    result = onnxq.quantize(model, DATA, **COMMON, min_agreement=99.9)
+    goal = result.report["goal"]
+    assert not goal["met"]
+    assert 0 < goal["gates"][0]["measured"] < 99.9
+    assert "no output tells" in goal["notes"][0]
+    assert result.report["about_mean"]["sqnr_about_mean_db"] is None
+
+
 def test_several_goals_at_once() -> None:
     result = quantized(min_sqnr=GOAL, min_agreement=(OUTPUT, 20))
     assert [gate["kind"] for gate in result.report["goal"]["gates"]] == ["sqnr", "agreement"]

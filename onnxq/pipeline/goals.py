@@ -258,6 +258,14 @@ class Pursuit:
         first = self._first = tried(prepared, done)
         if first.met or not prepared.plan.pairs:
             return first
+        silent = first.verified.gauge.about_mean
+        if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
+            why = "; ".join(f"{name!r}: {reason}" for name, reason in silent.left_out.items())
+            self.notes.append(
+                f"nothing was searched for: no output tells how much noise there is ({why}); give a model "
+                "whose outputs are floats, the scores in front of an ArgMax"
+            )
+            return first
         try:
             return self._searched(job, sampling, first, tried)
         except UserError:

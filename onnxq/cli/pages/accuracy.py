@@ -50,7 +50,7 @@ def about_mean_line(part: Mapping[str, Any]) -> str:
     """The figure that goals are about: of all outputs together, and of the worst one."""
     level, worst = part["sqnr_about_mean_db"], part["worst_output"]
     if level is None:
-        return f"{NAME}: no output varies from sample to sample"
+        return f"{NAME}: not measured, as no output of floats varies from sample to sample"
     text = f"{NAME}: {decibels(level)}"
     if len(part["outputs"]) > 1:
         text += f" of {len(part['outputs'])} outputs together"
