@@ -253,7 +253,8 @@ def test_sizes_that_another_piece_computes(ranked: bool) -> None:
     assert len(case.plan.planned) == 3
     for (ours,), candidate in zip(copy.run_each(feeds, candidates), candidates, strict=True):
         (theirs,) = ort.load(case.file(candidate), optimize=False).run(feeds)
-        assert ours.shape == (1, 16, 16, 16) and ours.tobytes() == theirs.tobytes()
+        assert ours.shape == (1, 16, 16, 16)
+        assert ours.tobytes() == theirs.tobytes()
 
 
 def test_half_precision() -> None:
