@@ -20,9 +20,11 @@ from noise_nets import outlier_channel
 import onnxq
 from onnxq.errors import UserError
 from onnxq.noise.goal import Met
+from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.run import ort
 from onnxq.run.about_mean import about_mean
+from onnxq.run.switched import Switched
 
 GOAL = 20.0  # dB; 12 by default, 30 with the culprit in float
 MODEL, CULPRIT = outlier_channel()
@@ -198,6 +200,42 @@ def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert not result.report["goal"]["met"]
     assert "planted" in result.report["goal"]["notes"][0]
     assert len(result.report["plan"]["layers"]) == 4
+
+
+PLACES = {
+    "copy": (sys.modules[Accuracy.__module__], "measuring_copy"),
+    "sources": (sys.modules[Accuracy.__module__], "measure_noise"),
+    "body": (Accuracy, "measure_body"),
+    "search": (Search, "cheapest"),
+    "set": (Switched, "run_each"),
+    "result": (sys.modules[Accuracy.__module__], "refined"),
+    "report": (Accuracy, "to_json"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("error", [ZeroDivisionError("planted"), ort.RunError("planted")])
+def test_a_fault_wherever_it_is_costs_no_run(
+    place: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any, **options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(*PLACES[place], fails)
+    result = quantized(min_sqnr=GOAL)
+    goal = result.report["goal"]
+    assert any("planted" in note for note in goal["notes"])
+    assert goal["met"] == (place == "report")  # there it fails to say what was done, not to do it
+    assert in_float(result.report) == ({node_of(CULPRIT)} if goal["met"] else set())
+
+
+def test_a_goal_of_outputs_that_do_not_vary_costs_no_run() -> None:
+    """No figure says how near they are: the model is written, the goal is not met."""
+    samples = [DATA[0]] * 32
+    goal = onnxq.quantize(MODEL, samples, **COMMON, min_sqnr=GOAL).report["goal"]
+    assert not goal["met"]
+    assert goal["gates"][0]["measured"] is None
+    assert "does not vary" in goal["notes"][0]
 
 
 def test_a_time_limit_says_what_it_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, weights_of
+from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, standard_error_db, weights_of
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -43,6 +43,7 @@ SAMPLES = 64
 MOST = 384
 """How many sources are measured at once; of more, blocks are first, then what is inside the worst."""
 
+_GROUPS = 16  # of the samples that choose: their spread is the standard error
 _OPENED = 0.9  # of the noise is inside the blocks that are opened
 
 CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -300,6 +301,14 @@ class Accuracy:
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
             found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
         return found
+
+    @cached_property
+    def margin_db(self) -> float:
+        """By how much the SQNR on other samples may differ, dB: one standard error, of int8 as it is."""
+        groups = [AboutMeanMeter(self.copy.outputs, 1, self._asked.weights) for _ in range(_GROUPS)]
+        for number, (exact, given) in enumerate(self._outputs([()], None, self.copy.outputs)):
+            groups[number % _GROUPS].add(exact, given)
+        return standard_error_db(groups)
 
     def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
         given = self._asked.weights

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError, unknown_name
@@ -36,6 +36,8 @@ RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
 
 _LEAST_RAISE = 0.05
+
+T = TypeVar("T")
 
 _CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
 _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
@@ -266,17 +268,33 @@ class Pursuit:
                 "whose outputs are floats, the scores in front of an ArgMax"
             )
             return first
+        for gate in first.gates:
+            if gate.measured is None:
+                why = "; ".join(f"{n!r}: {w}" for n, w in first.verified.gauge.about_mean.left_out.items())
+                self.notes.append(
+                    f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
+                )
+                return first
+        return self._or_note(
+            "the goal was not searched for", lambda: self._searched(job, sampling, first, tried), first
+        )
+
+    def _or_note(self, what: str, made: Callable[[], T], otherwise: T) -> T:
+        """What is made; where that ends in a fault of ours, it is said, and the run goes on.
+
+        Raises:
+            UserError: something that is given cannot be used.
+        """
         try:
-            return self._searched(job, sampling, first, tried)
-        except UserError:
-            raise
-        except Exception as error:  # a fault of ours: the model is written as it was planned
-            self.notes.append(
-                "the goal was not searched for: that ends in a fault of onnxq "
-                f"({type(error).__name__}: {error})"
-            )
-            self._found = None
-            return first
+            return made()
+        except UserError as error:
+            if not isinstance(error.__cause__, ort.RunError):  # on these samples the float model runs
+                raise
+            why = str(error)
+        except Exception as error:
+            why = f"that ends in a fault of onnxq ({type(error).__name__}: {error})"
+        self.notes.append(f"{what}: {why}")
+        return otherwise
 
     def _searched(
         self,
@@ -430,9 +448,12 @@ class Pursuit:
         first = self._first
         scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
         before = [] if first is None else [gate.to_json() for gate in first.gates]
+        search = self._or_note("the report does not say what the search did", self._search_part, None)
+        nothing: list[str] = []
+        missing = self._or_note("what is missing is not known", lambda: self._missing(gates), nothing)
         goal = gates_part(
-            gates, scores, default=before, search=self._search_part(), missing=self._missing(gates),
-            cut=self._cut or None, notes=list(self.notes),
+            gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
+            notes=list(self.notes),
         )  # fmt: skip
         return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
 
