@@ -514,6 +514,8 @@ class Goal:
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.
         measure: how many samples measure what each layer adds, and choose, at most.
+        time_limit: seconds after which the search ends with what it has; None: as long as it takes. With a
+            limit that is reached the result depends on how fast the machine is.
 
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.
@@ -558,6 +560,10 @@ class Goal:
     measure: int = option(
         64, "How many samples measure what each layer adds, at most.", kinds.at_least(1), metavar="N"
     )
+    time_limit: float | None = option(
+        None, "Seconds after which the search for a goal ends with what it has.",
+        kinds.parsed("SECONDS, as in 600", kinds.not_negative), metavar="SECONDS",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.min_sqnr is not None:
@@ -570,6 +576,8 @@ class Goal:
             _check_goal("greatest drop", self.max_drop, 0, math.inf, "in the units of the score, as in 0.5")
         if self.max_float is not None:
             _check_goal("greatest share in float", self.max_float, 0, 1, "as in 0.05")
+        if self.time_limit is not None:
+            _check_goal("time limit", self.time_limit, 0, math.inf, "in seconds, as in 600")
         if self.max_drop is not None and self.eval is None:
             raise UserError(
                 "a greatest drop is asked for, and no score that it is of",

@@ -185,10 +185,32 @@ def test_a_fault_in_the_search_costs_no_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(result.report["plan"]["layers"]) == 4
 
 
+def test_a_time_limit_says_what_it_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over before the sources are measured; then, while sets are tried: the set is that of the prediction."""
+    none = quantized(min_sqnr=GOAL, time_limit=0).report
+    assert not none["goal"]["met"]
+    assert "before all sources" in none["goal"]["cut"]
+    assert in_float(none) == set()
+    real = Accuracy.sqnr_db
+
+    def late(self: Accuracy, sets: Any) -> list[float]:
+        found = real(self, sets)
+        if any(sets):  # the first set with something in float
+            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            self._tell()
+        return found
+
+    monkeypatch.setattr(Accuracy, "sqnr_db", late)
+    some = quantized(min_sqnr=GOAL, time_limit=1e6).report
+    assert "by prediction" in some["goal"]["cut"]
+    assert some["goal"]["met"]
+    assert in_float(some) == {node_of(CULPRIT)}
+
+
 def test_costs_choose(tmp_path: Path) -> None:
-    """The planted layer is dear: the others together are less near to the goal, so it is taken all the same."""
+    """The planted layer is dear, and taken all the same: without it no others reach the goal."""
     others = [node.name for node in MODEL.graph.node if node.op_type == "Conv"]
-    costs = {name: 1.0 for name in others} | {node_of(CULPRIT): 50.0}
+    costs = dict.fromkeys(others, 1.0) | {node_of(CULPRIT): 50.0}
     (tmp_path / "costs.json").write_text(json.dumps(costs))
     result = quantized(min_sqnr=GOAL, costs=tmp_path / "costs.json")
     search = result.report["goal"]["search"]
@@ -236,7 +258,17 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
-    base = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--method", "mse", "--prove", "never")
+    base = (
+        "quantize",
+        "net.onnx",
+        "--calib",
+        "data.npz",
+        "--no-engine",
+        "--method",
+        "mse",
+        "--prove",
+        "never",
+    )
     ran = run(tmp_path, *base, "--min-sqnr", str(GOAL), "--max-float", "0.1%", "-o", "q.onnx")
     assert ran.returncode == 1, ran.stderr
     assert "Goal       not met: SQNR about the mean" in ran.stdout

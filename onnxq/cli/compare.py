@@ -16,7 +16,7 @@ from onnxq.errors import UserError, unknown_name
 
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Goal, settings.Runtime,
-    renamed={"path": "--data"}, without=("max_float", "costs", "measure"),
+    renamed={"path": "--data"}, without=("max_float", "costs", "measure", "time_limit"),
 )  # fmt: skip
 def compare(
     screen: Screen,

@@ -87,12 +87,13 @@ def quantize(
         )
         chosen.tell(result.report)
         result.save(path, force=force)
-    if state is not None:
+    missed = result.report["goal"]
+    if state is not None and not (missed and missed["cut"]):  # what the time limit cut goes on when repeated
         forget(state)
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)
-    engine, missed = result.report["engine"], result.report["goal"]
+    engine = result.report["engine"]
     failed = strict and (engine["regressed"] or engine["status"] == "not-run")
     return int(failed or (missed is not None and not missed["met"]))
 

@@ -16,7 +16,8 @@ from onnxq.cli.screen import Screen
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
     settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop"),
+    without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop",
+             "time_limit"),
     config=True,
 )  # fmt: skip
 def sensitivity(

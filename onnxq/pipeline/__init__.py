@@ -344,7 +344,7 @@ def sensitivity(
     """
     keywords = Keywords("sensitivity", options)
     format = keywords.group(Format, format, without=("cache",))
-    goal = keywords.group(Goal, goal, without=("min_sqnr", "min_agreement", "max_drop"))
+    goal = keywords.group(Goal, goal, without=("min_sqnr", "min_agreement", "max_drop", "time_limit"))
     ranking = keywords.group(Ranking, ranking)
     division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from onnxq import report as reporting
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.ranking import Ranked
 from onnxq.pipeline.accuracy import Accuracy
-from onnxq.pipeline.goals import Pursuit
+from onnxq.pipeline.goals import Pursuit, prices_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.layer_settings import is_as_written, layer_settings
@@ -96,7 +96,7 @@ def sensitivity_of(
     levels = accuracy.sqnr_db([(), best])
     if best and levels[1] <= levels[0]:
         best, levels = (), [levels[0], levels[0]]
-    prices = _prices(accuracy, best)
+    prices = prices_of(accuracy, best)
     with job.step("verify"), sampling.named():
         held = accuracy.about_mean([(), best], sampling.feeds(sampling.held_out()))
     entries = [one.to_json() for one in decisions]
@@ -130,13 +130,3 @@ def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:
     """Why each node is in float, and its price."""
     none = GoalTrial((), 0.0, 0.0, 0.0)
     return accuracy.reasons(Met(0.0, True, none, none, (), tuple(prices)))
-
-
-def _prices(accuracy: Accuracy, floats: Collection[str]) -> Sequence[Ranked]:
-    """What each node of a set gains beside the others, the greatest gain first."""
-    model, costs, found = accuracy.model, accuracy.costs, []
-    for name in floats:
-        decision = next(one for one in accuracy.decisions if name in one.nodes)
-        alone = replace(decision, nodes=(name,), removes="")
-        found += ranked(model, [alone], costs, [other for other in floats if other != name])
-    return sorted(found, key=lambda one: -one.gain_db)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
-from onnxq.noise.goal import Met, meet_score
+from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
+from onnxq.noise.ranking import Ranked, ranked
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
@@ -33,6 +36,9 @@ RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
 
 _LEAST_RAISE = 0.05
+
+_CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
+_CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,10 @@ class Searched:
     raised: dict[str, float] = field(default_factory=dict)
 
 
+class _TimeIsUp(Exception):
+    """The user's time limit is reached."""
+
+
 class Pursuit:
     """The way to a goal.
 
@@ -124,6 +134,8 @@ class Pursuit:
         self._score = None if goal.eval is None else Score.of(goal.eval)
         self._costs = read_costs(goal.costs)
         self.notes: list[str] = []
+        self._cut = ""
+        self._measured = False  # whether all sources were
         self._floats: dict[Part, float] = {}
         self._first: Attempt | None = None
         self._found: Searched | None = None
@@ -269,14 +281,23 @@ class Pursuit:
         accuracy.measure_body(first.finish.decision)
         known = {frozenset[str](): first}
         raised: dict[str, float] = {}
+        candidate, limit = first, self.goal.time_limit
+        end = None if limit is None else time.monotonic() + limit
         for _ in range(1 + RAISES):
-            with job.step("goal"):
-                met = self._met(accuracy, raised)
+            try:
+                with job.step("goal"), self._limited(job, end):
+                    met = self._met(accuracy, raised)
+            except _TimeIsUp:
+                if not self._measured:
+                    self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
+                    return candidate
+                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL}"
+                met = self._unconfirmed(accuracy, raised)
             floats = frozenset(met.best.floats)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
             candidate = known[floats]
-            if candidate.met or not met.met:
+            if candidate.met or not met.met or self._cut:
                 break
             for gate in candidate.gates:
                 if not gate.met:
@@ -284,8 +305,35 @@ class Pursuit:
         self._found = Searched(accuracy, met, raised)
         return candidate
 
-    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+    @contextlib.contextmanager
+    def _limited(self, job: Job, end: float | None) -> Iterator[None]:
+        """Ends a search when the time is up, where it tells how far it is."""
+        told = job.observe
+
+        def observe(step: str, done: int | None, total: int | None) -> None:
+            told(step, done, total)
+            self._measured |= step == "sources" and done is not None and done == total
+            late = end is not None and time.monotonic() > end
+            if late and done is not None and step in ("sources", "goal"):
+                raise _TimeIsUp
+
+        job.observe = observe
+        try:
+            yield
+        finally:
+            job.observe = told
+
+    def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+        """The set by prediction alone; where the goal is none of dB, all that may be float."""
+        aims = self._aims(raised)
+        search = accuracy.search
+        best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
+        trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
+        base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
+        return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
+
+    def _aims(self, raised: Mapping[str, float]) -> dict[str, float]:
+        """What is aimed at, by kind of gate, on the samples that choose."""
         drawn, goal = self._drawn, self.goal
         assert drawn is not None
         aims: dict[str, float] = {}
@@ -295,6 +343,13 @@ class Pursuit:
             aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
             aims["drop"] = self._floats["choose"] - goal.max_drop + raised.get("drop", 0.0)
+        return aims
+
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+        drawn = self._drawn
+        assert drawn is not None
+        aims = self._aims(raised)
         if len(aims) == 1:
             ((kind, aim),) = aims.items()
             if kind == "sqnr":
@@ -369,7 +424,7 @@ class Pursuit:
         before = [] if first is None else [gate.to_json() for gate in first.gates]
         goal = gates_part(
             gates, scores, default=before, search=self._search_part(), missing=self._missing(gates),
-            notes=list(self.notes),
+            cut=self._cut or None, notes=list(self.notes),
         )  # fmt: skip
         return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
 
@@ -428,6 +483,16 @@ class Pursuit:
                     "is the body's (--body fp32)"
                 )
         return said
+
+
+def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
+    """What each node of a set gains beside the others, the greatest gain first."""
+    model, costs, found = accuracy.model, accuracy.costs, []
+    for name in floats:
+        decision = next(one for one in accuracy.decisions if name in one.nodes)
+        alone = replace(decision, nodes=(name,), removes="")
+        found += ranked(model, [alone], costs, [other for other in floats if other != name])
+    return sorted(found, key=lambda one: -one.gain_db)
 
 
 def forget(state: Path) -> None:

@@ -24,6 +24,8 @@ def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
         scores_section(page, goal["scores"], headed=bool(gates))
     if search is not None:
         _search(page, search)
+    if goal.get("cut"):
+        page.entry(goal["cut"], style="yellow")
     for text in goal.get("missing", ()):
         page.entry(text, style="yellow")
     for text in goal.get("notes", ()):
