@@ -90,7 +90,9 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Roles:
         calibration, "collect", lambda m, r, s, **o: collect(m, r, told(s, found.calibrated), **o)
     )
     monkeypatch.setattr(choosing.noise, "measure", lambda r, c, s, w: measure(r, c, told(s, found.chose), w))
-    monkeypatch.setattr(verifying, "compare_models", lambda r, c, s: compare(r, c, told(s, found.verified)))
+    monkeypatch.setattr(
+        verifying, "compare_models", lambda r, c, s, **more: compare(r, c, told(s, found.verified), **more)
+    )
     return found
 
 

@@ -83,6 +83,7 @@ def compare(
             observe("score", None, None)
             ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
             scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
+            scores["names"] = ["A", "B"]
             drop = ours - theirs
     met = gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores)
     about_mean = gauge.about_mean.to_json()

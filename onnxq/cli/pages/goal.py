@@ -19,7 +19,7 @@ def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
         page.section("Goal" if number == 0 else "", _gate(gate), "" if gate["met"] else "bold red")
         before = next((one for one in goal.get("default", ()) if one["kind"] == gate["kind"]), None)
         if search is not None and before is not None:
-            page.entry(f"{_figure(before)} without layers in float for it")
+            page.entry(f"without layers in float for it: {_figure(before)}")
     if goal["scores"] is not None:
         scores_section(page, goal["scores"], headed=bool(gates))
     if search is not None:
@@ -59,7 +59,8 @@ def _gate(gate: Mapping[str, Any]) -> str:
 
 def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
     """The user's scores: of the float model, of int8, and of what is written."""
-    text = f"{shorten(scores['function'], 60)}: float {scores['float']:.6g}, int8 {scores['int8']:.6g}"
+    one, other = scores.get("names", ("float", "int8"))
+    text = f"{shorten(scores['function'], 60)}: {one} {scores['float']:.6g}, {other} {scores['int8']:.6g}"
     if scores.get("result") is not None and scores["result"] != scores["int8"]:
         text += f", with layers in float {scores['result']:.6g}"
     if headed:
