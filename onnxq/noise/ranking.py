@@ -61,8 +61,8 @@ def ranked(
 ) -> list[Ranked]:
     """Decisions by what they gain beside what is float already; the greatest gain first.
 
-    Of equal gains the cheaper is first, then the one of fewer nodes. One of several nodes that adds less than a
-    tenth to what the best of them gains by itself comes behind that: it is no other cause.
+    Of equal gains the cheaper is first, then the one of fewer nodes. One of several nodes that adds less than
+    a tenth to what the best of them gains by itself comes behind that: it is no other cause.
     """
     sets = [[*floats, *decision.nodes] for decision in decisions]
     before = model.sources.on(floats)

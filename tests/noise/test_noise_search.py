@@ -268,7 +268,7 @@ def goal_of(case: Case, cause: set[str]) -> tuple[Met, float]:
 
 @pytest.mark.parametrize(("quiet", "first"), [(5e-4, ("a",)), (0.5, ("a", "b"))])
 def test_what_adds_little_to_a_cause_comes_behind_it(quiet: float, first: tuple[str, ...]) -> None:
-    """A pair that goes with two layers gains more than either; it is first where that is of its own making."""
+    """A pair that goes with two layers gains more than either; it is first where that is its own doing."""
 
     def source(place: int, *wants: str) -> NoiseSource:
         kept = tuple(frozenset([name]) for name in wants)
