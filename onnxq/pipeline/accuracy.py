@@ -304,11 +304,16 @@ class Accuracy:
 
     @cached_property
     def margin_db(self) -> float:
-        """By how much the SQNR on other samples may differ, dB: one standard error, of int8 as it is."""
+        """By how much the SQNR of those that verify may differ, dB: one standard error, of int8 as it is.
+
+        Both are random: it is that of the difference.
+        """
         groups = [AboutMeanMeter(self.copy.outputs, 1, self._asked.weights) for _ in range(_GROUPS)]
         for number, (exact, given) in enumerate(self._outputs([()], None, self.copy.outputs)):
             groups[number % _GROUPS].add(exact, given)
-        return standard_error_db(groups)
+        chosen, parts = sum(group.samples for group in groups), self._sampling.parts
+        held = (parts is not None and parts.held) or chosen
+        return standard_error_db(groups) * float(np.sqrt(1 + chosen / held))
 
     def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
         given = self._asked.weights

@@ -325,9 +325,11 @@ class Pursuit:
             candidate = known[floats]
             if candidate.met or not met.met or self._cut:
                 break
-            for gate in candidate.gates:
-                if not gate.met:
-                    raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
+            missed = [gate for gate in candidate.gates if not gate.met and gate.kind != "sqnr"]
+            if not missed:  # what verifies dB chooses nothing: there is a margin instead
+                break
+            for gate in missed:
+                raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
         self._found = Searched(accuracy, met, raised)
         return candidate
 
@@ -351,20 +353,20 @@ class Pursuit:
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """The set by prediction alone; where the goal is none of dB, all that may be float."""
-        aims = self._aims(raised)
+        aims = self._aims(accuracy.margin_db, raised)
         search = accuracy.search
         best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
         trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
         base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
         return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
 
-    def _aims(self, raised: Mapping[str, float]) -> dict[str, float]:
-        """What is aimed at, by kind of gate, on the samples that choose."""
+    def _aims(self, margin: float, raised: Mapping[str, float]) -> dict[str, float]:
+        """What is aimed at, by kind of gate, on the samples that choose; `margin`: of dB."""
         drawn, goal = self._drawn, self.goal
         assert drawn is not None
         aims: dict[str, float] = {}
         if goal.min_sqnr is not None:
-            aims["sqnr"] = goal.min_sqnr + raised.get("sqnr", 0.0)
+            aims["sqnr"] = goal.min_sqnr + margin
         if drawn.agreement is not None:
             aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
@@ -375,7 +377,7 @@ class Pursuit:
         """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
         drawn = self._drawn
         assert drawn is not None
-        aims = self._aims(raised)
+        aims = self._aims(accuracy.margin_db if self.goal.min_sqnr is not None else 0.0, raised)
         if len(aims) == 1:
             ((kind, aim),) = aims.items()
             if kind == "sqnr":
@@ -480,6 +482,7 @@ class Pursuit:
             ],
             "met_where_chosen": met.met,
             "aim": met.goal,
+            "margin_db": None if self.goal.min_sqnr is None else found.accuracy.margin_db,
             "raised": found.raised,
             "trials": [trial.to_json() for trial in met.trials],
             "predicted": best.predicted_db,

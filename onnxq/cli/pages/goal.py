@@ -95,6 +95,11 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
         f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')} apart; "
         f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
     )
+    if search["margin_db"]:
+        page.entry(
+            f"aimed {search['margin_db']:.2f} dB higher than asked for, one standard error: samples that "
+            "chose nothing may differ by that"
+        )
     if search["raised"]:
         page.entry(
             "the aim was raised: what met it where it was chosen fell short where it is verified, so that "
