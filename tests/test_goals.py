@@ -25,6 +25,7 @@ from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy
+from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
 from onnxq.run.about_mean import about_mean
 from onnxq.run.switched import Switched
@@ -145,6 +146,22 @@ def test_a_score_of_the_users() -> None:
     assert in_float(met.report) == {node_of(CULPRIT)}
     assert goal["scores"]["int8"] == scores["int8"]
     assert goal["scores"]["result"] == pytest.approx(-goal["gates"][0]["measured"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda model: 1 if model == "m" else 0, False),
+        (lambda model, n=50: int(n == 50), False),
+        (lambda model, which: int(which == "choose"), True),
+        (lambda model, part="verify": int(part == "choose"), True),
+        (lambda model, n=50, *, part: int(n == 50 and part == "choose"), True),
+        (lambda model, *more, **named: int(not more and not named), False),
+    ],
+)
+def test_a_word_is_given_to_what_takes_it(function: Callable[..., Any], told: bool) -> None:
+    score = Score.of(function)
+    assert (score.told, score("m", "choose")) == (told, 1)  # type: ignore[arg-type]
 
 
 def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:
