@@ -355,6 +355,8 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert not document["goal"]["met"]
     assert document["about_mean"]["sqnr_about_mean_db"] == document["goal"]["gates"][0]["measured"] < GOAL
+    ran = run(tmp_path, *compare[:-1], "--min-sqnr", str(GOAL), "-q")
+    assert (ran.returncode, ran.stdout) == (1, "")
     ran = run(tmp_path, *compare, "--min-sqnr", "-30", "--min-agreement", f"{OUTPUT}=1")
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["goal"]["met"]
