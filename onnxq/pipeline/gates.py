@@ -97,7 +97,7 @@ class Drawn:
         if given is not None:
             named, percent = given if isinstance(given, tuple) else (None, given)
             run = [entry for entry in known if entry[0] in outputs]
-            agreement = (output_with_classes(run, name), float(percent))
+            agreement = (output_with_classes(run, named), float(percent))
         weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
         if not any(weight > 0 for weight in weighed):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")

@@ -295,6 +295,7 @@ GOALS = [
     Case("goal-compare", ("compare", "net.onnx", "net.onnx", "--data", "data.npz", "--min-agreement", "z=9"),
          ("no output 'z'", "'y'")),
     Case("costs-missing", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("cannot read 'c.json'",)),
+    Case("costs-near", (*QUANTIZE, "--min-sqnr", "99", "--costs", "mac"), ("did you mean 'macs'",)),
     Case("costs-no-json", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("'c.json' is no JSON",),
          write("c.json", b"product: 1")),
     Case("costs-no-object", (*QUANTIZE, "--min-sqnr", "99", "--costs", "c.json"), ("holds no costs",),
