@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,10 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent / "noise"))
 from noise_nets import outlier_channel
 
 import onnxq
+from onnxq.cli.pages.goal import goal_section
+from onnxq.cli.screen import Page
 from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy
+from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
 from onnxq.run.about_mean import AboutMeanMeter, about_mean, standard_error_db
 from onnxq.run.switched import Switched
@@ -142,6 +146,22 @@ def test_a_score_of_the_users() -> None:
     assert in_float(met.report) == {node_of(CULPRIT)}
     assert goal["scores"]["int8"] == scores["int8"]
     assert goal["scores"]["result"] == pytest.approx(-goal["gates"][0]["measured"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda model: 1 if model == "m" else 0, False),
+        (lambda model, n=50: int(n == 50), False),
+        (lambda model, which: int(which == "choose"), True),
+        (lambda model, part="verify": int(part == "choose"), True),
+        (lambda model, n=50, *, part: int(n == 50 and part == "choose"), True),
+        (lambda model, *more, **named: int(not more and not named), False),
+    ],
+)
+def test_a_word_is_given_to_what_takes_it(function: Callable[..., Any], told: bool) -> None:
+    score = Score.of(function)
+    assert (score.told, score("m", "choose")) == (told, 1)  # type: ignore[arg-type]
 
 
 def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:
@@ -369,6 +389,69 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert not document["goal"]["met"]
     assert document["about_mean"]["sqnr_about_mean_db"] == document["goal"]["gates"][0]["measured"] < GOAL
+    ran = run(tmp_path, *compare[:-1], "--min-sqnr", str(GOAL), "-q")
+    assert (ran.returncode, ran.stdout) == (1, "")
     ran = run(tmp_path, *compare, "--min-sqnr", "-30", "--min-agreement", f"{OUTPUT}=1")
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["goal"]["met"]
+
+
+def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
+    """The smallest takes 3.33 %, and the screen says so."""
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
+    base = ("sensitivity", "net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never")
+    ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", "1%")
+    assert ran.returncode == 0, ran.stderr
+    screen = " ".join(ran.stdout.split())
+    assert "no layer is small enough: no more than 1 % of the int8 MACs" in screen
+    smallest = re.search(r"the smallest takes ([\d.]+) % \(--max-float ([\d.]+)%\)", screen)
+    assert smallest is not None
+    assert "it leaves nothing in float" in screen
+    assert "Next" not in screen
+    assert "[[layer]]" not in (tmp_path / "best.toml").read_text()
+    ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", f"{smallest[2]}%")
+    assert "Next" in ran.stdout
+    assert (tmp_path / "best.toml").read_text().count("[[layer]]") == 1
+
+
+SCORE = """calls = 0
+def late(model):
+    global calls
+    calls += 1
+    if calls > 3:
+        raise KeyError("label")
+    return -calls
+"""
+
+
+def test_what_was_kept_goes_with_the_users_error(tmp_path: Path) -> None:
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
+    (tmp_path / "score.py").write_text(SCORE)
+    base = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--method", "minmax")
+    before = sorted(tmp_path.iterdir())
+    goal = ("--max-drop", "0.5", "--eval", "score.py:late", "--prove", "never", "-o", "q.onnx")
+    ran = run(tmp_path, *base, *goal)
+    assert ran.returncode == 2, ran.stderr
+    assert "line 6: KeyError" in ran.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_sensitivity_takes_no_more_than_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (onnxq.pipeline.causes, onnxq.pipeline.quantization):  # type: ignore[attr-defined]
+        monkeypatch.setattr(module, "MAX_FLOAT", 0.01)
+    options = {name: value for name, value in COMMON.items() if name != "compile"}
+    found = onnxq.sensitivity(MODEL, DATA, top=0, **options)
+    best = found.report["sensitivity"]["best"]
+    assert (best["float"], found.floats) == ([], {})
+    assert best["max_float"] == 0.01
+    assert best["smallest_share"] == pytest.approx(1 / 30)
+
+
+def test_the_screen_names_what_a_time_limit_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    page = Page()
+    monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
+    goal_section(page, {"gates": [], "scores": None, "cut": "the time limit", "kept": "q.onnx.part"})
+    assert any("kept in q.onnx.part" in text for text in said)

@@ -89,9 +89,11 @@ def compare(
     about_mean = gauge.about_mean.to_json()
     found = [entry.to_json() for entry in result]
     fed = source.to_json()
-    screen.show(
-        accuracy_page(reference, candidate, found, fed, emulated=any(half), about_mean=about_mean, goal=met)
-    )
+    if not screen.quiet:
+        page = accuracy_page(
+            reference, candidate, found, fed, emulated=any(half), about_mean=about_mean, goal=met
+        )
+        screen.show(page)
     screen.document(
         {
             "schema": 1,

@@ -91,8 +91,6 @@ def sensitivity_of(
     decisions = accuracy.ranked(top)
     limit = pursuit.goal.max_float
     best = accuracy.search.cheapest(math.inf).floats
-    if not best and limit is None and decisions and decisions[0].gain_db > 0:
-        best = decisions[0].decision.nodes  # all are greater than that share
     levels = accuracy.sqnr_db([(), best])
     if best and levels[1] <= levels[0]:
         best, levels = (), [levels[0], levels[0]]
@@ -108,8 +106,8 @@ def sensitivity_of(
         "decisions": entries,
         "best": {
             "float": [price.decision.nodes[0] for price in prices],
-            "max_float": limit,
-            "within": accuracy.costs.share(best) <= (MAX_FLOAT if limit is None else limit) + 1e-12,
+            "max_float": MAX_FLOAT if limit is None else limit,
+            "smallest_share": min((one.share for one in decisions), default=None),
             "share_of_int8_macs": accuracy.costs.share(best),
             "cost": accuracy.costs.cost(best),
             "predicted_sqnr_db": accuracy.model.sqnr_db(best),

@@ -94,13 +94,10 @@ class Drawn:
             if name not in outputs:
                 raise unknown_name("output", name, list(outputs))
         given, agreement = goal.min_agreement, None
-        if isinstance(given, tuple):
-            agreement = (str(given[0]), float(given[1]))
-        elif given is not None:
-            name = output_with_classes([entry for entry in known if entry[0] in outputs])
-            agreement = (name, float(given))
-        if agreement is not None and agreement[0] not in outputs:
-            raise unknown_name("output", agreement[0], list(outputs))
+        if given is not None:
+            named, percent = given if isinstance(given, tuple) else (None, given)
+            run = [entry for entry in known if entry[0] in outputs]
+            agreement = (output_with_classes(run, named), float(percent))
         weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
         if not any(weight > 0 for weight in weighed):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")

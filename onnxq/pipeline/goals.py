@@ -552,6 +552,7 @@ def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dic
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
+        near += UNITS
         missing = unknown_name("file of costs", str(path), near)
         raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
     except ValueError as error:

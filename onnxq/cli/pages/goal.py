@@ -26,6 +26,8 @@ def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
         _search(page, search)
     if goal.get("cut"):
         page.entry(goal["cut"], style="yellow")
+    if goal.get("kept"):
+        page.entry(f"what is measured so far is kept in {goal['kept']}: the same command goes on from there")
     for text in goal.get("missing", ()):
         page.entry(text, style="yellow")
     for text in goal.get("notes", ()):
