@@ -338,3 +338,91 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     ran = run(tmp_path, *compare, "--min-sqnr", "-30", "--min-agreement", f"{OUTPUT}=1")
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["goal"]["met"]
+
+
+class Scaled:
+    """A score as `Fidelity`, 1 for the float model, in any unit."""
+
+    def __init__(self, unit: float) -> None:
+        self.unit = unit
+
+    def __call__(self, model: Callable[..., Any], part: str) -> float:
+        samples = SAMPLES[:4] if part == "choose" else SAMPLES[6:18]
+        off = [model({INPUT: x})[OUTPUT] - FLOAT.run({INPUT: x})[0] for x in samples]
+        return self.unit * (1 - float(np.square(off).mean() ** 0.5))
+
+
+def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sets and the aims are the same; none is above the float model's score."""
+    aims: list[float] = []
+    real = Accuracy.for_score
+
+    def modest(self: Accuracy, score: Any, goal: float) -> Met:
+        """What is chosen first falls short where it is judged."""
+        aims.append(goal)
+        return real(self, score, goal - abs(0.7 * drop) if len(aims) == 1 else goal)
+
+    monkeypatch.setattr(Accuracy, "for_score", modest)
+    base = quantized(eval=Scaled(1.0)).report["goal"]["scores"]
+    found = []
+    for unit in (1e-3, 1.0, 100.0):
+        aims.clear()
+        drop = unit * 0.4 * (base["float"] - base["int8"])
+        report = quantized(eval=Scaled(unit), max_drop=drop).report
+        assert all(aim <= unit * (1 + 1e-5) for aim in aims)
+        found.append((in_float(report), [aim / unit for aim in aims]))
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
+    assert found[2][1] == pytest.approx(found[1][1], rel=1e-5)
+    assert len(found[0][0]) < 4
+
+
+def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
+    from onnxq.pipeline.gates import Gate
+    from onnxq.pipeline.goals import Measurement, Pursuit
+    from onnxq.settings import Goal
+
+    for unit in (1e-6, 1.0, 1e6):
+        pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
+        raised = pursuit._raised({}, [Gate("drop", "", "", 0.02 * unit, 0.03 * unit)])
+        assert raised["drop"] == pytest.approx(0.0125 * unit)
+        pursuit._floats["choose"] = 0.9 * unit
+        pursuit._drawn = sys.modules["onnxq.pipeline.gates"].Drawn(pursuit.goal, (), None)
+        assert pursuit._aims({"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
+
+
+@pytest.mark.parametrize(("best", "score", "most"), [(0.8, 0.7, 0.1), (80.3, 80.2, 0.1), (0.3, 0.1, 0.2)])
+@pytest.mark.parametrize("kind", [float, np.float32])
+def test_float_rounding_misses_no_goal(best: float, score: float, most: float, kind: Any) -> None:
+    calls: list[str] = []
+
+    def constant(model: Callable[..., Any]) -> Any:
+        calls.append("")
+        return kind(best if len(calls) == 1 else score)
+
+    goal = quantized(eval=constant, max_drop=most).report["goal"]
+    assert goal["met"]
+    assert goal["gates"][0]["missing"] == 0
+    assert len(calls) == 2
+    calls.clear()
+    assert not quantized(eval=constant, max_drop=0.99 * most).report["goal"]["met"]
+
+
+def test_a_noisy_score_writes_nothing_that_is_worse_and_dearer() -> None:
+    """Where it is chosen, all in float is best; where it is judged, int8 as it is."""
+    judged: list[float] = []
+
+    def score(model: Callable[..., Any], part: str) -> float:
+        off = model({INPUT: SAMPLES[0]})[OUTPUT] - FLOAT.run({INPUT: SAMPLES[0]})[0]
+        if part == "choose":
+            return -float(np.abs(off).max())
+        judged.append(1.0 if not judged else 0.5 if len(judged) == 1 else 0.2)
+        return judged[-1]
+
+    report = quantized(eval=score, max_drop=0.1).report
+    goal = report["goal"]
+    assert in_float(report) == set()
+    assert goal["scores"]["result"] == goal["scores"]["int8"] == 0.5
+    assert goal["search"]["float"] == []
+    assert not goal["met"]
+    assert any("no nearer" in note for note in goal["notes"])

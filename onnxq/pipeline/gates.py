@@ -155,6 +155,24 @@ class Gauge:
         return self.about.result()
 
 
+def drop_of(reference: float, score: float, most: float | None) -> float:
+    """By how much a score is below the float model's; `most` itself where only rounding tells them apart.
+
+    Args:
+        reference: the float model's score.
+        score: the other.
+        most: how much is allowed, if anything is.
+    """
+    drop = reference - score
+    return most if most is not None and abs(drop - most) <= rounding(reference, most) else drop
+
+
+def rounding(score: float, drop: float) -> float:
+    """What counts as no difference: a millionth of the score, at most a thousandth of the drop allowed."""
+    size = abs(score)
+    return 1e-9 * size + min(1e-6 * size, 1e-3 * drop)
+
+
 def gates_part(
     gates: Sequence[Gate], scores: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any] | None:

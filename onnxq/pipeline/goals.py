@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
@@ -23,7 +25,7 @@ from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.gates import Drawn, Gate, Gauge, gates_part
+from onnxq.pipeline.gates import Drawn, Gate, Gauge, drop_of, gates_part, rounding
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
@@ -35,7 +37,9 @@ from onnxq.settings import UNITS, CallableModel, Goal
 RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
 
-_LEAST_RAISE = 0.05
+_LEAST_RAISE = {"sqnr": 0.05, "agreement": 0.05}  # dB, percent; of a score see `Pursuit._raised`
+_BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
+_LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
 
 T = TypeVar("T")
 
@@ -217,7 +221,11 @@ class Pursuit:
         """What is asked for, with what was measured."""
         if self._drawn is None:
             return []
-        drop = None if verified.score is None else self._floats["verify"] - verified.score
+        drop = (
+            None
+            if verified.score is None
+            else drop_of(self._floats["verify"], verified.score, self.goal.max_drop)
+        )
         name = "" if self._score is None else self._score.name
         return self._drawn.gates(verified.gauge, drop, name)
 
@@ -306,6 +314,7 @@ class Pursuit:
         accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
         accuracy.measure_body(first.finish.decision)
         known = {frozenset[str](): first}
+        sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
         candidate, limit = first, self.goal.time_limit
         end = None if limit is None else time.monotonic() + limit
@@ -322,14 +331,37 @@ class Pursuit:
             floats = frozenset(met.best.floats)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
-            candidate = known[floats]
+            candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
-            for gate in candidate.gates:
-                if not gate.met:
-                    raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
+            higher = self._raised(raised, candidate.gates)
+            if self._aims(higher) == self._aims(raised):  # no aim is above the float model
+                break
+            raised = higher
+        if not candidate.met:  # what judges has the last word: never what is dearer and no nearer
+            by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
+            floats = by_cost[nearest([known[one].gates for one in by_cost])]
+            candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
+            if floats not in sets:
+                self.notes.append(
+                    "what is nearest where it was chosen is no nearer to the goal where it is judged: no "
+                    "layer is left in float for it"
+                )
         self._found = Searched(accuracy, met, raised)
         return candidate
+
+    def _raised(self, raised: Mapping[str, float], gates: Sequence[Gate]) -> dict[str, float]:
+        """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
+        found = dict(raised)
+        for gate in gates:
+            if gate.met:
+                continue
+            if gate.kind == "drop":
+                more = max(_BEYOND * gate.missing, _LEAST_SHARE * gate.goal)
+            else:
+                more = max(gate.missing, _LEAST_RAISE[gate.kind])
+            found[gate.kind] = found.get(gate.kind, 0.0) + more
+        return found
 
     @contextlib.contextmanager
     def _limited(self, job: Job, end: float | None) -> Iterator[None]:
@@ -368,7 +400,9 @@ class Pursuit:
         if drawn.agreement is not None:
             aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
-            aims["drop"] = self._floats["choose"] - goal.max_drop + raised.get("drop", 0.0)
+            float_score = self._floats["choose"]
+            least = float_score - goal.max_drop + raised.get("drop", 0.0)
+            aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
         return aims
 
     def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
@@ -385,13 +419,19 @@ class Pursuit:
                 return accuracy.for_agreement(drawn.agreement[0], aim)
             return accuracy.for_score(self._choosing, aim)
 
+        units = {
+            "sqnr": 20.0,
+            "agreement": 100.0,
+            "drop": self.goal.max_drop or abs(aims.get("drop", 0)) or 1.0,
+        }
+
         def margins(sets: Sequence[Collection[str]]) -> list[float]:
             """By how much the worst of the figures is above what is aimed at."""
             found: list[list[float]] = [[] for _ in sets]
 
             def add(kind: str, values: Sequence[float]) -> None:
                 for margin, value in zip(found, values, strict=True):
-                    margin.append((value - aims[kind]) / max(1.0, abs(aims[kind])))
+                    margin.append((value - aims[kind]) / units[kind])
 
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
@@ -512,6 +552,21 @@ class Pursuit:
                     "is the body's (--body fp32)"
                 )
         return said
+
+
+def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
+    """The place of the one that misses least, the first of equals.
+
+    Misses of several gates are added, each as a share of the greatest.
+
+    Args:
+        candidates: the same gates of each.
+    """
+    missing = np.array([[gate.missing for gate in gates] for gates in candidates])
+    worst = missing.max(0)
+    with np.errstate(invalid="ignore"):
+        shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
+    return int(np.argmin(shares.sum(1).round(9)))
 
 
 def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
