@@ -426,3 +426,34 @@ def test_a_noisy_score_writes_nothing_that_is_worse_and_dearer() -> None:
     assert goal["search"]["float"] == []
     assert not goal["met"]
     assert any("no nearer" in note for note in goal["notes"])
+
+
+def test_a_plan_changes_nothing_that_is_predicted(tmp_path: Path) -> None:
+    """The body is the plan's: its noise is in all predictions, as without the plan."""
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    common = {**COMMON, "method": "minmax", "body": "fp16"}
+    planned = {name: value for name, value in common.items() if name != "compile"}
+    onnxq.plan(tmp_path / "net.onnx", DATA, **planned).save(tmp_path / "net.toml")
+    plain = onnxq.quantize(tmp_path / "net.onnx", DATA, min_sqnr=80, **common).report["goal"]
+    common.pop("body")
+    obeyed = onnxq.quantize(tmp_path / "net.onnx", DATA, min_sqnr=80, plan=tmp_path / "net.toml", **common)
+    goal = obeyed.report["goal"]
+    assert goal["search"]["body_noise_db"] == pytest.approx(plain["search"]["body_noise_db"], abs=0.5)
+    assert goal["missing"]
+    assert any("--body fp32" in text for text in goal["missing"])
+
+
+def test_sensitivity_verifies_what_would_be_written(tmp_path: Path) -> None:
+    """All of int8 in float leaves the noise of the body."""
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    options = {name: value for name, value in COMMON.items() if name not in ("compile", "body")}
+    found = onnxq.sensitivity(
+        tmp_path / "net.onnx", DATA, top=1, max_float=1.0, body="fp16", eval=Fidelity(), **options
+    )
+    best, scores = found.report["sensitivity"]["best"], found.report["sensitivity"]["scores"]
+    assert len(best["float"]) == 4
+    half = best["verified"]["sqnr_about_mean_db"]
+    assert 50 < half < 90
+    assert half == pytest.approx(best["predicted_sqnr_db"], abs=3)
+    assert scores["result"] < -1e-6
+    assert best["verified_before"]["sqnr_about_mean_db"] < GOAL

@@ -179,10 +179,11 @@ class Accuracy:
             decision: the body of the float model; None: there is none.
             most: on how many samples.
         """
-        settled = decision.settled if decision is not None else None
-        if settled is None or self._prepared.not_run:
+        if decision is None or self._prepared.not_run or self._job.in_float32:
             return
-        body = Emulated(settled.body.model.to_proto(), data_dir=self._job.model.data_dir)
+        settled = decision.settled  # None where a plan states the body
+        half = decision.convert(self._job.model) if settled is None else settled.body
+        body = Emulated(half.model.to_proto(), data_dir=self._job.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(names)
         off = Setting(self.copy.switched.edges)

@@ -231,6 +231,23 @@ class Pursuit:
 
     # -- searching -----------------------------------------------------------------------------
 
+    def attempt(
+        self,
+        job: Job,
+        sampling: Sampling,
+        wish: Wish,
+        stats: Stats,
+        prepared: Prepared,
+        done: Quantized,
+        expected: Reference | None,
+    ) -> Attempt:
+        """A quantized model as it would be written, and how near it is on samples held out; see `sought`."""
+        finish = finish_of(job, wish, prepared, stats, done, sampling)
+        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
+        whole = not prepared.not_run
+        found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
+        return Attempt(prepared, done, finish, made, found, self.gates(found))
+
     def sought(
         self,
         job: Job,
@@ -259,11 +276,7 @@ class Pursuit:
         """
 
         def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            finish = finish_of(job, wish, prepared, stats, done, sampling)
-            made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-            whole = not prepared.not_run
-            found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
-            return Attempt(prepared, done, finish, made, found, self.gates(found))
+            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
 
         first = self._first = tried(prepared, done)
         if first.met or not prepared.plan.pairs:
@@ -447,16 +460,14 @@ class Pursuit:
         """The user's score of a model; None where there is none."""
         return None if self._score is None else self._score(model, part)
 
-    def scores_of(self, int8: CallableModel, result: CallableModel | None = None) -> dict[str, Any] | None:
+    def scores_of(self, int8: Verified, result: Verified) -> dict[str, Any] | None:
         """The user's scores, on the samples that verify; None where there is none.
 
         Args:
             int8: the model as it was planned.
             result: the same with layers in float.
         """
-        if self._score is None:
-            return None
-        return self._scores_part(self._score(int8, "verify"), result and self._score(result, "verify"))
+        return self._scores_part(int8.score, result.score)
 
     def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
         if self._score is None:
