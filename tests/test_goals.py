@@ -457,3 +457,29 @@ def test_sensitivity_verifies_what_would_be_written(tmp_path: Path) -> None:
     assert half == pytest.approx(best["predicted_sqnr_db"], abs=3)
     assert scores["result"] < -1e-6
     assert best["verified_before"]["sqnr_about_mean_db"] < GOAL
+
+
+def test_a_time_limit_leaves_the_halves_of_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up at the first set: not all that there is goes to float."""
+    aim = quantized(eval=Fidelity()).report["goal"]["scores"]["int8"]
+    real = Accuracy.scores
+
+    def late(self: Accuracy, score: Any, sets: Any) -> list[float]:
+        found = real(self, score, sets)
+        if any(sets):
+            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            self._tell()
+        return found
+
+    monkeypatch.setattr(Accuracy, "scores", late)
+    report = quantized(eval=Fidelity(), max_drop=-aim / 2, time_limit=1e6).report
+    assert "halves" in report["goal"]["cut"]
+    assert report["goal"]["met"]
+    assert 1 <= len(in_float(report)) < 4
+    assert not any("no int8 is left" in note for note in report["goal"]["notes"])
+
+
+def test_it_is_said_that_no_int8_is_left() -> None:
+    goal = quantized(min_sqnr=100).report["goal"]
+    assert goal["met"]
+    assert "no int8 is left" in goal["notes"][0]

@@ -102,6 +102,7 @@ class Accuracy:
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
+        self._scored: dict[frozenset[str], float] = {}
         self.costs = (
             Costs.of(self.plan, job.model, asked.unit)
             if asked.costs is None
@@ -220,29 +221,27 @@ class Accuracy:
             goal_db, self.sqnr_db, lambda measured: meet_sqnr(self.search, goal_db, measured, rounds=rounds)
         )
 
-    def for_score(self, score: Callable[[CallableModel], float], goal: float) -> Met:
+    def for_score(self, score: Callable[[CallableModel], float], goal: float, *, retries: int = 8) -> Met:
         """The cheapest set for a score of the user's function.
 
         Args:
             score: the function, which has samples of its own; higher is better.
             goal: the least score.
+            retries: see `meet_score`.
         """
+        return self._met(
+            goal,
+            lambda sets: self.scores(score, sets),
+            lambda known: meet_score(self.search, goal, known, retries=retries),
+        )
 
-        def measured(sets: Sequence[Collection[str]]) -> list[float]:
-            found = []
-            for floats in sets:
-                self._tell()
-                found.append(float(score(self.callable_of(floats))))
-            return found
-
-        return self._met(goal, measured, lambda known: meet_score(self.search, goal, known))
-
-    def for_agreement(self, output: str, goal: float) -> Met:
+    def for_agreement(self, output: str, goal: float, *, retries: int = 8) -> Met:
         """The cheapest set whose argmax of an output agrees with the float model's.
 
         Args:
             output: its name; the last axis is that of the classes.
             goal: in how many percent of the rows at least.
+            retries: see `meet_score`.
 
         Raises:
             UserError: there is no such output, or it is no float tensor of rows.
@@ -252,7 +251,7 @@ class Accuracy:
         return self._met(
             goal,
             lambda sets: self.agreement(output, sets),
-            lambda known: meet_score(self.search, goal, known),
+            lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
     def _met(self, goal: float, measured: Measured, meet: Callable[[Measured], Met]) -> Met:
@@ -302,6 +301,14 @@ class Accuracy:
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
             found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
         return found
+
+    def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
+        """What the user's function says of each set of nodes in float; it is asked once."""
+        for floats in map(frozenset, sets):
+            if floats not in self._scored:
+                self._tell()
+                self._scored[floats] = float(score(self.callable_of(floats)))
+        return [self._scored[frozenset(floats)] for floats in sets]
 
     @cached_property
     def margin_db(self) -> float:

@@ -45,6 +45,8 @@ T = TypeVar("T")
 
 _CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
 _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
+_CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
+_NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +341,13 @@ class Pursuit:
                 if not self._measured:
                     self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
                     return candidate
-                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL}"
-                met = self._unconfirmed(accuracy, raised)
+                by_db = [*self._aims(raised)] == ["sqnr"]
+                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
+                if by_db:
+                    met = self._unconfirmed(accuracy, raised)
+                else:  # prediction does not know the score
+                    with job.step("goal"):
+                        met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.floats)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
@@ -360,6 +367,8 @@ class Pursuit:
                     "what is nearest where it was chosen is no nearer to the goal where it is judged: no "
                     "layer is left in float for it"
                 )
+        if not candidate.prepared.plan.pairs:
+            self.notes.insert(0, _NO_INT8)
         self._found = Searched(accuracy, met, raised)
         return candidate
 
@@ -395,10 +404,8 @@ class Pursuit:
             job.observe = told
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """The set by prediction alone; where the goal is none of dB, all that may be float."""
-        aims = self._aims(raised)
-        search = accuracy.search
-        best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
+        """The set by prediction alone, for a goal of dB."""
+        best = accuracy.search.cheapest(self._aims(raised)["sqnr"])
         trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
         base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
         return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
@@ -418,8 +425,11 @@ class Pursuit:
             aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
         return aims
 
-    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much.
+
+        `retries`: see `meet_score`.
+        """
         drawn = self._drawn
         assert drawn is not None
         aims = self._aims(raised)
@@ -429,8 +439,8 @@ class Pursuit:
                 return accuracy.for_sqnr(aim)
             if kind == "agreement":
                 assert drawn.agreement is not None
-                return accuracy.for_agreement(drawn.agreement[0], aim)
-            return accuracy.for_score(self._choosing, aim)
+                return accuracy.for_agreement(drawn.agreement[0], aim, retries=retries)
+            return accuracy.for_score(self._choosing, aim, retries=retries)
 
         units = {
             "sqnr": 20.0,
@@ -451,10 +461,10 @@ class Pursuit:
             if drawn.agreement is not None:
                 add("agreement", accuracy.agreement(drawn.agreement[0], sets))
             if "drop" in aims:
-                add("drop", [self._choosing(accuracy.callable_of(floats)) for floats in sets])
+                add("drop", accuracy.scores(self._choosing, sets))
             return [min(margin) for margin in found]
 
-        return meet_score(accuracy.search, 0.0, margins)
+        return meet_score(accuracy.search, 0.0, margins, retries=retries)
 
     def score(self, model: CallableModel, part: Part) -> float | None:
         """The user's score of a model; None where there is none."""
