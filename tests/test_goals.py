@@ -483,3 +483,19 @@ def test_it_is_said_that_no_int8_is_left() -> None:
     goal = quantized(min_sqnr=100).report["goal"]
     assert goal["met"]
     assert "no int8 is left" in goal["notes"][0]
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "calibrated, chose and judged"), (2, "chose as well")])
+def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: Path) -> None:
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:count, 0]})
+    common = ["net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never"]
+    ran = run(tmp_path, "sensitivity", *common, "--top", "1", "--max-float", "100%")
+    screen = " ".join(ran.stdout.split())
+    assert said in screen
+    assert "calibrated nothing" not in screen
+    assert ("chose nothing" in screen) == (count == 2)
+    ran = run(tmp_path, "quantize", *common, "--no-engine", "--min-sqnr", "60", "-o", "q.onnx")
+    screen = " ".join(ran.stdout.split())
+    assert said in screen
+    assert "apart" not in screen

@@ -420,6 +420,8 @@ class Accuracy:
         model = self.model
         return {
             "samples": model.effort.samples,
+            "apart": self._sampling.few is None,
+            "few": self._sampling.few,
             "sources": len(model.sources),
             "runs_per_source": round(model.effort.runs_per_source, 3),
             "trials": self.trials,

@@ -91,10 +91,13 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
         page.entry(text, 2)
     if len(left) > FEW:
         page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
+    apart = " apart" if search["apart"] else ""
     page.entry(
-        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')} apart; "
+        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')}{apart}; "
         f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
     )
+    if search["few"]:
+        page.entry(search["few"], style="yellow")
     if search["raised"]:
         page.entry(
             "the aim was raised: what met it where it was chosen fell short where it is verified, so that "
