@@ -499,3 +499,18 @@ def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: P
     screen = " ".join(ran.stdout.split())
     assert said in screen
     assert "apart" not in screen
+
+
+def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    model.graph.node.append(onnx.helper.make_node("ArgMax", [OUTPUT], ["best"], "last", axis=1, keepdims=0))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, None))
+    with monkeypatch.context() as patch:
+        patch.setattr("onnxq.pipeline.quantization.Ranging", None)  # what calibrates
+        with pytest.raises(UserError, match="no output that counts is a float"):
+            onnxq.quantize(model, DATA, **COMMON, min_sqnr=GOAL, weigh={OUTPUT: 0})
+    goal = quantized(min_agreement=99.9, weigh={OUTPUT: 0}).report["goal"]  # that has a figure
+    assert not goal["met"]
+    assert 0 < goal["gates"][0]["measured"] < 99.9
+    assert "its weight is 0" in goal["notes"][0]

@@ -32,7 +32,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, standard_error_db, weights_of
+from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, standard_error_db, weights_of
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -292,10 +292,13 @@ class Accuracy:
         for one in self.about_mean(sets):
             self._tell()
             if one.sqnr_db is None:
+                still = STILL in one.left_out.values()
                 raise UserError(
                     "no output tells how much noise there is: "
                     + "; ".join(f"{name!r}: {why}" for name, why in one.left_out.items()),
-                    hint="give samples that differ, as many as there are",
+                    hint="give samples that differ, as many as there are"
+                    if still
+                    else "give a model whose outputs are floats, and weigh those that matter",
                 )
             weights = weights_of(list(one.outputs), self._weights(one.outputs))
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())

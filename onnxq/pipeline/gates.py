@@ -102,7 +102,8 @@ class Drawn:
         if agreement is not None and agreement[0] not in outputs:
             raise unknown_name("output", agreement[0], list(outputs))
         weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
-        if not any(weight > 0 for weight in weighed):
+        other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
+        if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
         return Drawn(goal, tuple(outputs), agreement)
 

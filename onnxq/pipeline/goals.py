@@ -161,6 +161,8 @@ class Pursuit:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
         self._drawn = Drawn.of(self.goal, outputs, job.model.outputs)
+        if self.goal.min_sqnr is not None:
+            _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
             self._costs = _of_nodes(self._costs, job, prepared)
         if self._score is not None:
@@ -588,6 +590,26 @@ def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
     with np.errstate(invalid="ignore"):
         shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
     return int(np.argmin(shares.sum(1).round(9)))
+
+
+def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
+    """Refuses a goal of dB where every output that counts is known to be no float.
+
+    Raises:
+        UserError: that is so.
+    """
+    weights = goal.weigh or {}
+    counting = [
+        (name, dtype)
+        for name, dtype, _ in job.model.outputs
+        if name in outputs and weights.get(name, 1.0) > 0
+    ]
+    if counting and all(dtype is not None and dtype.kind in "iub" for _, dtype in counting):
+        named = ", ".join(f"{name!r} is {dtype}" for name, dtype in counting[:5])
+        raise UserError(
+            f"--min-sqnr: no output that counts is a float ({named}): how near it is has no SQNR",
+            hint="give a model whose outputs are floats, the scores in front of an ArgMax",
+        )
 
 
 def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
