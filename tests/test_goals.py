@@ -514,3 +514,19 @@ def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: 
     assert not goal["met"]
     assert 0 < goal["gates"][0]["measured"] < 99.9
     assert "its weight is 0" in goal["notes"][0]
+
+
+def test_equal_outputs_pass_any_gate() -> None:
+    """Also those that do not vary, or are integers: no noise needs no signal."""
+    from onnxq.pipeline.gates import Drawn
+    from onnxq.settings import Goal
+
+    goal = Drawn.of(Goal(min_sqnr=90.0), ("still", "whole"), [])
+    for off, met in ((0, True), (1, False)):
+        gauge = goal.gauge()
+        for _ in range(2):
+            values = [np.ones((1, 3), np.float32), np.arange(3)]
+            gauge.about.add(values, [[values[0], values[1] + off]])
+        (gate,) = goal.gates(gauge)
+        assert gate.met == met
+    assert not goal.gates(goal.gauge())[0].met  # nothing was heard

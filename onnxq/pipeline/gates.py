@@ -13,6 +13,7 @@ from onnxq.graph.types import Shape
 from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
+from onnxq.run.noise import BEST_DB
 from onnxq.settings import Goal
 
 Kind = Literal["sqnr", "agreement", "drop"]
@@ -124,6 +125,8 @@ class Drawn:
         found = []
         if self.goal.min_sqnr is not None:
             level = gauge.about.result().sqnr_db
+            if level is None and gauge.about.equal:  # whatever their signal is
+                level = BEST_DB
             found.append(Gate("sqnr", NAME, "", self.goal.min_sqnr, level))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
