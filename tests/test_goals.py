@@ -172,16 +172,23 @@ def test_a_score_that_is_told_nothing_uses_the_same_samples() -> None:
 
 
 def test_outputs_that_tell_no_noise_cost_no_run() -> None:
-    """An ArgMax at the end: its changes can be counted, and say nothing of what causes them."""
+    """An ArgMax at the end: its changes can be scored, and say nothing of what causes them."""
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
     model.graph.node.append(onnx.helper.make_node("ArgMax", [OUTPUT], ["best"], "last", axis=1, keepdims=0))
     del model.graph.output[:]
     model.graph.output.append(onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, None))
-    result = onnxq.quantize(model, DATA, **COMMON, min_agreement=99.9)
+    session = ort.load(model)
+    expected = [session.run({INPUT: x})[0] for x in SAMPLES[:8]]
+
+    def same(called: Callable[..., Any]) -> float:
+        found = [called({INPUT: x})["best"] for x in SAMPLES[:8]]
+        return 100 * float(np.mean(np.equal(found, expected)))
+
+    result = onnxq.quantize(model, DATA, **COMMON, eval=same, max_drop=0.1)
     goal = result.report["goal"]
     assert not goal["met"]
-    assert 0 < goal["gates"][0]["measured"] < 99.9
+    assert 0.1 < goal["gates"][0]["measured"] < 100
     assert "no output tells" in goal["notes"][0]
     assert result.report["about_mean"]["sqnr_about_mean_db"] is None
 
@@ -199,16 +206,17 @@ def test_the_aim_is_raised_where_verification_falls_short(monkeypatch: pytest.Mo
     real = Accuracy.for_score
     most = -quantized(eval=Fidelity()).report["goal"]["scores"]["int8"] / 2
 
-    def modest(self: Accuracy, score: Callable[..., float], goal: float) -> Met:
+    def modest(self: Accuracy, score: Callable[..., float], goal: float, **more: int) -> Met:
         aims.append(goal)
-        return real(self, score, goal - 2 * most)
+        return real(self, score, goal - 2 * most if len(aims) == 1 else goal, **more)
 
     monkeypatch.setattr(Accuracy, "for_score", modest)
     result = quantized(eval=Fidelity(), max_drop=most)
     assert result.report["goal"]["met"]
     assert aims == sorted(set(aims))
     assert len(aims) > 1
-    assert result.report["goal"]["search"]["raised"]["drop"] == pytest.approx(aims[-1] - aims[0])
+    assert aims[-1] <= 0, "the float model's score"
+    assert result.report["goal"]["search"]["raised"]["drop"] == pytest.approx(1.25 * most)
 
 
 def test_samples_that_verify_choose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,3 +463,196 @@ def test_the_screen_names_what_a_time_limit_left(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
     goal_section(page, {"gates": [], "scores": None, "cut": "the time limit", "kept": "q.onnx.part"})
     assert any("kept in q.onnx.part" in text for text in said)
+
+
+class Scaled:
+    """A score as `Fidelity`, 1 for the float model, in any unit."""
+
+    def __init__(self, unit: float) -> None:
+        self.unit = unit
+
+    def __call__(self, model: Callable[..., Any], part: str) -> float:
+        samples = SAMPLES[:4] if part == "choose" else SAMPLES[6:18]
+        off = [model({INPUT: x})[OUTPUT] - FLOAT.run({INPUT: x})[0] for x in samples]
+        return self.unit * (1 - float(np.square(off).mean() ** 0.5))
+
+
+def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sets and the aims are the same; none is above the float model's score."""
+    aims: list[float] = []
+    real = Accuracy.for_score
+
+    def modest(self: Accuracy, score: Any, goal: float, **more: int) -> Met:
+        """What is chosen first falls short where it is judged."""
+        aims.append(goal)
+        return real(self, score, goal - abs(2 * drop) if len(aims) == 1 else goal, **more)
+
+    monkeypatch.setattr(Accuracy, "for_score", modest)
+    base = quantized(eval=Scaled(1.0)).report["goal"]["scores"]
+    found = []
+    for unit in (1e-3, 1.0, 100.0):
+        aims.clear()
+        drop = unit * 0.4 * (base["float"] - base["int8"])
+        report = quantized(eval=Scaled(unit), max_drop=drop).report
+        assert all(aim <= unit * (1 + 1e-5) for aim in aims)
+        found.append((in_float(report), [aim / unit for aim in aims]))
+    assert found[0][0] == found[1][0] == found[2][0]
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
+    assert found[2][1] == pytest.approx(found[1][1], rel=1e-5)
+    assert found[0][0]
+    assert len(found[0][1]) > 1
+
+
+def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
+    from onnxq.pipeline.gates import Gate
+    from onnxq.pipeline.goals import Measurement, Pursuit
+    from onnxq.settings import Goal
+
+    for unit in (1e-6, 1.0, 1e6):
+        pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
+        raised = pursuit._raised({}, [Gate("drop", "", "", 0.02 * unit, 0.03 * unit)])
+        assert raised["drop"] == pytest.approx(0.0125 * unit)
+        pursuit._floats["choose"] = 0.9 * unit
+        pursuit._drawn = sys.modules["onnxq.pipeline.gates"].Drawn(pursuit.goal, (), None)
+        assert pursuit._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
+
+
+@pytest.mark.parametrize(("best", "score", "most"), [(0.8, 0.7, 0.1), (80.3, 80.2, 0.1), (0.3, 0.1, 0.2)])
+@pytest.mark.parametrize("kind", [float, np.float32])
+def test_float_rounding_misses_no_goal(best: float, score: float, most: float, kind: Any) -> None:
+    calls: list[str] = []
+
+    def constant(model: Callable[..., Any]) -> Any:
+        calls.append("")
+        return kind(best if len(calls) == 1 else score)
+
+    goal = quantized(eval=constant, max_drop=most).report["goal"]
+    assert goal["met"]
+    assert goal["gates"][0]["missing"] == 0
+    assert len(calls) == 2
+    calls.clear()
+    assert not quantized(eval=constant, max_drop=0.99 * most).report["goal"]["met"]
+
+
+def test_a_noisy_score_writes_nothing_that_is_worse_and_dearer() -> None:
+    """Where it is chosen, all in float is best; where it is judged, int8 as it is."""
+    judged: list[float] = []
+
+    def score(model: Callable[..., Any], part: str) -> float:
+        off = model({INPUT: SAMPLES[0]})[OUTPUT] - FLOAT.run({INPUT: SAMPLES[0]})[0]
+        if part == "choose":
+            return -float(np.abs(off).max())
+        judged.append(1.0 if not judged else 0.5 if len(judged) == 1 else 0.2)
+        return judged[-1]
+
+    report = quantized(eval=score, max_drop=0.1).report
+    goal = report["goal"]
+    assert in_float(report) == set()
+    assert goal["scores"]["result"] == goal["scores"]["int8"] == 0.5
+    assert goal["search"]["float"] == []
+    assert not goal["met"]
+    assert any("no nearer" in note for note in goal["notes"])
+
+
+def test_a_plan_changes_nothing_that_is_predicted(tmp_path: Path) -> None:
+    """The body is the plan's: its noise is in all predictions, as without the plan."""
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    common = {**COMMON, "method": "minmax", "body": "fp16"}
+    planned = {name: value for name, value in common.items() if name != "compile"}
+    onnxq.plan(tmp_path / "net.onnx", DATA, **planned).save(tmp_path / "net.toml")
+    plain = onnxq.quantize(tmp_path / "net.onnx", DATA, min_sqnr=80, **common).report["goal"]
+    common.pop("body")
+    obeyed = onnxq.quantize(tmp_path / "net.onnx", DATA, min_sqnr=80, plan=tmp_path / "net.toml", **common)
+    goal = obeyed.report["goal"]
+    assert goal["search"]["body_noise_db"] == pytest.approx(plain["search"]["body_noise_db"], abs=0.5)
+    assert goal["missing"]
+    assert any("--body fp32" in text for text in goal["missing"])
+
+
+def test_sensitivity_verifies_what_would_be_written(tmp_path: Path) -> None:
+    """All of int8 in float leaves the noise of the body."""
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    options = {name: value for name, value in COMMON.items() if name not in ("compile", "body")}
+    found = onnxq.sensitivity(
+        tmp_path / "net.onnx", DATA, top=1, max_float=1.0, body="fp16", eval=Fidelity(), **options
+    )
+    best, scores = found.report["sensitivity"]["best"], found.report["sensitivity"]["scores"]
+    assert len(best["float"]) == 4
+    half = best["verified"]["sqnr_about_mean_db"]
+    assert 50 < half < 90
+    assert half == pytest.approx(best["predicted_sqnr_db"], abs=3)
+    assert scores["result"] < -1e-6
+    assert best["verified_before"]["sqnr_about_mean_db"] < GOAL
+
+
+def test_a_time_limit_leaves_the_halves_of_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is up at the first set: not all that there is goes to float."""
+    aim = quantized(eval=Fidelity()).report["goal"]["scores"]["int8"]
+    real = Accuracy.scores
+
+    def late(self: Accuracy, score: Any, sets: Any) -> list[float]:
+        found = real(self, score, sets)
+        if any(sets):
+            monkeypatch.setattr("onnxq.pipeline.goals.time.monotonic", lambda: 1e9)
+            self._tell()
+        return found
+
+    monkeypatch.setattr(Accuracy, "scores", late)
+    report = quantized(eval=Fidelity(), max_drop=-aim / 2, time_limit=1e6).report
+    assert "halves" in report["goal"]["cut"]
+    assert report["goal"]["met"]
+    assert 1 <= len(in_float(report)) < 4
+    assert not any("no int8 is left" in note for note in report["goal"]["notes"])
+
+
+def test_it_is_said_that_no_int8_is_left() -> None:
+    goal = quantized(min_sqnr=100).report["goal"]
+    assert goal["met"]
+    assert "no int8 is left" in goal["notes"][0]
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "calibrated, chose and judged"), (2, "chose as well")])
+def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: Path) -> None:
+    onnx.save(MODEL, tmp_path / "net.onnx")
+    np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:count, 0]})
+    common = ["net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never"]
+    ran = run(tmp_path, "sensitivity", *common, "--top", "1", "--max-float", "100%")
+    screen = " ".join(ran.stdout.split())
+    assert said in screen
+    assert "calibrated nothing" not in screen
+    assert ("chose nothing" in screen) == (count == 2)
+    ran = run(tmp_path, "quantize", *common, "--no-engine", "--min-sqnr", "60", "-o", "q.onnx")
+    screen = " ".join(ran.stdout.split())
+    assert said in screen
+    assert "apart" not in screen
+
+
+def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    model.graph.node.append(onnx.helper.make_node("ArgMax", [OUTPUT], ["best"], "last", axis=1, keepdims=0))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("best", onnx.TensorProto.INT64, None))
+    with monkeypatch.context() as patch:
+        patch.setattr("onnxq.pipeline.quantization.Ranging", None)  # what calibrates
+        with pytest.raises(UserError, match="no output that counts is a float"):
+            onnxq.quantize(model, DATA, **COMMON, min_sqnr=GOAL, weigh={OUTPUT: 0})
+    goal = quantized(min_agreement=99.9, weigh={OUTPUT: 0}).report["goal"]  # that has a figure
+    assert not goal["met"]
+    assert 0 < goal["gates"][0]["measured"] < 99.9
+    assert "its weight is 0" in goal["notes"][0]
+
+
+def test_equal_outputs_pass_any_gate() -> None:
+    """Also those that do not vary, or are integers: no noise needs no signal."""
+    from onnxq.pipeline.gates import Drawn
+    from onnxq.settings import Goal
+
+    goal = Drawn.of(Goal(min_sqnr=90.0), ("still", "whole"), [])
+    for off, met in ((0, True), (1, False)):
+        gauge = goal.gauge()
+        for _ in range(2):
+            values = [np.ones((1, 3), np.float32), np.arange(3)]
+            gauge.about.add(values, [[values[0], values[1] + off]])
+        (gate,) = goal.gates(gauge)
+        assert gate.met == met
+    assert not goal.gates(goal.gauge())[0].met  # nothing was heard

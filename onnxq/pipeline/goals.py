@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
@@ -23,7 +25,7 @@ from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.gates import Drawn, Gate, Gauge, gates_part
+from onnxq.pipeline.gates import Drawn, Gate, Gauge, drop_of, gates_part, rounding
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
@@ -35,12 +37,16 @@ from onnxq.settings import UNITS, CallableModel, Goal
 RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
 
-_LEAST_RAISE = 0.05
+_LEAST_RAISE = {"sqnr": 0.05, "agreement": 0.05}  # dB, percent; of a score see `Pursuit._raised`
+_BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
+_LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
 
 T = TypeVar("T")
 
 _CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
 _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
+_CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
+_NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,8 @@ class Pursuit:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
         self._drawn = Drawn.of(self.goal, outputs, job.model.outputs)
+        if self.goal.min_sqnr is not None:
+            _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
             self._costs = _of_nodes(self._costs, job, prepared)
         if self._score is not None:
@@ -217,11 +225,32 @@ class Pursuit:
         """What is asked for, with what was measured."""
         if self._drawn is None:
             return []
-        drop = None if verified.score is None else self._floats["verify"] - verified.score
+        drop = (
+            None
+            if verified.score is None
+            else drop_of(self._floats["verify"], verified.score, self.goal.max_drop)
+        )
         name = "" if self._score is None else self._score.name
         return self._drawn.gates(verified.gauge, drop, name)
 
     # -- searching -----------------------------------------------------------------------------
+
+    def attempt(
+        self,
+        job: Job,
+        sampling: Sampling,
+        wish: Wish,
+        stats: Stats,
+        prepared: Prepared,
+        done: Quantized,
+        expected: Reference | None,
+    ) -> Attempt:
+        """A quantized model as it would be written, and how near it is on samples held out; see `sought`."""
+        finish = finish_of(job, wish, prepared, stats, done, sampling)
+        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
+        whole = not prepared.not_run
+        found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
+        return Attempt(prepared, done, finish, made, found, self.gates(found))
 
     def sought(
         self,
@@ -251,11 +280,7 @@ class Pursuit:
         """
 
         def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            finish = finish_of(job, wish, prepared, stats, done, sampling)
-            made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-            whole = not prepared.not_run
-            found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
-            return Attempt(prepared, done, finish, made, found, self.gates(found))
+            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
 
         first = self._first = tried(prepared, done)
         if first.met or not prepared.plan.pairs:
@@ -306,6 +331,7 @@ class Pursuit:
         accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
         accuracy.measure_body(first.finish.decision)
         known = {frozenset[str](): first}
+        sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
         candidate, limit = first, self.goal.time_limit
         end = None if limit is None else time.monotonic() + limit
@@ -317,21 +343,50 @@ class Pursuit:
                 if not self._measured:
                     self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
                     return candidate
-                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL}"
-                met = self._unconfirmed(accuracy, raised)
+                by_db = [*self._aims(0.0, raised)] == ["sqnr"]
+                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
+                if by_db:
+                    met = self._unconfirmed(accuracy, raised)
+                else:  # prediction does not know the score
+                    with job.step("goal"):
+                        met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.floats)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
-            candidate = known[floats]
+            candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
-            missed = [gate for gate in candidate.gates if not gate.met and gate.kind != "sqnr"]
-            if not missed:  # what verifies dB chooses nothing: there is a margin instead
+            # what verifies dB chooses nothing: there is a margin instead
+            higher = self._raised(raised, [gate for gate in candidate.gates if gate.kind != "sqnr"])
+            if self._aims(0.0, higher) == self._aims(0.0, raised):  # no aim is above the float model
                 break
-            for gate in missed:
-                raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
+            raised = higher
+        if not candidate.met:  # what judges has the last word: never what is dearer and no nearer
+            by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
+            floats = by_cost[nearest([known[one].gates for one in by_cost])]
+            candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
+            if floats not in sets:
+                self.notes.append(
+                    "what is nearest where it was chosen is no nearer to the goal where it is judged: no "
+                    "layer is left in float for it"
+                )
+        if not candidate.prepared.plan.pairs:
+            self.notes.insert(0, _NO_INT8)
         self._found = Searched(accuracy, met, raised)
         return candidate
+
+    def _raised(self, raised: Mapping[str, float], gates: Sequence[Gate]) -> dict[str, float]:
+        """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
+        found = dict(raised)
+        for gate in gates:
+            if gate.met:
+                continue
+            if gate.kind == "drop":
+                more = max(_BEYOND * gate.missing, _LEAST_SHARE * gate.goal)
+            else:
+                more = max(gate.missing, _LEAST_RAISE[gate.kind])
+            found[gate.kind] = found.get(gate.kind, 0.0) + more
+        return found
 
     @contextlib.contextmanager
     def _limited(self, job: Job, end: float | None) -> Iterator[None]:
@@ -352,10 +407,8 @@ class Pursuit:
             job.observe = told
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """The set by prediction alone; where the goal is none of dB, all that may be float."""
-        aims = self._aims(accuracy.margin_db, raised)
-        search = accuracy.search
-        best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
+        """The set by prediction alone, for a goal of dB."""
+        best = accuracy.search.cheapest(self._aims(accuracy.margin_db, raised)["sqnr"])
         trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
         base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
         return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
@@ -370,11 +423,16 @@ class Pursuit:
         if drawn.agreement is not None:
             aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
-            aims["drop"] = self._floats["choose"] - goal.max_drop + raised.get("drop", 0.0)
+            float_score = self._floats["choose"]
+            least = float_score - goal.max_drop + raised.get("drop", 0.0)
+            aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
         return aims
 
-    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much.
+
+        `retries`: see `meet_score`.
+        """
         drawn = self._drawn
         assert drawn is not None
         aims = self._aims(accuracy.margin_db if self.goal.min_sqnr is not None else 0.0, raised)
@@ -384,8 +442,14 @@ class Pursuit:
                 return accuracy.for_sqnr(aim)
             if kind == "agreement":
                 assert drawn.agreement is not None
-                return accuracy.for_agreement(drawn.agreement[0], aim)
-            return accuracy.for_score(self._choosing, aim)
+                return accuracy.for_agreement(drawn.agreement[0], aim, retries=retries)
+            return accuracy.for_score(self._choosing, aim, retries=retries)
+
+        units = {
+            "sqnr": 20.0,
+            "agreement": 100.0,
+            "drop": self.goal.max_drop or abs(aims.get("drop", 0)) or 1.0,
+        }
 
         def margins(sets: Sequence[Collection[str]]) -> list[float]:
             """By how much the worst of the figures is above what is aimed at."""
@@ -393,32 +457,30 @@ class Pursuit:
 
             def add(kind: str, values: Sequence[float]) -> None:
                 for margin, value in zip(found, values, strict=True):
-                    margin.append((value - aims[kind]) / max(1.0, abs(aims[kind])))
+                    margin.append((value - aims[kind]) / units[kind])
 
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
             if drawn.agreement is not None:
                 add("agreement", accuracy.agreement(drawn.agreement[0], sets))
             if "drop" in aims:
-                add("drop", [self._choosing(accuracy.callable_of(floats)) for floats in sets])
+                add("drop", accuracy.scores(self._choosing, sets))
             return [min(margin) for margin in found]
 
-        return meet_score(accuracy.search, 0.0, margins)
+        return meet_score(accuracy.search, 0.0, margins, retries=retries)
 
     def score(self, model: CallableModel, part: Part) -> float | None:
         """The user's score of a model; None where there is none."""
         return None if self._score is None else self._score(model, part)
 
-    def scores_of(self, int8: CallableModel, result: CallableModel | None = None) -> dict[str, Any] | None:
+    def scores_of(self, int8: Verified, result: Verified) -> dict[str, Any] | None:
         """The user's scores, on the samples that verify; None where there is none.
 
         Args:
             int8: the model as it was planned.
             result: the same with layers in float.
         """
-        if self._score is None:
-            return None
-        return self._scores_part(self._score(int8, "verify"), result and self._score(result, "verify"))
+        return self._scores_part(int8.score, result.score)
 
     def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
         if self._score is None:
@@ -515,6 +577,41 @@ class Pursuit:
                     "is the body's (--body fp32)"
                 )
         return said
+
+
+def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
+    """The place of the one that misses least, the first of equals.
+
+    Misses of several gates are added, each as a share of the greatest.
+
+    Args:
+        candidates: the same gates of each.
+    """
+    missing = np.array([[gate.missing for gate in gates] for gates in candidates])
+    worst = missing.max(0)
+    with np.errstate(invalid="ignore"):
+        shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
+    return int(np.argmin(shares.sum(1).round(9)))
+
+
+def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
+    """Refuses a goal of dB where every output that counts is known to be no float.
+
+    Raises:
+        UserError: that is so.
+    """
+    weights = goal.weigh or {}
+    counting = [
+        (name, dtype)
+        for name, dtype, _ in job.model.outputs
+        if name in outputs and weights.get(name, 1.0) > 0
+    ]
+    if counting and all(dtype is not None and dtype.kind in "iub" for _, dtype in counting):
+        named = ", ".join(f"{name!r} is {dtype}" for name, dtype in counting[:5])
+        raise UserError(
+            f"--min-sqnr: no output that counts is a float ({named}): how near it is has no SQNR",
+            hint="give a model whose outputs are floats, the scores in front of an ArgMax",
+        )
 
 
 def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:

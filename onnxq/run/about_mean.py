@@ -162,6 +162,12 @@ class AboutMeanMeter:
         self._signals = [Signal() for _ in self._outputs]
         self._noise = np.zeros((candidates, len(self._outputs)))
         self._samples = 0
+        self._equal = True
+
+    @property
+    def equal(self) -> bool:
+        """Whether all outputs of all candidates were the float model's, value by value."""
+        return self._equal and self._samples > 0
 
     @property
     def samples(self) -> int:
@@ -174,6 +180,7 @@ class AboutMeanMeter:
         for place, value in enumerate(reference):
             signal = Signal.of(value)
             given = [as_tensor(candidate[place]) for candidate in candidates]
+            self._equal = self._equal and all(np.array_equal(as_tensor(value), array) for array in given)
             if signal.comparable:
                 signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
             self._signals[place] = self._signals[place].joined(signal)
@@ -186,6 +193,7 @@ class AboutMeanMeter:
         found = AboutMeanMeter(self._outputs, len(self._noise), self._weights)
         for one in (self, *others):
             found._samples += one._samples
+            found._equal &= one._equal
             found._signals = [a.joined(b) for a, b in zip(found._signals, one._signals, strict=True)]
             found._noise += one._noise
         return found

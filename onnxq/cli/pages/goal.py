@@ -93,8 +93,9 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
         page.entry(text, 2)
     if len(left) > FEW:
         page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
+    apart = " apart" if search["apart"] else ""
     page.entry(
-        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')} apart; "
+        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')}{apart}; "
         f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
     )
     if search["margin_db"]:
@@ -102,6 +103,8 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
             f"aimed {search['margin_db']:.2f} dB higher than asked for, one standard error: samples that "
             "chose nothing may differ by that"
         )
+    if search["few"]:
+        page.entry(search["few"], style="yellow")
     if search["raised"]:
         page.entry(
             "the aim was raised: what met it where it was chosen fell short where it is verified, so that "

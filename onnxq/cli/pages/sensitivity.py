@@ -48,11 +48,14 @@ def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
 def _noise(page: Page, part: Mapping[str, Any]) -> None:
     """How much there is, and what measuring it took."""
     page.section("Noise", f"{NAME}: {decibels(part['sqnr_about_mean_db'])}")
+    nothing = "nothing" if part["apart"] else "as well"
     page.entry(
         f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated "
-        f"nothing, {part['runs_per_source']:.2f} runs each; they add up to "
+        f"{nothing}, {part['runs_per_source']:.2f} runs each; they add up to "
         f"{decibels(part['predicted_sqnr_db'])}"
     )
+    if part["few"]:
+        page.entry(part["few"], style="yellow")
     if not part["reliable"]:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
     for entry in part["left_out"][:FEW]:
@@ -104,7 +107,9 @@ def _best(page: Page, part: Mapping[str, Any]) -> None:
     page.names(floats, shown=FEW, level=1)
     before, after = best["verified_before"], best["verified"]
     if after["sqnr_about_mean_db"] is not None:
-        page.entry(f"on samples that chose nothing, {about_mean_line(after)}; int8 {_level(before)}")
+        alone = part["calibration"]["held_out_code"] == "apart"
+        judged = "samples that chose nothing" if alone else "the same samples"
+        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {_level(before)}")
 
 
 def _nothing(best: Mapping[str, Any]) -> str:
