@@ -529,16 +529,16 @@ class Goal:
     TABLE: ClassVar[str] = "goal"
 
     min_sqnr: float | None = option(
-        None, "Leave layers in float until all outputs together have this SQNR about the mean.",
+        None, "All outputs together have this SQNR about the mean at least.",
         kinds.once(kinds.parsed("DB, as in 30", kinds.real)), metavar="DB",
     )  # fmt: skip
     min_agreement: float | tuple[str, float] | None = option(
-        None, "Likewise: an output's argmax is the float model's in so many percent.",
+        None, "An output's argmax is the float model's in so many percent at least.",
         kinds.once(kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output)),
         metavar="[OUTPUT=]PERCENT",
     )  # fmt: skip
     max_drop: float | None = option(
-        None, "Likewise: the score of --eval is at most this much below the float model's.",
+        None, "The score of --eval is at most this much below the float model's.",
         kinds.once(kinds.parsed("X, as in 0.5", kinds.not_negative)), metavar="X",
     )  # fmt: skip
     eval: PathLike | Callable[..., Any] | None = option(

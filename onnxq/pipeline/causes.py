@@ -17,8 +17,9 @@ from onnxq.noise.ranking import Ranked
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.goals import Pursuit, Verified, prices_of
+from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.searched import prices_of
 from onnxq.quant.layer_settings import is_as_written, layer_settings
 
 MAX_FLOAT = 0.05

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from onnxq.calib.stats import Stats
-from onnxq.errors import UserError, unknown_name
-from onnxq.graph.model import Model
+from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
-from onnxq.noise.ranking import Ranked, ranked
-from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.costs import costs_of_nodes, read_costs
 from onnxq.pipeline.gates import Drawn, Gate, Gauge, drop_of, gates_part, rounding
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
+from onnxq.pipeline.searched import Searched, prices_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, Reference
-from onnxq.settings import UNITS, CallableModel, Goal
+from onnxq.settings import CallableModel, Goal
 
 RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
@@ -105,21 +102,6 @@ class Attempt:
         return all(gate.met for gate in self.gates)
 
 
-@dataclass(slots=True)
-class Searched:
-    """What a search found.
-
-    Attributes:
-        accuracy: the noise, and what measures it.
-        met: the set by the samples that chose.
-        raised: by how much each aim was raised, by the kind of the gate.
-    """
-
-    accuracy: Accuracy
-    met: Met
-    raised: dict[str, float] = field(default_factory=dict)
-
-
 class _TimeIsUp(Exception):
     """The user's time limit is reached."""
 
@@ -164,7 +146,7 @@ class Pursuit:
         if self.goal.min_sqnr is not None:
             _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
-            self._costs = _of_nodes(self._costs, job, prepared)
+            self._costs = costs_of_nodes(self._costs, job, prepared)
         if self._score is not None:
             with job.step("score"):
                 model = callable_of(ort.load(prepared.reference, data_dir=job.model.data_dir), job)
@@ -512,71 +494,17 @@ class Pursuit:
         first = self._first
         scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
         before = [] if first is None else [gate.to_json() for gate in first.gates]
-        search = self._or_note("the report does not say what the search did", self._search_part, None)
-        nothing: list[str] = []
-        missing = self._or_note("what is missing is not known", lambda: self._missing(gates), nothing)
+        found, search, missing = self._found, None, list[str]()
+        if found is not None:
+            what = "the report does not say what the search did"
+            search = self._or_note(what, lambda: found.to_json(self.goal), None)
+        if found is not None and not all(gate.met for gate in gates):
+            missing = self._or_note("what is missing is not known", lambda: found.missing(self.goal), missing)
         goal = gates_part(
             gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
             notes=list(self.notes),
         )  # fmt: skip
         return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
-
-    def _search_part(self) -> dict[str, Any] | None:
-        found = self._found
-        if found is None:
-            return None
-        met, costs = found.met, found.accuracy.costs
-        best = met.best
-        return {
-            **found.accuracy.to_json(),
-            "max_float": self.goal.max_float,
-            "cost": best.cost,
-            "share_of_int8_macs": costs.share(best.floats),
-            "float": [
-                {
-                    "node": price.decision.nodes[0],
-                    "gain_db": price.gain_db,
-                    "cost": price.cost,
-                    "share_of_int8_macs": price.share,
-                    "why": price.why,
-                }
-                for price in met.prices
-            ],
-            "met_where_chosen": met.met,
-            "aim": met.goal,
-            "margin_db": None if self.goal.min_sqnr is None else found.accuracy.margin_db,
-            "raised": found.raised,
-            "trials": [trial.to_json() for trial in met.trials],
-            "predicted": best.predicted_db,
-            "measured": best.measured,
-        }
-
-    def _missing(self, gates: Sequence[Gate]) -> list[str]:
-        """What is missing to the goal, and why nothing meets it."""
-        found = self._found
-        if found is None or all(gate.met for gate in gates):
-            return []
-        accuracy, met, said = found.accuracy, found.met, []
-        if met.met:
-            said.append(
-                "it was met on the samples that chose, and is not on those that verify: more samples make "
-                "them more alike"
-            )
-        if self.goal.max_float is not None and not met.met:
-            taken = accuracy.costs.share(met.best.floats)
-            said.append(
-                f"no more than {100 * self.goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
-                f"float, and {100 * taken:.3g} % did (--max-float)"
-            )
-        if self.goal.min_sqnr is not None and not met.met:
-            free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
-            every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
-            if every.sqnr_db < self.goal.min_sqnr:
-                said.append(
-                    f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
-                    "is the body's (--body fp32)"
-                )
-        return said
 
 
 def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
@@ -614,16 +542,6 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
         )
 
 
-def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
-    """What each node of a set gains beside the others, the greatest gain first."""
-    model, costs, found = accuracy.model, accuracy.costs, []
-    for name in floats:
-        decision = next(one for one in accuracy.decisions if name in one.nodes)
-        alone = replace(decision, nodes=(name,), removes="")
-        found += ranked(model, [alone], costs, [other for other in floats if other != name])
-    return sorted(found, key=lambda one: -one.gain_db)
-
-
 def forget(state: Path) -> None:
     """Removes what was kept of a measurement that is done."""
     for path in (state, state.with_name(f"{state.name}.blocks")):
@@ -631,61 +549,3 @@ def forget(state: Path) -> None:
 
 
 _NOTHING = Drawn(Goal(), (), None).gauge()
-
-
-def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
-    """A unit, or what nodes cost: of a mapping, or of a JSON file.
-
-    Raises:
-        UserError: the file cannot be read, or is no object of numbers.
-    """
-    if isinstance(given, str) and given in UNITS:
-        return given
-    if isinstance(given, Mapping):
-        return _checked(dict(given), "the costs")
-    path = Path(given)
-    hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
-        near += UNITS
-        missing = unknown_name("file of costs", str(path), near)
-        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
-    except ValueError as error:
-        raise UserError(f"{str(path)!r} is no JSON: {error}", hint=hint) from error
-    if not isinstance(document, dict):
-        raise UserError(f"{str(path)!r} holds no costs by node, but {type(document).__name__}", hint=hint)
-    return _checked(document, repr(str(path)))
-
-
-def _checked(costs: dict[str, Any], where: str) -> dict[str, float]:
-    for name, cost in costs.items():
-        number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        if not number or not math.isfinite(cost) or cost < 0:
-            raise UserError(
-                f"{where}: the cost of node {name!r} is {cost!r}", hint="give a number that is not negative"
-            )
-    if not costs:
-        raise UserError(f"{where}: there is no node", hint='the form is {"node": 1.5, ...}')
-    return {str(name): float(cost) for name, cost in costs.items()}
-
-
-def _of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> dict[str, float]:
-    """The costs of the nodes that are quantized; others may have some too, if they exist.
-
-    Raises:
-        UserError: a node does not exist, or none is quantized.
-    """
-    now = {node.name for node in job.model.graph.nodes}
-    known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
-    for name in costs:
-        if name not in known:
-            raise unknown_name("node", name, sorted(known))
-    found = {name: cost for name, cost in costs.items() if name in prepared.plan.readers}
-    if not found and prepared.plan.readers:
-        raise UserError(
-            "no node that costs something is quantized: there is nothing to choose by",
-            hint=f"quantized are {', '.join(sorted(prepared.plan.readers)[:5])}",
-        )
-    return found

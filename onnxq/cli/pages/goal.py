@@ -9,6 +9,7 @@ from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
+RAISED = {"sqnr": " dB", "agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
@@ -83,7 +84,8 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
     share = f"{100 * search['share_of_int8_macs']:.3g} % of the int8 multiply-accumulates"
     if left:
         cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({COSTS[search['unit']]})"
-        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}:")
+        beside = "" if len(left) == 1 else ", with what each gains beside the others"
+        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}{beside}:")
     else:
         page.entry("no layer is left in float for it")
     for entry in left[:FEW]:
@@ -106,9 +108,10 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
     if search["few"]:
         page.entry(search["few"], style="yellow")
     if search["raised"]:
+        raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search["raised"].items())
         page.entry(
-            "the aim was raised: what met it where it was chosen fell short where it is verified, so that "
-            "these samples had a say as well",
+            f"{raised} more than is asked for was aimed at: the first choice fell short on the samples that "
+            "judge, so that they had a say as well",
             style="yellow",
         )
     if not search["reliable"]:
