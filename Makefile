@@ -23,7 +23,7 @@ run: $(STAMP) ## quantize the sample model on its data, and score both
 # The tests start some thousand processes: what the first of them compiles the others need not.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 2 --dist worksteal
 
 check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 	$(VENV)/bin/ruff check .

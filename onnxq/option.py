@@ -123,6 +123,17 @@ def parsed(form: str, read: Callable[[str], Any], between: str = ",") -> Kind:
     return Kind(str, of_file, of_flag)
 
 
+def once(kind: Kind) -> Kind:
+    """A kind whose flag may not be given twice: of what is asked for nothing is dropped silently."""
+
+    def of_flag(flag: str, value: Sequence[str]) -> Any:
+        if len(value) > 1:
+            raise UserError(f"{flag} is given twice: {' and '.join(map(repr, value))}", hint="give it once")
+        return kind.of_flag(flag, value[0])
+
+    return dataclasses.replace(kind, typed=list[str], of_flag=of_flag)
+
+
 def by_name(form: str, read: Callable[[str], Any], between: str = ",") -> Kind:
     """Values by name: `NAME=VALUE` flags, in a file a table. As `parsed`."""
 

@@ -529,17 +529,17 @@ class Goal:
     TABLE: ClassVar[str] = "goal"
 
     min_sqnr: float | None = option(
-        None, "Leave layers in float until all outputs together have this SQNR about the mean.",
-        kinds.parsed("DB, as in 30", kinds.real), metavar="DB",
+        None, "All outputs together have this SQNR about the mean at least.",
+        kinds.once(kinds.parsed("DB, as in 30", kinds.real)), metavar="DB",
     )  # fmt: skip
     min_agreement: float | tuple[str, float] | None = option(
-        None, "Likewise: an output's argmax is the float model's in so many percent.",
-        kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output),
+        None, "An output's argmax is the float model's in so many percent at least.",
+        kinds.once(kinds.parsed("PERCENT or OUTPUT=PERCENT, as in 99 or logits=99", kinds.percent_of_output)),
         metavar="[OUTPUT=]PERCENT",
     )  # fmt: skip
     max_drop: float | None = option(
-        None, "Likewise: the score of --eval is at most this much below the float model's.",
-        kinds.parsed("X, as in 0.5", kinds.not_negative), metavar="X",
+        None, "The score of --eval is at most this much below the float model's.",
+        kinds.once(kinds.parsed("X, as in 0.5", kinds.not_negative)), metavar="X",
     )  # fmt: skip
     eval: PathLike | Callable[..., Any] | None = option(
         None, "Your score of a model, higher is better; it is run. See the README.", CODE,
@@ -547,7 +547,7 @@ class Goal:
     )  # fmt: skip
     max_float: float | None = option(
         None, "How much of the int8 multiply-accumulates may go to float.",
-        kinds.parsed("SHARE, as in 5% or 0.05", kinds.share), metavar="SHARE",
+        kinds.once(kinds.parsed("SHARE, as in 5% or 0.05", kinds.share)), metavar="SHARE",
     )  # fmt: skip
     costs: str | PathLike | Mapping[str, float] = option(
         "macs", "What a layer in float costs: macs, bytes or a JSON file {node: cost}.",
@@ -562,7 +562,7 @@ class Goal:
     )
     time_limit: float | None = option(
         None, "Seconds after which the search for a goal ends with what it has.",
-        kinds.parsed("SECONDS, as in 600", kinds.not_negative), metavar="SECONDS",
+        kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -15,6 +15,10 @@ from typing import Any
 from onnxq.errors import UserError, unknown_name
 
 
+class MisusedError(UserError):
+    """The user's code calls what it is given in a wrong way: where it does is said as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeForm:
     """What kind of code is asked for.
@@ -129,19 +133,28 @@ def _running(path: Path, what: str) -> Iterator[None]:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
+    except MisusedError as error:
+        raise UserError(f"the {what} {_place(path, error)}: {error}", hint=error.hint) from error.__cause__
     except UserError:  # of what the user's code called: it says itself what is wrong
         raise
     except (Exception, SystemExit) as error:
-        line = _line(path, error)
-        place = f"{str(path)!r}, line {line}" if line else repr(str(path))
         reason = str(error).splitlines()
         said = f"{type(error).__name__}: {reason[0]}" if reason else type(error).__name__
+        if isinstance(error, SystemExit):
+            said = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
         raise UserError(
-            f"the {what} {place}: {said}", hint=f"repair the {what.split()[-1]}; -v shows the traceback"
+            f"the {what} {_place(path, error)}: {said}",
+            hint=f"repair the {what.split()[-1]}; -v shows the traceback",
         ) from error
     finally:
         with contextlib.suppress(ValueError):  # the script itself may have removed it
             sys.path.remove(folder)
+
+
+def _place(path: Path, error: BaseException) -> str:
+    """Where in a script an error left it."""
+    line = _line(path, error)
+    return f"{str(path)!r}, line {line}" if line else repr(str(path))
 
 
 def _line(path: Path, error: BaseException) -> int | None:

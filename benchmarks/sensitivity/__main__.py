@@ -20,7 +20,7 @@ def main() -> None:
         printed(searches.exhausted(net), given.rows)
         compared += printed(searches.compared(net), given.rows)
         printed(reached.rows(net, 0), given.rows)
-        printed(halves.rows(net, 0, halves.COUNTS), given.rows)
+        printed(halves.rows(net, 0, (4, given.samples // 2)), given.rows)
     print("\nthe search beside greedy orders, over the nets")
     printed(searches.over_nets(compared), given.rows)
     print("\ntop-1, --max-drop 0.1")

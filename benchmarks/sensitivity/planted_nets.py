@@ -48,14 +48,17 @@ class _Chain:
         values = self.random.standard_normal((out, into, size, size))
         return values * np.sqrt(2 / (into * size * size))
 
-    def conv(self, name: str, x: str, weight: np.ndarray, bias: np.ndarray | None = None) -> str:
-        """A convolution as wide as its input."""
+    def conv(
+        self, name: str, x: str, weight: np.ndarray, bias: np.ndarray | None = None, stride: int = 1
+    ) -> str:
+        """A convolution as wide as its input, over the stride."""
         given = [x]
         for suffix, values in (("w", weight), ("b", bias)):
             if values is not None:
                 given.append(f"{name}.{suffix}")
                 self.weights.append(numpy_helper.from_array(values.astype(np.float32), given[-1]))
-        return self.add("Conv", name, *given, pads=[weight.shape[-1] // 2] * 4)
+        pads = [weight.shape[-1] // 2] * 4
+        return self.add("Conv", name, *given, pads=pads, strides=[stride] * 2)
 
     def add(self, op: str, name: str, *inputs: str, **attributes: object) -> str:
         """A node, and its output, of one name."""
@@ -142,7 +145,24 @@ def before_pool(seed: int) -> Planted:
     return Planted("before a shared MaxPool", chain.rest(x), frozenset({"undo1", "undo2"}))
 
 
-MAKERS: tuple[Callable[[int], Planted], ...] = (loud_channel, bimodal, uneven_concat, before_pool)
+def beside_pool(seed: int) -> Planted:
+    """The loud channel is read by a layer, and by another behind a MaxPool: both have to be float."""
+    chain = _Chain(seed)
+    loud = _louder(chain, "loud", chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3))))
+    x = chain.add("MaxPool", "shrunk", loud, kernel_shape=[2, 2], strides=[2, 2])
+    one = chain.conv("undo1", x, _undoing(chain))
+    other = chain.conv("undo2", loud, _undoing(chain), stride=2)
+    x = chain.relu(chain.add("Add", "sum", one, other))
+    return Planted("a MaxPool and a layer", chain.rest(x), frozenset({"undo1", "undo2"}))
+
+
+MAKERS: tuple[Callable[[int], Planted], ...] = (
+    loud_channel,
+    bimodal,
+    uneven_concat,
+    before_pool,
+    beside_pool,
+)
 
 
 def loud_in_digits(model: onnx.ModelProto, seed: int) -> Planted:

@@ -37,7 +37,7 @@ def compare(
     from onnxq.data.sources import open_source
     from onnxq.graph.half import speaks_half
     from onnxq.graph.model import Model
-    from onnxq.pipeline.gates import Drawn, gates_part
+    from onnxq.pipeline.gates import Drawn, drop_of, gates_part
     from onnxq.pipeline.scoring import Score, callable_of
     from onnxq.run import ort
     from onnxq.run.compare import compare_models
@@ -84,14 +84,16 @@ def compare(
             ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
             scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
             scores["names"] = ["A", "B"]
-            drop = ours - theirs
+            drop = drop_of(ours, theirs, goal.max_drop)
     met = gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores)
     about_mean = gauge.about_mean.to_json()
     found = [entry.to_json() for entry in result]
     fed = source.to_json()
-    screen.show(
-        accuracy_page(reference, candidate, found, fed, emulated=any(half), about_mean=about_mean, goal=met)
-    )
+    if not screen.quiet:
+        page = accuracy_page(
+            reference, candidate, found, fed, emulated=any(half), about_mean=about_mean, goal=met
+        )
+        screen.show(page)
     screen.document(
         {
             "schema": 1,

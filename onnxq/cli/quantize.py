@@ -37,6 +37,7 @@ def quantize(
     is met; where nothing meets it the nearest model is written, and the exit code is 1.
     """
     import onnxq
+    from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
     from onnxq.pipeline.goals import forget
@@ -68,7 +69,7 @@ def quantize(
             hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
         )
     state = path.with_name(f"{path.name}.part") if goal.is_set else None
-    with screen.progress() as observe:
+    with kept(state), screen.progress() as observe:
         result = onnxq.quantize(
             model,
             None if without_data else chosen.source(),
@@ -86,8 +87,10 @@ def quantize(
             observe=observe,
         )
         chosen.tell(result.report)
+        missed = result.report["goal"]
+        if missed and missed.get("cut") and state is not None and state.exists():
+            missed["kept"] = str(state)
         result.save(path, force=force)
-    missed = result.report["goal"]
     if state is not None and not (missed and missed["cut"]):  # what the time limit cut goes on when repeated
         forget(state)
     if not screen.quiet:

@@ -37,6 +37,7 @@ def sensitivity(
     quantize --config X.toml.
     """
     import onnxq
+    from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
     from onnxq.pipeline.causes import check_settings_output
     from onnxq.pipeline.goals import forget
@@ -47,7 +48,7 @@ def sensitivity(
     if calibration.stats is not None:
         chosen.refuse_with_stats(Path(calibration.stats), without_data=False)
     state = (output or Path(model.name)).with_suffix(".sensitivity.part")
-    with screen.progress() as observe:
+    with kept(state), screen.progress() as observe:
         result = onnxq.sensitivity(
             model,
             chosen.source(),

@@ -117,7 +117,7 @@ def meet_score(search: Search, goal: float, measured: Measured, *, retries: int 
         search: proposes.
         goal: the least score.
         measured: scores.
-        retries: how many nodes are tried in int8 again.
+        retries: how many nodes are tried in int8 again; 0: halving is all that is done.
     """
     trials = _Trials(search, measured, goal)
     trials.base()
@@ -131,7 +131,7 @@ def meet_score(search: Search, goal: float, measured: Measured, *, retries: int 
                     enough = middle
                 else:
                     few = middle
-            proposed = search.cheapest(path[enough].sqnr_db)
+            proposed = search.cheapest(path[enough].sqnr_db) if retries else path[enough]
             if proposed.cost < path[enough].cost and not trials.knows(proposed):
                 trials.add(proposed)
             trials.retry(retries, lambda found: True)

@@ -14,6 +14,7 @@ from onnxq.run.about_mean import decibels
 from onnxq.run.noise import BEST_DB
 
 _NAMED = 3  # sources that a reason names
+_MORE = 1.1  # times what the best of its nodes gains: what gains less is that node's merit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def ranked(
 ) -> list[Ranked]:
     """Decisions by what they gain beside what is float already; the greatest gain first.
 
-    Of equal gains the cheaper is first, then the one of fewer nodes.
+    Of equal gains the cheaper is first, then the one of fewer nodes. One of several nodes that adds less than
+    a tenth to what the best of them gains by itself comes behind that: it is no other cause.
     """
     sets = [[*floats, *decision.nodes] for decision in decisions]
     before = model.sources.on(floats)
@@ -78,7 +80,15 @@ def ranked(
         )
         for row, decision in enumerate(decisions)
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (-round(one.gain_db, 6), one.cost, len(one.decision.nodes)))
+    by_itself = {one.decision.nodes: one.gain_db for one in found}
+
+    def place(one: Ranked) -> tuple[float, bool, float, int]:
+        nodes = one.decision.nodes
+        best = max((by_itself.get((node,), 0.0) for node in nodes), default=0.0) if len(nodes) > 1 else 0.0
+        behind = best > 0 and one.gain_db < _MORE * best
+        return -round(best if behind else one.gain_db, 6), behind, one.cost, len(nodes)
+
+    return sorted(found, key=place)
 
 
 def _names(model: NoiseModel, removed: np.ndarray) -> tuple[str, ...]:

@@ -428,10 +428,18 @@ def _check_goal(goal: Goal, target: str, data: bool) -> None:
         UserError: it is one, or something is.
     """
     known = load_target(target)
-    if not goal.is_set and (goal.max_float is not None or goal.costs != "macs"):
-        given = "a share that may go to float" if goal.max_float is not None else "costs of layers"
+    alone = {
+        "there is a share that may go to float": goal.max_float is not None,
+        "there are costs of layers": goal.costs != "macs",
+        "it is said how many samples measure": goal.measure != Goal().measure,
+        "there is a time limit of the search": goal.time_limit is not None,
+    }
+    given = [said for said, is_given in alone.items() if is_given]
+    if given and not goal.is_set:
         raise UserError(
-            f"there are {given} and no goal" if given.endswith("layers") else f"there is {given} and no goal",
+            f"{given[0]} and no goal"
+            if given[0].startswith("there")
+            else f"{given[0]}, and there is no goal",
             hint="give one: --min-sqnr, --min-agreement or --max-drop",
         )
     if goal.is_set and not known.explicit:
@@ -446,6 +454,8 @@ def _check_goal(goal: Goal, target: str, data: bool) -> None:
 def _measurement(
     state: str | os.PathLike[str] | None, workers: int, submit: Submit | None = None
 ) -> Measurement:
+    if workers < 1:
+        raise UserError(f"{workers} workers are to measure", hint="give at least 1")
     check_main(workers)
     return Measurement(None if state is None else Path(state), workers, submit)
 

@@ -32,7 +32,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter, decibels, weights_of
+from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, standard_error_db, weights_of
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -43,6 +43,7 @@ SAMPLES = 64
 MOST = 384
 """How many sources are measured at once; of more, blocks are first, then what is inside the worst."""
 
+_GROUPS = 16  # of the samples that choose: their spread is the standard error
 _OPENED = 0.9  # of the noise is inside the blocks that are opened
 
 CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -101,6 +102,7 @@ class Accuracy:
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
+        self._scored: dict[frozenset[str], float] = {}
         self.costs = (
             Costs.of(self.plan, job.model, asked.unit)
             if asked.costs is None
@@ -178,10 +180,11 @@ class Accuracy:
             decision: the body of the float model; None: there is none.
             most: on how many samples.
         """
-        settled = decision.settled if decision is not None else None
-        if settled is None or self._prepared.not_run:
+        if decision is None or self._prepared.not_run or self._job.in_float32:
             return
-        body = Emulated(settled.body.model.to_proto(), data_dir=self._job.model.data_dir)
+        settled = decision.settled  # None where a plan states the body
+        half = decision.convert(self._job.model) if settled is None else settled.body
+        body = Emulated(half.model.to_proto(), data_dir=self._job.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(names)
         off = Setting(self.copy.switched.edges)
@@ -218,29 +221,27 @@ class Accuracy:
             goal_db, self.sqnr_db, lambda measured: meet_sqnr(self.search, goal_db, measured, rounds=rounds)
         )
 
-    def for_score(self, score: Callable[[CallableModel], float], goal: float) -> Met:
+    def for_score(self, score: Callable[[CallableModel], float], goal: float, *, retries: int = 8) -> Met:
         """The cheapest set for a score of the user's function.
 
         Args:
             score: the function, which has samples of its own; higher is better.
             goal: the least score.
+            retries: see `meet_score`.
         """
+        return self._met(
+            goal,
+            lambda sets: self.scores(score, sets),
+            lambda known: meet_score(self.search, goal, known, retries=retries),
+        )
 
-        def measured(sets: Sequence[Collection[str]]) -> list[float]:
-            found = []
-            for floats in sets:
-                self._tell()
-                found.append(float(score(self.callable_of(floats))))
-            return found
-
-        return self._met(goal, measured, lambda known: meet_score(self.search, goal, known))
-
-    def for_agreement(self, output: str, goal: float) -> Met:
+    def for_agreement(self, output: str, goal: float, *, retries: int = 8) -> Met:
         """The cheapest set whose argmax of an output agrees with the float model's.
 
         Args:
             output: its name; the last axis is that of the classes.
             goal: in how many percent of the rows at least.
+            retries: see `meet_score`.
 
         Raises:
             UserError: there is no such output, or it is no float tensor of rows.
@@ -250,7 +251,7 @@ class Accuracy:
         return self._met(
             goal,
             lambda sets: self.agreement(output, sets),
-            lambda known: meet_score(self.search, goal, known),
+            lambda known: meet_score(self.search, goal, known, retries=retries),
         )
 
     def _met(self, goal: float, measured: Measured, meet: Callable[[Measured], Met]) -> Met:
@@ -291,15 +292,39 @@ class Accuracy:
         for one in self.about_mean(sets):
             self._tell()
             if one.sqnr_db is None:
+                still = STILL in one.left_out.values()
                 raise UserError(
                     "no output tells how much noise there is: "
                     + "; ".join(f"{name!r}: {why}" for name, why in one.left_out.items()),
-                    hint="give samples that differ, as many as there are",
+                    hint="give samples that differ, as many as there are"
+                    if still
+                    else "give a model whose outputs are floats, and weigh those that matter",
                 )
             weights = weights_of(list(one.outputs), self._weights(one.outputs))
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
             found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
         return found
+
+    def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
+        """What the user's function says of each set of nodes in float; it is asked once."""
+        for floats in map(frozenset, sets):
+            if floats not in self._scored:
+                self._tell()
+                self._scored[floats] = float(score(self.callable_of(floats)))
+        return [self._scored[frozenset(floats)] for floats in sets]
+
+    @cached_property
+    def margin_db(self) -> float:
+        """By how much the SQNR of those that verify may differ, dB: one standard error, of int8 as it is.
+
+        Both are random: it is that of the difference.
+        """
+        groups = [AboutMeanMeter(self.copy.outputs, 1, self._asked.weights) for _ in range(_GROUPS)]
+        for number, (exact, given) in enumerate(self._outputs([()], None, self.copy.outputs)):
+            groups[number % _GROUPS].add(exact, given)
+        chosen, parts = sum(group.samples for group in groups), self._sampling.parts
+        held = (parts is not None and parts.held) or chosen
+        return standard_error_db(groups) * float(np.sqrt(1 + chosen / held))
 
     def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
         given = self._asked.weights
@@ -403,6 +428,8 @@ class Accuracy:
         model = self.model
         return {
             "samples": model.effort.samples,
+            "apart": self._sampling.few is None,
+            "few": self._sampling.few,
             "sources": len(model.sources),
             "runs_per_source": round(model.effort.runs_per_source, 3),
             "trials": self.trials,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met
 from onnxq.noise.ranking import Ranked
 from onnxq.pipeline.accuracy import Accuracy
-from onnxq.pipeline.goals import Pursuit, prices_of
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.searched import prices_of
 from onnxq.quant.layer_settings import is_as_written, layer_settings
 
 MAX_FLOAT = 0.05
@@ -76,29 +78,33 @@ def check_settings_output(output: Path, source: Path | None, *, force: bool) -> 
 
 
 def sensitivity_of(
-    job: Job, sampling: Sampling, accuracy: Accuracy, pursuit: Pursuit, data: Any, top: int
+    job: Job,
+    accuracy: Accuracy,
+    pursuit: Pursuit,
+    verified: Callable[[Prepared, Quantized], Verified],
+    data: Any,
+    top: int,
 ) -> Sensitivity:
     """Ranks, confirms the first by measuring, and measures the best set on samples that chose nothing.
 
     Args:
         job: of the float model.
-        sampling: gives the samples.
         accuracy: the noise of the model.
         pursuit: the user's score, and the costs.
+        verified: how near a model is as it would be written, its body with it.
         data: what the report says of calibration.
         top: how many decisions are measured.
     """
     decisions = accuracy.ranked(top)
     limit = pursuit.goal.max_float
     best = accuracy.search.cheapest(math.inf).floats
-    if not best and limit is None and decisions and decisions[0].gain_db > 0:
-        best = decisions[0].decision.nodes  # all are greater than that share
     levels = accuracy.sqnr_db([(), best])
     if best and levels[1] <= levels[0]:
         best, levels = (), [levels[0], levels[0]]
     prices = prices_of(accuracy, best)
-    with job.step("verify"), sampling.named():
-        held = accuracy.about_mean([(), best], sampling.feeds(sampling.held_out()))
+    why = _reasons(accuracy, prices)
+    before = verified(*accuracy.finished({}))
+    after = verified(*accuracy.finished(why)) if why else before
     entries = [one.to_json() for one in decisions]
     for entry in entries[:top] if pursuit.goal.eval is not None else ():
         entry["score"] = pursuit.score(accuracy.callable_of(entry["nodes"]), "choose")
@@ -108,22 +114,22 @@ def sensitivity_of(
         "decisions": entries,
         "best": {
             "float": [price.decision.nodes[0] for price in prices],
-            "max_float": limit,
-            "within": accuracy.costs.share(best) <= (MAX_FLOAT if limit is None else limit) + 1e-12,
+            "max_float": MAX_FLOAT if limit is None else limit,
+            "smallest_share": min((one.share for one in decisions), default=None),
             "share_of_int8_macs": accuracy.costs.share(best),
             "cost": accuracy.costs.cost(best),
             "predicted_sqnr_db": accuracy.model.sqnr_db(best),
             "sqnr_about_mean_db": levels[1],
-            "verified_before": held[0].to_json(),
-            "verified": held[1].to_json(),
+            "verified_before": before.gauge.about_mean.to_json(),
+            "verified": after.gauge.about_mean.to_json(),
         },
-        "scores": pursuit.scores_of(accuracy.callable_of(()), accuracy.callable_of(best)),
+        "scores": pursuit.scores_of(before, after),
         "calibration": data,
     }
     document = reporting.header(job.model, job.target) | {"sensitivity": reporting.to_json(part), "files": []}
     job.finish(document)
     source = job.model.path
-    return Sensitivity(reporting.to_json(document), _reasons(accuracy, prices), source)
+    return Sensitivity(reporting.to_json(document), why, source)
 
 
 def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from onnxq.graph.types import Shape
 from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
+from onnxq.run.noise import BEST_DB
 from onnxq.settings import Goal
 
 Kind = Literal["sqnr", "agreement", "drop"]
@@ -94,15 +95,13 @@ class Drawn:
             if name not in outputs:
                 raise unknown_name("output", name, list(outputs))
         given, agreement = goal.min_agreement, None
-        if isinstance(given, tuple):
-            agreement = (str(given[0]), float(given[1]))
-        elif given is not None:
-            name = output_with_classes([entry for entry in known if entry[0] in outputs])
-            agreement = (name, float(given))
-        if agreement is not None and agreement[0] not in outputs:
-            raise unknown_name("output", agreement[0], list(outputs))
+        if given is not None:
+            named, percent = given if isinstance(given, tuple) else (None, given)
+            run = [entry for entry in known if entry[0] in outputs]
+            agreement = (output_with_classes(run, named), float(percent))
         weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
-        if not any(weight > 0 for weight in weighed):
+        other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
+        if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
         return Drawn(goal, tuple(outputs), agreement)
 
@@ -123,6 +122,8 @@ class Drawn:
         found = []
         if self.goal.min_sqnr is not None:
             level = gauge.about.result().sqnr_db
+            if level is None and gauge.about.equal:  # whatever their signal is
+                level = BEST_DB
             found.append(Gate("sqnr", NAME, "", self.goal.min_sqnr, level))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
@@ -153,6 +154,24 @@ class Gauge:
     def about_mean(self) -> AboutMean:
         """What the first one says."""
         return self.about.result()
+
+
+def drop_of(reference: float, score: float, most: float | None) -> float:
+    """By how much a score is below the float model's; `most` itself where only rounding tells them apart.
+
+    Args:
+        reference: the float model's score.
+        score: the other.
+        most: how much is allowed, if anything is.
+    """
+    drop = reference - score
+    return most if most is not None and abs(drop - most) <= rounding(reference, most) else drop
+
+
+def rounding(score: float, drop: float) -> float:
+    """What counts as no difference: a millionth of the score, at most a thousandth of the drop allowed."""
+    size = abs(score)
+    return 1e-9 * size + min(1e-6 * size, 1e-3 * drop)
 
 
 def gates_part(

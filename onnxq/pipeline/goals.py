@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from onnxq.calib.stats import Stats
-from onnxq.errors import UserError, unknown_name
-from onnxq.graph.model import Model
+from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
-from onnxq.noise.ranking import Ranked, ranked
-from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.gates import Drawn, Gate, Gauge, gates_part
+from onnxq.pipeline.costs import costs_of_nodes, read_costs
+from onnxq.pipeline.gates import Drawn, Gate, Gauge, drop_of, gates_part, rounding
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
+from onnxq.pipeline.searched import Searched, prices_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, Reference
-from onnxq.settings import UNITS, CallableModel, Goal
+from onnxq.settings import CallableModel, Goal
 
 RAISES = 3
 """How often the aim is raised where the samples that verify fall short of those that chose."""
 
-_LEAST_RAISE = 0.05
+_LEAST_RAISE = {"sqnr": 0.05, "agreement": 0.05}  # dB, percent; of a score see `Pursuit._raised`
+_BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
+_LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
+
+T = TypeVar("T")
 
 _CUT_SOURCES = "was over before all sources of noise were measured: nothing is in float for the goal"
 _CUT_GOAL = "cut the search: what is in float was chosen by prediction, and no fewer layers were tried"
+_CUT_HALVES = "cut the search: layers were tried by halves only, and fewer in float may do"
+_NO_INT8 = "no int8 is left in the model: for this goal all of it is in float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +102,6 @@ class Attempt:
         return all(gate.met for gate in self.gates)
 
 
-@dataclass(slots=True)
-class Searched:
-    """What a search found.
-
-    Attributes:
-        accuracy: the noise, and what measures it.
-        met: the set by the samples that chose.
-        raised: by how much each aim was raised, by the kind of the gate.
-    """
-
-    accuracy: Accuracy
-    met: Met
-    raised: dict[str, float] = field(default_factory=dict)
-
-
 class _TimeIsUp(Exception):
     """The user's time limit is reached."""
 
@@ -153,8 +143,10 @@ class Pursuit:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
         self._drawn = Drawn.of(self.goal, outputs, job.model.outputs)
+        if self.goal.min_sqnr is not None:
+            _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
-            self._costs = _of_nodes(self._costs, job, prepared)
+            self._costs = costs_of_nodes(self._costs, job, prepared)
         if self._score is not None:
             with job.step("score"):
                 model = callable_of(ort.load(prepared.reference, data_dir=job.model.data_dir), job)
@@ -215,11 +207,32 @@ class Pursuit:
         """What is asked for, with what was measured."""
         if self._drawn is None:
             return []
-        drop = None if verified.score is None else self._floats["verify"] - verified.score
+        drop = (
+            None
+            if verified.score is None
+            else drop_of(self._floats["verify"], verified.score, self.goal.max_drop)
+        )
         name = "" if self._score is None else self._score.name
         return self._drawn.gates(verified.gauge, drop, name)
 
     # -- searching -----------------------------------------------------------------------------
+
+    def attempt(
+        self,
+        job: Job,
+        sampling: Sampling,
+        wish: Wish,
+        stats: Stats,
+        prepared: Prepared,
+        done: Quantized,
+        expected: Reference | None,
+    ) -> Attempt:
+        """A quantized model as it would be written, and how near it is on samples held out; see `sought`."""
+        finish = finish_of(job, wish, prepared, stats, done, sampling)
+        made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
+        whole = not prepared.not_run
+        found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
+        return Attempt(prepared, done, finish, made, found, self.gates(found))
 
     def sought(
         self,
@@ -249,11 +262,7 @@ class Pursuit:
         """
 
         def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            finish = finish_of(job, wish, prepared, stats, done, sampling)
-            made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
-            whole = not prepared.not_run
-            found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
-            return Attempt(prepared, done, finish, made, found, self.gates(found))
+            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
 
         first = self._first = tried(prepared, done)
         if first.met or not prepared.plan.pairs:
@@ -266,17 +275,33 @@ class Pursuit:
                 "whose outputs are floats, the scores in front of an ArgMax"
             )
             return first
+        for gate in first.gates:
+            if gate.measured is None:
+                why = "; ".join(f"{n!r}: {w}" for n, w in first.verified.gauge.about_mean.left_out.items())
+                self.notes.append(
+                    f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
+                )
+                return first
+        return self._or_note(
+            "the goal was not searched for", lambda: self._searched(job, sampling, first, tried), first
+        )
+
+    def _or_note(self, what: str, made: Callable[[], T], otherwise: T) -> T:
+        """What is made; where that ends in a fault of ours, it is said, and the run goes on.
+
+        Raises:
+            UserError: something that is given cannot be used.
+        """
         try:
-            return self._searched(job, sampling, first, tried)
-        except UserError:
-            raise
-        except Exception as error:  # a fault of ours: the model is written as it was planned
-            self.notes.append(
-                "the goal was not searched for: that ends in a fault of onnxq "
-                f"({type(error).__name__}: {error})"
-            )
-            self._found = None
-            return first
+            return made()
+        except UserError as error:
+            if not isinstance(error.__cause__, ort.RunError):  # on these samples the float model runs
+                raise
+            why = str(error)
+        except Exception as error:
+            why = f"that ends in a fault of onnxq ({type(error).__name__}: {error})"
+        self.notes.append(f"{what}: {why}")
+        return otherwise
 
     def _searched(
         self,
@@ -288,6 +313,7 @@ class Pursuit:
         accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
         accuracy.measure_body(first.finish.decision)
         known = {frozenset[str](): first}
+        sets: dict[frozenset[str], Met] = {}
         raised: dict[str, float] = {}
         candidate, limit = first, self.goal.time_limit
         end = None if limit is None else time.monotonic() + limit
@@ -299,19 +325,50 @@ class Pursuit:
                 if not self._measured:
                     self._cut = f"the time limit of {limit:g} s {_CUT_SOURCES}"
                     return candidate
-                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL}"
-                met = self._unconfirmed(accuracy, raised)
+                by_db = [*self._aims(0.0, raised)] == ["sqnr"]
+                self._cut = f"the time limit of {limit:g} s {_CUT_GOAL if by_db else _CUT_HALVES}"
+                if by_db:
+                    met = self._unconfirmed(accuracy, raised)
+                else:  # prediction does not know the score
+                    with job.step("goal"):
+                        met = self._met(accuracy, raised, retries=0)
             floats = frozenset(met.best.floats)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
-            candidate = known[floats]
+            candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
-            for gate in candidate.gates:
-                if not gate.met:
-                    raised[gate.kind] = raised.get(gate.kind, 0.0) + max(gate.missing, _LEAST_RAISE)
+            # what verifies dB chooses nothing: there is a margin instead
+            higher = self._raised(raised, [gate for gate in candidate.gates if gate.kind != "sqnr"])
+            if self._aims(0.0, higher) == self._aims(0.0, raised):  # no aim is above the float model
+                break
+            raised = higher
+        if not candidate.met:  # what judges has the last word: never what is dearer and no nearer
+            by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
+            floats = by_cost[nearest([known[one].gates for one in by_cost])]
+            candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
+            if floats not in sets:
+                self.notes.append(
+                    "what is nearest where it was chosen is no nearer to the goal where it is judged: no "
+                    "layer is left in float for it"
+                )
+        if not candidate.prepared.plan.pairs:
+            self.notes.insert(0, _NO_INT8)
         self._found = Searched(accuracy, met, raised)
         return candidate
+
+    def _raised(self, raised: Mapping[str, float], gates: Sequence[Gate]) -> dict[str, float]:
+        """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
+        found = dict(raised)
+        for gate in gates:
+            if gate.met:
+                continue
+            if gate.kind == "drop":
+                more = max(_BEYOND * gate.missing, _LEAST_SHARE * gate.goal)
+            else:
+                more = max(gate.missing, _LEAST_RAISE[gate.kind])
+            found[gate.kind] = found.get(gate.kind, 0.0) + more
+        return found
 
     @contextlib.contextmanager
     def _limited(self, job: Job, end: float | None) -> Iterator[None]:
@@ -332,40 +389,49 @@ class Pursuit:
             job.observe = told
 
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """The set by prediction alone; where the goal is none of dB, all that may be float."""
-        aims = self._aims(raised)
-        search = accuracy.search
-        best = search.cheapest(aims["sqnr"]) if [*aims] == ["sqnr"] else search.path()[-1]
+        """The set by prediction alone, for a goal of dB."""
+        best = accuracy.search.cheapest(self._aims(accuracy.margin_db, raised)["sqnr"])
         trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
         base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
         return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
 
-    def _aims(self, raised: Mapping[str, float]) -> dict[str, float]:
-        """What is aimed at, by kind of gate, on the samples that choose."""
+    def _aims(self, margin: float, raised: Mapping[str, float]) -> dict[str, float]:
+        """What is aimed at, by kind of gate, on the samples that choose; `margin`: of dB."""
         drawn, goal = self._drawn, self.goal
         assert drawn is not None
         aims: dict[str, float] = {}
         if goal.min_sqnr is not None:
-            aims["sqnr"] = goal.min_sqnr + raised.get("sqnr", 0.0)
+            aims["sqnr"] = goal.min_sqnr + margin
         if drawn.agreement is not None:
             aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
-            aims["drop"] = self._floats["choose"] - goal.max_drop + raised.get("drop", 0.0)
+            float_score = self._floats["choose"]
+            least = float_score - goal.max_drop + raised.get("drop", 0.0)
+            aims["drop"] = min(least, float_score) - rounding(float_score, goal.max_drop)
         return aims
 
-    def _met(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
-        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much."""
+    def _met(self, accuracy: Accuracy, raised: Mapping[str, float], retries: int = 8) -> Met:
+        """What the samples that choose say is the cheapest set for the goal, aimed higher by so much.
+
+        `retries`: see `meet_score`.
+        """
         drawn = self._drawn
         assert drawn is not None
-        aims = self._aims(raised)
+        aims = self._aims(accuracy.margin_db if self.goal.min_sqnr is not None else 0.0, raised)
         if len(aims) == 1:
             ((kind, aim),) = aims.items()
             if kind == "sqnr":
                 return accuracy.for_sqnr(aim)
             if kind == "agreement":
                 assert drawn.agreement is not None
-                return accuracy.for_agreement(drawn.agreement[0], aim)
-            return accuracy.for_score(self._choosing, aim)
+                return accuracy.for_agreement(drawn.agreement[0], aim, retries=retries)
+            return accuracy.for_score(self._choosing, aim, retries=retries)
+
+        units = {
+            "sqnr": 20.0,
+            "agreement": 100.0,
+            "drop": self.goal.max_drop or abs(aims.get("drop", 0)) or 1.0,
+        }
 
         def margins(sets: Sequence[Collection[str]]) -> list[float]:
             """By how much the worst of the figures is above what is aimed at."""
@@ -373,32 +439,30 @@ class Pursuit:
 
             def add(kind: str, values: Sequence[float]) -> None:
                 for margin, value in zip(found, values, strict=True):
-                    margin.append((value - aims[kind]) / max(1.0, abs(aims[kind])))
+                    margin.append((value - aims[kind]) / units[kind])
 
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
             if drawn.agreement is not None:
                 add("agreement", accuracy.agreement(drawn.agreement[0], sets))
             if "drop" in aims:
-                add("drop", [self._choosing(accuracy.callable_of(floats)) for floats in sets])
+                add("drop", accuracy.scores(self._choosing, sets))
             return [min(margin) for margin in found]
 
-        return meet_score(accuracy.search, 0.0, margins)
+        return meet_score(accuracy.search, 0.0, margins, retries=retries)
 
     def score(self, model: CallableModel, part: Part) -> float | None:
         """The user's score of a model; None where there is none."""
         return None if self._score is None else self._score(model, part)
 
-    def scores_of(self, int8: CallableModel, result: CallableModel | None = None) -> dict[str, Any] | None:
+    def scores_of(self, int8: Verified, result: Verified) -> dict[str, Any] | None:
         """The user's scores, on the samples that verify; None where there is none.
 
         Args:
             int8: the model as it was planned.
             result: the same with layers in float.
         """
-        if self._score is None:
-            return None
-        return self._scores_part(self._score(int8, "verify"), result and self._score(result, "verify"))
+        return self._scores_part(int8.score, result.score)
 
     def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
         if self._score is None:
@@ -430,77 +494,52 @@ class Pursuit:
         first = self._first
         scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
         before = [] if first is None else [gate.to_json() for gate in first.gates]
+        found, search, missing = self._found, None, list[str]()
+        if found is not None:
+            what = "the report does not say what the search did"
+            search = self._or_note(what, lambda: found.to_json(self.goal), None)
+        if found is not None and not all(gate.met for gate in gates):
+            missing = self._or_note("what is missing is not known", lambda: found.missing(self.goal), missing)
         goal = gates_part(
-            gates, scores, default=before, search=self._search_part(), missing=self._missing(gates),
-            cut=self._cut or None, notes=list(self.notes),
+            gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
+            notes=list(self.notes),
         )  # fmt: skip
         return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
 
-    def _search_part(self) -> dict[str, Any] | None:
-        found = self._found
-        if found is None:
-            return None
-        met, costs = found.met, found.accuracy.costs
-        best = met.best
-        return {
-            **found.accuracy.to_json(),
-            "max_float": self.goal.max_float,
-            "cost": best.cost,
-            "share_of_int8_macs": costs.share(best.floats),
-            "float": [
-                {
-                    "node": price.decision.nodes[0],
-                    "gain_db": price.gain_db,
-                    "cost": price.cost,
-                    "share_of_int8_macs": price.share,
-                    "why": price.why,
-                }
-                for price in met.prices
-            ],
-            "met_where_chosen": met.met,
-            "aim": met.goal,
-            "raised": found.raised,
-            "trials": [trial.to_json() for trial in met.trials],
-            "predicted": best.predicted_db,
-            "measured": best.measured,
-        }
 
-    def _missing(self, gates: Sequence[Gate]) -> list[str]:
-        """What is missing to the goal, and why nothing meets it."""
-        found = self._found
-        if found is None or all(gate.met for gate in gates):
-            return []
-        accuracy, met, said = found.accuracy, found.met, []
-        if met.met:
-            said.append(
-                "it was met on the samples that chose, and is not on those that verify: more samples make "
-                "them more alike"
-            )
-        if self.goal.max_float is not None and not met.met:
-            taken = accuracy.costs.share(met.best.floats)
-            said.append(
-                f"no more than {100 * self.goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
-                f"float, and {100 * taken:.3g} % did (--max-float)"
-            )
-        if self.goal.min_sqnr is not None and not met.met:
-            free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
-            every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
-            if every.sqnr_db < self.goal.min_sqnr:
-                said.append(
-                    f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
-                    "is the body's (--body fp32)"
-                )
-        return said
+def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
+    """The place of the one that misses least, the first of equals.
+
+    Misses of several gates are added, each as a share of the greatest.
+
+    Args:
+        candidates: the same gates of each.
+    """
+    missing = np.array([[gate.missing for gate in gates] for gates in candidates])
+    worst = missing.max(0)
+    with np.errstate(invalid="ignore"):
+        shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
+    return int(np.argmin(shares.sum(1).round(9)))
 
 
-def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
-    """What each node of a set gains beside the others, the greatest gain first."""
-    model, costs, found = accuracy.model, accuracy.costs, []
-    for name in floats:
-        decision = next(one for one in accuracy.decisions if name in one.nodes)
-        alone = replace(decision, nodes=(name,), removes="")
-        found += ranked(model, [alone], costs, [other for other in floats if other != name])
-    return sorted(found, key=lambda one: -one.gain_db)
+def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
+    """Refuses a goal of dB where every output that counts is known to be no float.
+
+    Raises:
+        UserError: that is so.
+    """
+    weights = goal.weigh or {}
+    counting = [
+        (name, dtype)
+        for name, dtype, _ in job.model.outputs
+        if name in outputs and weights.get(name, 1.0) > 0
+    ]
+    if counting and all(dtype is not None and dtype.kind in "iub" for _, dtype in counting):
+        named = ", ".join(f"{name!r} is {dtype}" for name, dtype in counting[:5])
+        raise UserError(
+            f"--min-sqnr: no output that counts is a float ({named}): how near it is has no SQNR",
+            hint="give a model whose outputs are floats, the scores in front of an ArgMax",
+        )
 
 
 def forget(state: Path) -> None:
@@ -510,60 +549,3 @@ def forget(state: Path) -> None:
 
 
 _NOTHING = Drawn(Goal(), (), None).gauge()
-
-
-def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
-    """A unit, or what nodes cost: of a mapping, or of a JSON file.
-
-    Raises:
-        UserError: the file cannot be read, or is no object of numbers.
-    """
-    if isinstance(given, str) and given in UNITS:
-        return given
-    if isinstance(given, Mapping):
-        return _checked(dict(given), "the costs")
-    path = Path(given)
-    hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
-    try:
-        document = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
-        missing = unknown_name("file of costs", str(path), near)
-        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
-    except ValueError as error:
-        raise UserError(f"{str(path)!r} is no JSON: {error}", hint=hint) from error
-    if not isinstance(document, dict):
-        raise UserError(f"{str(path)!r} holds no costs by node, but {type(document).__name__}", hint=hint)
-    return _checked(document, repr(str(path)))
-
-
-def _checked(costs: dict[str, Any], where: str) -> dict[str, float]:
-    for name, cost in costs.items():
-        number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        if not number or not math.isfinite(cost) or cost < 0:
-            raise UserError(
-                f"{where}: the cost of node {name!r} is {cost!r}", hint="give a number that is not negative"
-            )
-    if not costs:
-        raise UserError(f"{where}: there is no node", hint='the form is {"node": 1.5, ...}')
-    return {str(name): float(cost) for name, cost in costs.items()}
-
-
-def _of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> dict[str, float]:
-    """The costs of the nodes that are quantized; others may have some too, if they exist.
-
-    Raises:
-        UserError: a node does not exist, or none is quantized.
-    """
-    now = {node.name for node in job.model.graph.nodes}
-    known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
-    for name in costs:
-        if name not in known:
-            raise unknown_name("node", name, sorted(known))
-    found = {name: cost for name, cost in costs.items() if name in prepared.plan.readers}
-    if not found and prepared.plan.readers:
-        raise UserError(
-            "no node that costs something is quantized: there is nothing to choose by",
-            hint=f"quantized are {', '.join(sorted(prepared.plan.readers)[:5])}",
-        )
-    return found

@@ -209,7 +209,14 @@ class Quantization:
         measured = self._measured(sampling, sampling.shapes)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
         data = self._report(sampling, measured.prepared, measured.stats, measured.done, None)
-        return sensitivity_of(self._job, sampling, accuracy, pursuit, data, top)
+
+        def verified(prepared: Prepared, done: Quantized) -> Verified:
+            found = pursuit.attempt(
+                self._job, sampling, measured.wish, measured.stats, prepared, done, measured.expected
+            )
+            return found.verified
+
+        return sensitivity_of(self._job, accuracy, pursuit, verified, data, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.

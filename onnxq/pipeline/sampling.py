@@ -152,6 +152,15 @@ class Sampling:
         return {"lines": list(read.lines), "images": list(read.origin.images), "notes": []}
 
     @property
+    def few(self) -> str | None:
+        """Which samples did two things, as there are too few; None where none did. Known when some chose."""
+        if self.parts is None:
+            return None
+        if self.parts.shared and (not self.apart or self.parts.chosen_with == 1):  # there is one
+            return "the same samples calibrated, chose and judged: give more, 8 at least"
+        return None if self.apart else "the samples that calibrated chose as well: give more, 8 at least"
+
+    @property
     def held_text(self) -> Reason:
         """What verified."""
         if self.parts is None:

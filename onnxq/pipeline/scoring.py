@@ -18,7 +18,7 @@ from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.compare import Runner
 from onnxq.settings import CallableModel
-from onnxq.user_code import CodeForm, UserFunction, load_function
+from onnxq.user_code import CodeForm, MisusedError, UserFunction, load_function
 
 Part = Literal["choose", "verify"]
 """What a score is for: a function that is told uses other samples for each."""
@@ -38,7 +38,7 @@ class Score:
 
     name: str
     told: bool
-    _call: Callable[..., Any]
+    _call: Callable[[CallableModel, Part], Any]
     _function: UserFunction | None
 
     @staticmethod
@@ -50,11 +50,11 @@ class Score:
         """
         if isinstance(given, str | os.PathLike):
             function = load_function(given, _ASKED)
-            return Score(str(function), _is_told(function.call, str(function)), function.call, function)
+            return Score(str(function), *_taken(function.call, str(function)), function)
         if not callable(given):
             raise UserError(f"the score is {given!r}", hint=f"give a function, or {_ASKED.path_form}")
         name = str(getattr(given, "__name__", type(given).__name__))
-        return Score(name, _is_told(given, name), given, None)
+        return Score(name, *_taken(given, name), None)
 
     def __call__(self, model: CallableModel, part: Part) -> float:
         """The score of a model.
@@ -63,7 +63,7 @@ class Score:
             UserError: the function raises an error, or returns no number, or one that is not finite.
         """
         with self._running():
-            value = self._call(model, part) if self.told else self._call(model)
+            value = self._call(model, part)
         try:
             found = float(value)
         except (TypeError, ValueError):
@@ -83,25 +83,42 @@ class Score:
         return nullcontext() if self._function is None else self._function.running()
 
 
-def _is_told(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has a second parameter.
+def _taken(function: Callable[..., Any], name: str) -> tuple[bool, Callable[[CallableModel, Part], Any]]:
+    """Whether a function is told what a score is for, and how it is called.
+
+    That is what its parameter `part` takes, else its second one, unless that has a default: of what it is,
+    nothing is known then.
 
     Raises:
         UserError: it cannot be called with a model, or with a model and a word.
     """
+    if inspect.iscoroutinefunction(function):
+        raise UserError(
+            f"{name} is an async function, whose result is no number", hint=f'"def" without "async": {_FORM}'
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # one of C's: it is not known
-        return False
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    told = sum(parameter.kind in kinds for parameter in signature.parameters.values()) >= 2
+        return False, lambda model, part: function(model)
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = list(signature.parameters.values())
+    if not found:
+        raise UserError(f"{name} takes no parameter, and is to score a model", hint=f"the form is {_FORM}")
+    second = next(iter([one for one in found if one.kind in by_place][1:]), None)
+    by_name = any(one.name == "part" and one.kind != inspect.Parameter.POSITIONAL_ONLY for one in found[1:])
+    told = by_name or (second is not None and (second.default is second.empty or second.name == "part"))
     try:
-        signature.bind(*([None, None] if told else [None]))
+        if by_name:
+            signature.bind(None, part=None)
+        else:
+            signature.bind(*([None, None] if told else [None]))
     except TypeError as error:
         raise UserError(
             f"{name}{signature} cannot be called with a model: {error}", hint=f"the form is {_FORM}"
         ) from error
-    return told
+    if by_name:
+        return True, lambda model, part: function(model, part=part)
+    return told, lambda model, part: function(model, part) if told else function(model)
 
 
 def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
@@ -115,7 +132,7 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
     def run(feeds: Mapping[str, Any]) -> dict[str, Any]:
         for name in runner.inputs:
             if name not in feeds:
-                raise UserError(
+                raise MisusedError(
                     f"the function feeds the model {', '.join(map(repr, feeds)) or 'nothing'}, and not its "
                     f"input {name!r}",
                     hint=f"the form is {_FORM}",
@@ -127,7 +144,7 @@ def callable_of(runner: Runner, job: Job | None = None) -> CallableModel:
         try:
             found = runner.run(given, runner.outputs)
         except ort.RunError as error:
-            raise UserError(f"the model does not run on what the function gives it: {error}") from error
+            raise MisusedError(f"the model does not run on what the function gives it: {error}") from error
         return dict(zip(runner.outputs, found, strict=True))
 
     return run

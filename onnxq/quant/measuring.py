@@ -162,7 +162,7 @@ class MeasuringCopy:
 
 
 def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:
-    """The types of tensors, with as many dimensions as inference finds.
+    """The types of tensors, with as many dimensions as inference finds; of what may be a shape, how long.
 
     Args:
         model: the model.
@@ -173,5 +173,7 @@ def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:
         if tensor.dtype is not None:
             shape = tensor_shape(tensor)
             dtype = _WIDE if widened and is_float(tensor.dtype) and tensor.dtype != _HALF else tensor.dtype
-            found[name] = value_info(name, dtype, None if shape is None else (None,) * len(shape)).type
+            vector = shape is not None and len(shape) == 1 and np.issubdtype(dtype, np.integer)
+            said = shape if vector or shape is None else (None,) * len(shape)
+            found[name] = value_info(name, dtype, said).type
     return found

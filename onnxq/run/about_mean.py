@@ -162,6 +162,17 @@ class AboutMeanMeter:
         self._signals = [Signal() for _ in self._outputs]
         self._noise = np.zeros((candidates, len(self._outputs)))
         self._samples = 0
+        self._equal = True
+
+    @property
+    def equal(self) -> bool:
+        """Whether all outputs of all candidates were the float model's, value by value."""
+        return self._equal and self._samples > 0
+
+    @property
+    def samples(self) -> int:
+        """How many samples it heard."""
+        return self._samples
 
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
         """Adds a sample: the float outputs, and those of each candidate."""
@@ -169,12 +180,23 @@ class AboutMeanMeter:
         for place, value in enumerate(reference):
             signal = Signal.of(value)
             given = [as_tensor(candidate[place]) for candidate in candidates]
+            self._equal = self._equal and all(np.array_equal(as_tensor(value), array) for array in given)
             if signal.comparable:
                 signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
             self._signals[place] = self._signals[place].joined(signal)
             if self._signals[place].comparable:
                 exact = as_tensor(value).astype(np.float64)
                 self._noise[:, place] += [_power(array - exact) for array in given]
+
+    def joined(self, others: Iterable[AboutMeanMeter]) -> AboutMeanMeter:
+        """One that heard what this one and the others heard, of the same outputs and candidates."""
+        found = AboutMeanMeter(self._outputs, len(self._noise), self._weights)
+        for one in (self, *others):
+            found._samples += one._samples
+            found._equal &= one._equal
+            found._signals = [a.joined(b) for a, b in zip(found._signals, one._signals, strict=True)]
+            found._noise += one._noise
+        return found
 
     def result(self, candidate: int = 0) -> AboutMean:
         """What the samples so far say of a candidate."""
@@ -215,6 +237,28 @@ def about_mean(
         taken = {name: array for name, array in feeds.items() if name in candidate.inputs}
         meter.add(wanted, [candidate.run(taken, reference.outputs)])
     return meter.result()
+
+
+def standard_error_db(groups: Sequence[AboutMeanMeter]) -> float:
+    """How far off a SQNR about the mean is, dB: by what it varies where one group of samples is left out.
+
+    Args:
+        groups: what heard as many samples each, of one candidate.
+
+    Returns:
+        The standard error of the SQNR over all of them (a jackknife); 0 where it cannot be told.
+    """
+    some = [one for one in groups if one.samples]
+    if len(some) < 3:
+        return 0.0
+    levels = []
+    for place in range(len(some)):
+        first, *rest = some[:place] + some[place + 1 :]
+        level = first.joined(rest).result().sqnr_db
+        if level is None:
+            return 0.0
+        levels.append(level)
+    return float(np.sqrt((len(some) - 1) * np.var(levels)))
 
 
 def _power(values: np.ndarray) -> float:

@@ -56,27 +56,45 @@ class AgreementMeter:
         return 100 * self.same / max(1, self.rows)
 
 
-def output_with_classes(outputs: Sequence[tuple[str, np.dtype | None, Shape | None]]) -> str:
-    """The output that an argmax is of where no name is given.
+def output_with_classes(
+    outputs: Sequence[tuple[str, np.dtype | None, Shape | None]], name: str | None = None
+) -> str:
+    """The output that an argmax is of.
 
     Args:
         outputs: name, type and shape of each.
+        name: the one that is named; None where none is.
 
     Raises:
-        UserError: there are several, or none.
+        UserError: it is none of them or holds no floats; or none is named, and there are several, or none.
     """
-    named = [name for name, _, _ in outputs]
-    if len(named) == 1:
-        return named[0]
-    known = [
-        name
-        for name, dtype, shape in outputs
-        if dtype is not None and dtype.kind == "f" and len(shape or ()) == 2
-    ]
+    types = {name: dtype for name, dtype, _ in outputs}
+    floats = [name for name, dtype in types.items() if dtype is None or _is_float(dtype)]
+    if name is not None and name not in types:
+        raise unknown_name("output", name, list(types))
+    if name is None and len(types) == 1:
+        (name,) = types
+    if name is not None:
+        if name not in floats:
+            raise UserError(
+                f"the argmax of output {name!r} is to agree, and that holds no scores of classes: its type "
+                f"is {types[name]}",
+                hint=f"name one of floats, as in {floats[0]}=99"
+                if floats
+                else "give a model whose output is the scores in front of an ArgMax",
+            )
+        return name
+    known = [name for name, _, shape in outputs if name in floats and len(shape or ()) == 2]
     if len(known) == 1:
         return known[0]
+    example = (known or floats)[:1]
     raise UserError(
-        f"the model has {len(named)} outputs, and it is not said whose argmax is to agree: "
-        + ", ".join(named[:5]),
-        hint=f"name it, as in {(known or named)[0]}=99",
+        f"the model has {len(types)} outputs, and it is not said whose argmax is to agree: "
+        + ", ".join([*types][:5]),
+        hint=f"name it, as in {example[0]}=99" if example else "none of them is of floats",
     )
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    """Whether a type is one of floats, those of `ml_dtypes` as well."""
+    return dtype.kind == "f" or "float" in dtype.name

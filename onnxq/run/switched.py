@@ -82,7 +82,8 @@ class Recipe:
         floats: the model without them.
         edges: what each edge that can be off reads then: a tensor of the model without pairs.
         scales: names of scalar constants that a run may set.
-        types: the types of tensors; what has none is inside a piece.
+        types: the types of tensors; what has none is inside a piece. Sizes are used only where a piece does
+            not load without.
         data_dir: the folder of external data, of both.
         optimize: as in `ort.load`.
         pieces: how many there are at most; None: each layer is one.
@@ -331,11 +332,35 @@ class Switched:
                 model.graph.input.append(onnx.ValueInfoProto(name=name, type=self._types[name]))
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in piece.gives)
         put_in_order(model.graph)
+        return _Form(self._loaded(model), tuple(name for name in read if name in self._settable))
+
+    def _loaded(self, piece: onnx.ModelProto) -> ort.Session:
+        """The session of a piece.
+
+        It is told the ranks of what others give it, and no sizes: the file may say wrong ones of a tensor
+        inside of it. A shape that another piece computes is of an unknown length then, which some of
+        onnxruntime's inference takes for 0, against the rank of the tensor: such a piece is told lengths of
+        what may be shapes, and no ranks.
+        """
+        handed = [info.type for info in piece.graph.input if info.name not in {*self._known, *self._settable}]
+        sized = [onnx.TypeProto.FromString(kind.SerializeToString()) for kind in handed]
+        for kind in handed:
+            for dim in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
+                dim.Clear()
         try:
-            session = ort.load(model, optimize=self._optimize, data_dir=self._data_dir, part=True)
+            return ort.load(piece, optimize=self._optimize, data_dir=self._data_dir, part=True)
         except ort.RunError as error:
-            raise Fault(f"onnxruntime does not load a part of the quantized model: {error}") from error
-        return _Form(session, tuple(name for name in read if name in self._settable))
+            first = error
+        for kind, known in zip(handed, sized, strict=True):
+            if known.HasField("tensor_type"):
+                if any(dim.HasField("dim_value") for dim in known.tensor_type.shape.dim):
+                    kind.CopyFrom(known)
+                else:
+                    kind.tensor_type.ClearField("shape")
+        try:
+            return ort.load(piece, optimize=self._optimize, data_dir=self._data_dir, part=True)
+        except ort.RunError:
+            raise Fault(f"onnxruntime does not load a part of the quantized model: {first}") from first
 
 
 def _edges_of(node: onnx.NodeProto) -> Iterator[Edge]:

@@ -426,7 +426,7 @@ limit = 5
             ("import numpy\n\n1 / 0", "line 3: ZeroDivisionError: division by zero"),
             ("def load_data(:\n", "line 1: SyntaxError"),
             ("import no_such_module", "line 1: ModuleNotFoundError: No module named 'no_such_module'"),
-            ("import sys\nsys.exit('why')", "line 2: SystemExit: why"),
+            ("import sys\nsys.exit('why')", "line 2: it called sys.exit('why')"),
             ("import beside\ndef load_data():\n    yield beside.rows()['x']", "line 3: IndexError"),
             ("def load_data(path):\n    yield {}", "TypeError: load_data() missing 1 required"),
         ],

@@ -266,6 +266,24 @@ def goal_of(case: Case, cause: set[str]) -> tuple[Met, float]:
     return meet_sqnr(Search(model, decisions, costs), without - 0.5, measured), without
 
 
+@pytest.mark.parametrize(("quiet", "first"), [(5e-4, ("a",)), (0.5, ("a", "b"))])
+def test_what_adds_little_to_a_cause_comes_behind_it(quiet: float, first: tuple[str, ...]) -> None:
+    """A pair that goes with two layers gains more than either; it is first where that is its own doing."""
+
+    def source(place: int, *wants: str) -> NoiseSource:
+        kept = tuple(frozenset([name]) for name in wants)
+        return NoiseSource(f"t{place}", "activation", place, (f"t{place}",), frozenset(), kept)
+
+    entries = source(0, "a"), source(1, "b"), source(2, "a", "b"), source(3, "c")
+    gram = np.diag([1.0, 1e-3, quiet, 1e-2])
+    model = NoiseModel(Sources(entries, {}), {"y": gram}, {"y": 1.0}, {}, Effort(1, 1.0, 4))
+    plan = QuantPlan(layers=tuple(PlannedLayer(name, "Conv", 9, True, True, "int8") for name in "abc"))
+    decisions = [*(FloatDecision((name,)) for name in "abc"), FloatDecision(("a", "b"), "t2")]
+    found = ranked(model, decisions, Costs(plan, dict.fromkeys("abc", 9.0), "macs"))
+    assert found[0].decision.nodes == first
+    assert {one.decision.nodes for one in found[:2]} == {("a",), ("a", "b")}
+
+
 @pytest.mark.parametrize("plant", [outlier_channel, bimodal, uneven_concat])
 def test_a_planted_cause_is_ranked_first_and_all_that_goes_to_float(
     plant: Callable[[], tuple[onnx.ModelProto, str]],

@@ -236,6 +236,27 @@ def test_sequences_and_strings_are_handed_on() -> None:
         assert ours[2].tolist() == theirs[2].tolist() == ["one", "two"]
 
 
+@pytest.mark.parametrize("ranked", [True, False])
+def test_sizes_that_another_piece_computes(ranked: bool) -> None:
+    """Those of a Resize, of a tensor whose rank the piece itself knows, or is told."""
+    net = Net(1, 16, 8, 8)
+    sizes = net.add("Mul", net.add("Shape", "x"), net.const(np.array([1, 1, 2, 2], np.int64)))
+    x = net.conv(net.add("Relu", net.conv("x", 16, 16, 3, 3, seed=1)), 16, 16, 3, 3, seed=2)
+    if ranked:
+        x = net.add("Reshape", x, net.const(np.array([1, 16, 8, 8], np.int64)))
+    x = net.add("Resize", x, "", "", sizes, mode="nearest")
+    proto = net.model(net.conv(x, 16, 16, 3, 3, seed=3), opset=13)
+    proto.graph.ClearField("value_info")
+    case = Case(proto)
+    copy = MeasuringCopy.of(case.model, case.plan, case.scales, optimize=False)
+    feeds, candidates = case.feeds(), list(case.candidates(3))
+    assert len(case.plan.planned) == 3
+    for (ours,), candidate in zip(copy.run_each(feeds, candidates), candidates, strict=True):
+        (theirs,) = ort.load(case.file(candidate), optimize=False).run(feeds)
+        assert ours.shape == (1, 16, 16, 16)
+        assert ours.tobytes() == theirs.tobytes()
+
+
 def test_half_precision() -> None:
     """Casts are around its pairs; a candidate is rounded after every node, as its file is."""
     wide = net_of_two()

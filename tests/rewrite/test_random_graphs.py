@@ -181,7 +181,7 @@ def test_sanitizing_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
     assert again.model == result.model
 
 
-@graphs(25)
+@graphs(12)
 def test_half_precision_keeps_what_a_graph_computes(model: onnx.ModelProto) -> None:
     """Rounded after every node, before and after."""
     half = as_half(model)

@@ -9,6 +9,7 @@ from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
+RAISED = {"sqnr": " dB", "agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
@@ -26,6 +27,8 @@ def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
         _search(page, search)
     if goal.get("cut"):
         page.entry(goal["cut"], style="yellow")
+    if goal.get("kept"):
+        page.entry(f"what is measured so far is kept in {goal['kept']}: the same command goes on from there")
     for text in goal.get("missing", ()):
         page.entry(text, style="yellow")
     for text in goal.get("notes", ()):
@@ -81,7 +84,8 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
     share = f"{100 * search['share_of_int8_macs']:.3g} % of the int8 multiply-accumulates"
     if left:
         cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({COSTS[search['unit']]})"
-        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}:")
+        beside = "" if len(left) == 1 else ", with what each gains beside the others"
+        page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}{beside}:")
     else:
         page.entry("no layer is left in float for it")
     for entry in left[:FEW]:
@@ -91,14 +95,23 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
         page.entry(text, 2)
     if len(left) > FEW:
         page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
+    apart = " apart" if search["apart"] else ""
     page.entry(
-        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')} apart; "
+        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')}{apart}; "
         f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
     )
-    if search["raised"]:
+    if search["margin_db"]:
         page.entry(
-            "the aim was raised: what met it where it was chosen fell short where it is verified, so that "
-            "these samples had a say as well",
+            f"aimed {search['margin_db']:.2f} dB higher than asked for, one standard error: samples that "
+            "chose nothing may differ by that"
+        )
+    if search["few"]:
+        page.entry(search["few"], style="yellow")
+    if search["raised"]:
+        raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search["raised"].items())
+        page.entry(
+            f"{raised} more than is asked for was aimed at: the first choice fell short on the samples that "
+            "judge, so that they had a say as well",
             style="yellow",
         )
     if not search["reliable"]:

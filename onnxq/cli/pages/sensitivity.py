@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,7 +36,9 @@ def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
         scores_section(page, part["scores"], headed=False)
     for number, file in enumerate(report["files"]):
         page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
-    if report["files"]:
+        if not part["best"]["float"]:
+            page.entry("it leaves nothing in float: there is nothing to take")
+    if report["files"] and part["best"]["float"]:
         command = ["onnxq", "quantize", str(report["model"]), "--config", report["files"][0], *again]
         page.section("Next", "")
         page.code(shlex.join(command))
@@ -45,11 +48,14 @@ def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
 def _noise(page: Page, part: Mapping[str, Any]) -> None:
     """How much there is, and what measuring it took."""
     page.section("Noise", f"{NAME}: {decibels(part['sqnr_about_mean_db'])}")
+    nothing = "nothing" if part["apart"] else "as well"
     page.entry(
         f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated "
-        f"nothing, {part['runs_per_source']:.2f} runs each; they add up to "
+        f"{nothing}, {part['runs_per_source']:.2f} runs each; they add up to "
         f"{decibels(part['predicted_sqnr_db'])}"
     )
+    if part["few"]:
+        page.entry(part["few"], style="yellow")
     if not part["reliable"]:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
     for entry in part["left_out"][:FEW]:
@@ -94,18 +100,29 @@ def _best(page: Page, part: Mapping[str, Any]) -> None:
     best = part["best"]
     floats = best["float"]
     if not floats:
-        limit = 0.05 if best["max_float"] is None else best["max_float"]
-        within = f"within {100 * limit:.3g} % of the int8 MACs (--max-float)"
-        page.section("Best", f"nothing gains anything {within}")
+        page.section("Best", _nothing(best))
         return
     share = f"{100 * best['share_of_int8_macs']:.3g} % of the int8 MACs"
     page.section("Best", f"{counted(len(floats), 'layer')} together, {share}: {_gain(part)} dB")
-    if not best["within"]:
-        page.entry("each takes more than 5 %: it is the first by gain (--max-float bounds it)")
     page.names(floats, shown=FEW, level=1)
     before, after = best["verified_before"], best["verified"]
     if after["sqnr_about_mean_db"] is not None:
-        page.entry(f"on samples that chose nothing, {about_mean_line(after)}; int8 {_level(before)}")
+        alone = part["calibration"]["held_out_code"] == "apart"
+        judged = "samples that chose nothing" if alone else "the same samples"
+        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {_level(before)}")
+
+
+def _nothing(best: Mapping[str, Any]) -> str:
+    """Why nothing is best."""
+    limit, least = best["max_float"], best["smallest_share"]
+    within = f"{100 * limit:.3g} % of the int8 MACs"
+    if least is None or least <= limit:
+        return f"none: what takes no more than {within} gains nothing (--max-float)"
+    more = math.ceil(1000 * least) / 10
+    return (
+        f"none: no layer is small enough: no more than {within} may go to float, and the smallest takes "
+        f"{100 * least:.3g} % (--max-float {more:g}%)"
+    )
 
 
 def _gain(part: Mapping[str, Any]) -> str:

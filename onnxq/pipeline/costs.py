@@ -1,0 +1,74 @@
+"""What nodes cost in float, as the user states it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.job import Job
+from onnxq.settings import UNITS
+
+
+def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:
+    """A unit, or what nodes cost: of a mapping, or of a JSON file.
+
+    Raises:
+        UserError: the file cannot be read, or is no object of numbers.
+    """
+    if isinstance(given, str) and given in UNITS:
+        return given
+    if isinstance(given, Mapping):
+        return _checked(dict(given), "the costs")
+    path = Path(given)
+    hint = 'the form is {"node": 1.5, ...}; or give ' + " or ".join(UNITS)
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        near = [entry.name for entry in sorted(path.parent.glob("*.json"))] if path.parent.is_dir() else []
+        near += UNITS
+        missing = unknown_name("file of costs", str(path), near)
+        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
+    except ValueError as error:
+        raise UserError(f"{str(path)!r} is no JSON: {error}", hint=hint) from error
+    if not isinstance(document, dict):
+        raise UserError(f"{str(path)!r} holds no costs by node, but {type(document).__name__}", hint=hint)
+    return _checked(document, repr(str(path)))
+
+
+def _checked(costs: dict[str, Any], where: str) -> dict[str, float]:
+    for name, cost in costs.items():
+        number = isinstance(cost, int | float) and not isinstance(cost, bool)
+        if not number or not math.isfinite(cost) or cost < 0:
+            raise UserError(
+                f"{where}: the cost of node {name!r} is {cost!r}", hint="give a number that is not negative"
+            )
+    if not costs:
+        raise UserError(f"{where}: there is no node", hint='the form is {"node": 1.5, ...}')
+    return {str(name): float(cost) for name, cost in costs.items()}
+
+
+def costs_of_nodes(costs: Mapping[str, float], job: Job, prepared: Prepared) -> dict[str, float]:
+    """The costs of the nodes that are quantized; others may have some too, if they exist.
+
+    Raises:
+        UserError: a node does not exist, or none is quantized.
+    """
+    now = {node.name for node in job.model.graph.nodes}
+    known = now | {node.name for node in Model.open(job.source).graph.nodes} if set(costs) - now else now
+    for name in costs:
+        if name not in known:
+            raise unknown_name("node", name, sorted(known))
+    found = {name: cost for name, cost in costs.items() if name in prepared.plan.readers}
+    if not found and prepared.plan.readers:
+        raise UserError(
+            "no node that costs something is quantized: there is nothing to choose by",
+            hint=f"quantized are {', '.join(sorted(prepared.plan.readers)[:5])}",
+        )
+    return found

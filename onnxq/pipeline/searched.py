@@ -1,0 +1,90 @@
+"""What a search for a goal found, in the words of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from onnxq.noise.goal import Met
+from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.search import Search
+from onnxq.pipeline.accuracy import Accuracy
+from onnxq.settings import Goal
+
+
+@dataclass(slots=True)
+class Searched:
+    """What a search found.
+
+    Attributes:
+        accuracy: the noise, and what measures it.
+        met: the set by the samples that chose.
+        raised: by how much each aim was raised, by the kind of the gate.
+    """
+
+    accuracy: Accuracy
+    met: Met
+    raised: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self, goal: Goal) -> dict[str, Any]:
+        """The part of the report."""
+        met, costs = self.met, self.accuracy.costs
+        best = met.best
+        return {
+            **self.accuracy.to_json(),
+            "max_float": goal.max_float,
+            "cost": best.cost,
+            "share_of_int8_macs": costs.share(best.floats),
+            "float": [
+                {
+                    "node": price.decision.nodes[0],
+                    "gain_db": price.gain_db,
+                    "cost": price.cost,
+                    "share_of_int8_macs": price.share,
+                    "why": price.why,
+                }
+                for price in met.prices
+            ],
+            "met_where_chosen": met.met,
+            "aim": met.goal,
+            "margin_db": None if goal.min_sqnr is None else self.accuracy.margin_db,
+            "raised": self.raised,
+            "trials": [trial.to_json() for trial in met.trials],
+            "predicted": best.predicted_db,
+            "measured": best.measured,
+        }
+
+    def missing(self, goal: Goal) -> list[str]:
+        """Why nothing meets a goal."""
+        accuracy, met, said = self.accuracy, self.met, []
+        if met.met:
+            said.append(
+                "it was met on the samples that chose, and is not on those that verify: more samples make "
+                "them more alike"
+            )
+        if goal.max_float is not None and not met.met:
+            taken = accuracy.costs.share(met.best.floats)
+            said.append(
+                f"no more than {100 * goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
+                f"float, and {100 * taken:.3g} % did (--max-float)"
+            )
+        if goal.min_sqnr is not None and not met.met:
+            free = Search(accuracy.model, accuracy.decisions, accuracy.costs, None)
+            every = free.predicted(name for decision in accuracy.decisions for name in decision.nodes)
+            if every.sqnr_db < goal.min_sqnr:
+                said.append(
+                    f"with all of int8 in float {every.sqnr_db:.1f} dB are predicted: the rest of the noise "
+                    "is the body's (--body fp32)"
+                )
+        return said
+
+
+def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
+    """What each node of a set gains beside the others, the greatest gain first."""
+    model, costs, found = accuracy.model, accuracy.costs, []
+    for name in floats:
+        decision = next(one for one in accuracy.decisions if name in one.nodes)
+        alone = replace(decision, nodes=(name,), removes="")
+        found += ranked(model, [alone], costs, [other for other in floats if other != name])
+    return sorted(found, key=lambda one: -one.gain_db)
