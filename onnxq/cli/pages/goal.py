@@ -9,7 +9,7 @@ from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
-RAISED = {"sqnr": " dB", "agreement": " %", "drop": " of the score"}
+RAISED = {"agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
