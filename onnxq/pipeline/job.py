@@ -28,7 +28,7 @@ from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
-from onnxq.pipeline.repair import Repair
+from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.progress import Observer
@@ -171,7 +171,7 @@ class Job:
         """Runs the rules."""
         with self.step("sanitize"):
             written = densify(self.model)
-            repair = Repair(
+            repair = Sanitizing(
                 self.rules,
                 self.target.lacks_feature,
                 self.repairs.prove,

@@ -1,4 +1,4 @@
-"""Repair: the rules over a model, and what is done when the repaired model is another one as a whole.
+"""Sanitizing: the rules over a model, and what is done when the repaired model is another one as a whole.
 
 Then one of the changes is wrong although it was proved by itself. The rules are run again over the model
 as it was, with fewer and fewer changes, until it is known with which one the difference begins. That one
@@ -40,7 +40,7 @@ class _Tried:
     difference: str = ""
 
 
-class Repair:
+class Sanitizing:
     """The rules' run over a model, repeated without what turns out to be wrong."""
 
     def __init__(

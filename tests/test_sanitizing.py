@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxq import sanitize
 from onnxq.errors import Fault
 from onnxq.graph.edit import Editor
-from onnxq.pipeline import repair
+from onnxq.pipeline import sanitizing
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.run import ort
@@ -32,7 +32,7 @@ def ops(model: onnx.ModelProto) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(repair.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(sanitizing.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / "onnxq-reproducers"
 
 
@@ -90,7 +90,7 @@ def test_a_wrong_change_is_left_out_and_the_others_stay(
 def test_too_many_wrong_changes_cost_their_stage(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repair, "_MOST", 1)
+    monkeypatch.setattr(sanitizing, "_MOST", 1)
     own = rules(
         tmp_path / "own", negate=("Neg", "return op.Mul(node.inputs[0], op.Abs(op.Cos(node.inputs[0])))")
     )
@@ -142,7 +142,9 @@ def test_a_model_that_differs_whatever_is_left_out_is_a_fault(monkeypatch: pytes
         raise KeyError("a fault")
 
     monkeypatch.setattr(Editor, "finish", broken)
-    monkeypatch.setattr(repair.Repair, "_drop_stage", lambda self, why, error: self._drop([], "", why, error))
+    monkeypatch.setattr(
+        sanitizing.Sanitizing, "_drop_stage", lambda self, why, error: self._drop([], "", why, error)
+    )
     with pytest.raises(Fault, match="ends in a fault"):
         sanitize(parsed("g (float[2] x) => (float[2] y) { i = Identity (x)  y = Exp (i) }"))
 

@@ -1,0 +1,48 @@
+"""What edits of the float model do to the values of a tensor, channel by channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMap:
+    """`after[c] = before[index[c]] * scale[c] + offset[c]` along the channel axis of a tensor.
+
+    Attributes:
+        scale: float32 [channels after] or [].
+        offset: likewise.
+        index: the channel that each one is made of, int64 [channels after]; None: its own.
+    """
+
+    scale: np.ndarray
+    offset: np.ndarray
+    index: np.ndarray | None = None
+
+    @staticmethod
+    def of(scale: float | np.ndarray = 1.0, offset: float | np.ndarray = 0.0) -> ChannelMap:
+        """One that keeps the channels."""
+        return ChannelMap(np.asarray(scale, np.float32), np.asarray(offset, np.float32))
+
+    def apply(self, values: np.ndarray, axis: int) -> np.ndarray:
+        """The values after, of a tensor whose channels are along `axis`."""
+        if self.index is not None:
+            values = np.take(values, self.index, axis)
+        shape = [-1 if place == axis % values.ndim else 1 for place in range(values.ndim)]
+
+        def spread(given: np.ndarray) -> np.ndarray:
+            return given.reshape(shape) if given.ndim else given
+
+        found: np.ndarray = values * spread(self.scale) + spread(self.offset)
+        return found
+
+    def then(self, later: ChannelMap) -> ChannelMap:
+        """This one, and then another one."""
+        scale, offset, index = self.scale, self.offset, self.index
+        if later.index is not None:
+            scale = scale[later.index] if scale.ndim else scale
+            offset = offset[later.index] if offset.ndim else offset
+            index = later.index if index is None else index[later.index]
+        return ChannelMap(scale * later.scale, offset * later.scale + later.offset, index)

@@ -1,0 +1,66 @@
+"""Edits of the float model, as data: a plan can state them and a report tell them.
+
+An edited model computes what it computed, exactly or but for the order of sums: edits only make easier to
+quantize what is quantized. Tensors and nodes keep their names; `maps` says what became of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from onnxq.graph.duplicate import duplicate
+from onnxq.graph.model import Model
+from onnxq.repair.affine import ChannelMap
+
+
+class Edit(Protocol):
+    """One edit.
+
+    Attributes:
+        kind: its name, in plans and reports.
+        tensor: the tensor that it is about.
+    """
+
+    @property
+    def kind(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def tensor(self) -> str:
+        """The tensor that it is about."""
+        ...
+
+    def apply(self, model: Model) -> None:
+        """Changes a model.
+
+        Raises:
+            UserError: the model has no such tensor, or it is not read and made as the edit needs.
+        """
+        ...
+
+    def maps(self, model: Model) -> Mapping[str, ChannelMap]:
+        """What becomes of the values of tensors, by name; `model`: the one before the edit."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """It, for the report and the plan."""
+        ...
+
+
+def edited(model: Model, edits: Sequence[Edit]) -> tuple[Model, dict[str, ChannelMap]]:
+    """A model with edits, and what became of the values of its tensors.
+
+    The model that is given is not changed; the result shares its weights.
+
+    Raises:
+        UserError: an edit does not fit the model.
+    """
+    result = duplicate(model)
+    maps: dict[str, ChannelMap] = {}
+    for edit in edits:
+        for name, new in edit.maps(result).items():
+            maps[name] = maps[name].then(new) if name in maps else new
+        edit.apply(result)
+    return result, maps
