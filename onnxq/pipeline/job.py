@@ -28,9 +28,9 @@ from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
-from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
+from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.progress import Observer
 from onnxq.rewrite.engine import Assumption, Change, RewriteReport
 from onnxq.rewrite.proof import Proof
