@@ -14,7 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.repair.affine import ChannelMap
 
 
-class Edit(Protocol):
+class FloatEdit(Protocol):
     """One edit.
 
     Attributes:
@@ -49,7 +49,7 @@ class Edit(Protocol):
         ...
 
 
-def edited(model: Model, edits: Sequence[Edit]) -> tuple[Model, dict[str, ChannelMap]]:
+def edited(model: Model, edits: Sequence[FloatEdit]) -> tuple[Model, dict[str, ChannelMap]]:
     """A model with edits, and what became of the values of its tensors.
 
     The model that is given is not changed; the result shares its weights.

@@ -14,7 +14,7 @@ MARGIN_DB = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StepEntry:
     """One step.
 
     Attributes:

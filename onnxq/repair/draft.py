@@ -10,11 +10,11 @@ import numpy as np
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import activation_scales
-from onnxq.repair.edits import Edit
+from onnxq.repair.edits import FloatEdit
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Draft:
     """All that the written file is made of, beside the sanitized float model.
 
     Attributes:
@@ -28,7 +28,7 @@ class State:
 
     plan: QuantPlan
     amax: Mapping[str, float]
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[FloatEdit, ...] = ()
     patches: Patches = NONE
     fitted: frozenset[str] = field(default_factory=frozenset)
 
