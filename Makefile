@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-surgery bench-peers samples golden clean
+.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers samples golden clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,10 @@ bench-accuracy: $(STAMP) ## what the noise model predicts of trained nets (of ON
 	$(PY) -m benchmarks.accuracy
 	$(PY) -m benchmarks.sensitivity
 
+bench-repair: $(STAMP) $(SAMPLES) ## what repair gains on nets with data, by step, beside other tools, and what it costs
+	OMP_NUM_THREADS=1 .venv-samples/bin/python -m benchmarks.repair.encoders out/repair/encoders
+	$(PY) -m benchmarks.repair
+
 bench-engine: $(STAMP) ## what engines move, beside plain float16 and other tools' (of a folder of nets: ONNXQ_NETS)
 	$(PY) -m benchmarks.engine
 
@@ -60,9 +65,13 @@ bench-peers: ## install the tools that the benchmarks compare with, in an enviro
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet 'nvidia-modelopt[onnx]==0.47.*' sympy
 
-samples: ## make the sample models again (installs PyTorch's CPU build in an environment of its own)
+# PyTorch's CPU build, in an environment of its own
+$(SAMPLES):
 	$(PYTHON) -m venv .venv-samples
 	.venv-samples/bin/pip install --quiet torch==2.13.0 onnx onnxscript onnxruntime scikit-learn numpy Pillow
+	@touch $@
+
+samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU build)
 	for script in sample_models/*/train.py sample_models/*/export.py; do .venv-samples/bin/python $$script || exit 1; done
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again

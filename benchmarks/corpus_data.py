@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import wave
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ _TYPES = {
 _IMAGENET = ("RGB", (123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
 
-class _Pixels(NamedTuple):
+class Pixels(NamedTuple):
     """How pixels become an input: (pixel - mean) / scale, channels in this order."""
 
     order: str
@@ -41,21 +41,21 @@ class _Pixels(NamedTuple):
 
 # What each model was trained on, by its authors' own preprocessing.
 _PHOTOGRAPHS = {
-    "CONV_mobilenet*": _Pixels("RGB", 127.5, 127.5),
-    "CONV_squeezenet*": _Pixels("BGR", (103.939, 116.779, 123.68), 1),
-    "agllnet*": _Pixels("RGB", 0, 255),
-    "deeplabv3*": _Pixels("RGB", 127.5, 127.5),
-    "fns_*": _Pixels("RGB", 0, 1),
-    "mobilenetv2*": _Pixels("RGB", 127.5, 127.5),
-    "nanodet*": _Pixels("BGR", (103.53, 116.28, 123.675), (57.375, 57.12, 58.395)),
-    "ortext_fastestdet": _Pixels("BGR", 0, 255),
-    "ortext_superres": _Pixels("L", 0, 255),
-    "osf_*": _Pixels(*_IMAGENET),
-    "person_reid*": _Pixels("BGR", 0, 1),
-    "ppocr_cls*": _Pixels("BGR", 127.5, 127.5),
-    "ppocr_det*": _Pixels(*_IMAGENET),
-    "ultraface*": _Pixels("RGB", 127, 128),
-    "yunet*": _Pixels("BGR", 0, 1),
+    "CONV_mobilenet*": Pixels("RGB", 127.5, 127.5),
+    "CONV_squeezenet*": Pixels("BGR", (103.939, 116.779, 123.68), 1),
+    "agllnet*": Pixels("RGB", 0, 255),
+    "deeplabv3*": Pixels("RGB", 127.5, 127.5),
+    "fns_*": Pixels("RGB", 0, 1),
+    "mobilenetv2*": Pixels("RGB", 127.5, 127.5),
+    "nanodet*": Pixels("BGR", (103.53, 116.28, 123.675), (57.375, 57.12, 58.395)),
+    "ortext_fastestdet": Pixels("BGR", 0, 255),
+    "ortext_superres": Pixels("L", 0, 255),
+    "osf_*": Pixels(*_IMAGENET),
+    "person_reid*": Pixels("BGR", 0, 1),
+    "ppocr_cls*": Pixels("BGR", 127.5, 127.5),
+    "ppocr_det*": Pixels(*_IMAGENET),
+    "ultraface*": Pixels("RGB", 127, 128),
+    "yunet*": Pixels("BGR", 0, 1),
 }
 
 
@@ -85,25 +85,46 @@ def drawn(corpus: Path, entry: Mapping[str, Any], seed: int, count: int) -> Iter
         count: how many.
     """
     random = np.random.default_rng(seed)
-    name, first = entry["name"], entry["inputs"][0]["name"]
-    for pattern, pixels in _PHOTOGRAPHS.items():
-        if fnmatch.fnmatchcase(name, pattern):
-            shape = entry["run_shapes"][first]
-            yield from _parts(corpus / "data" / "faces", first, shape, pixels, random, count)
-            return
-    _, found = _open(corpus, entry, thinned=False)
-    every = list(found)
+    photographs = photographed(entry)
+    if photographs is not None:
+        files = sorted((corpus / "data" / "faces").iterdir())
+        yield from (sample for sample, _ in parts(files, *photographs, random, count))
+        return
+    every = whole(corpus, entry)
     for index in random.permutation(len(every))[:count]:
         yield every[index]
 
 
-def _parts(
-    folder: Path, name: str, shape: list[int], pixels: _Pixels, random: np.random.Generator, count: int
-) -> Iterator[Sample]:
-    """Random parts of photographs, half of them mirrored, lighter or darker by up to a quarter."""
-    images = [Image.open(path).convert("RGB") for path in sorted(folder.iterdir())]
+def whole(corpus: Path, entry: Mapping[str, Any]) -> list[Sample]:
+    """All samples of the data set of a model that is not fed with photographs."""
+    return list(_open(corpus, entry, thinned=False)[1])
+
+
+def photographed(entry: Mapping[str, Any]) -> tuple[str, list[int], Pixels] | None:
+    """How photographs become the input of a model: its name, its shape, its pixels. None: they do not."""
+    first = entry["inputs"][0]["name"]
+    for pattern, pixels in _PHOTOGRAPHS.items():
+        if fnmatch.fnmatchcase(entry["name"], pattern):
+            return first, entry["run_shapes"][first], pixels
+    return None
+
+
+def parts(
+    files: Sequence[Path],
+    name: str,
+    shape: list[int],
+    pixels: Pixels,
+    random: np.random.Generator,
+    count: int,
+) -> Iterator[tuple[Sample, int]]:
+    """Random parts of photographs, half of them mirrored, lighter or darker by up to a quarter.
+
+    Each with the number of its photograph.
+    """
+    images = [Image.open(path).convert("RGB") for path in files]
     for _ in range(count):
-        image = images[random.integers(len(images))]
+        chosen = int(random.integers(len(images)))
+        image = images[chosen]
         side = random.uniform(0.3, 1.0)
         width, height = (max(8, int(side * length)) for length in image.size)
         left, top = (
@@ -113,16 +134,17 @@ def _parts(
         if random.random() < 0.5:
             part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         light = random.uniform(0.75, 1.25)
-        yield _fed(part.point([min(255, int(v * light)) for v in range(256)] * 3), name, shape, pixels)
+        part = part.point([min(255, int(v * light)) for v in range(256)] * 3)
+        yield fed(part, name, shape, pixels), chosen
 
 
 def _open(corpus: Path, entry: Mapping[str, Any], *, thinned: bool = True) -> tuple[str, Iterable[Sample]]:
     """What there is for a model; `thinned`: of what is sorted, some from everywhere."""
     name, data = entry["name"], corpus / "data"
     first = entry["inputs"][0]["name"]
-    for pattern, pixels in _PHOTOGRAPHS.items():
-        if fnmatch.fnmatchcase(name, pattern):
-            return "photographs", _photographs(data / "faces", first, entry["run_shapes"][first], pixels)
+    photographs = photographed(entry)
+    if photographs is not None:
+        return "photographs", _photographs(data / "faces", *photographs)
     if name.startswith("mnist"):
         digits = np.load(data / "mnist_5000.npz")["images"][:, None, None]
         return "MNIST", ({first: image.astype(np.float32)} for image in digits)
@@ -134,19 +156,20 @@ def _open(corpus: Path, entry: Mapping[str, Any], *, thinned: bool = True) -> tu
         step = len(files) // COUNT if thinned else 1
         return "files", ({first: _ends(path.read_bytes())} for path in files[::step])
     if name.startswith("silero_vad"):
-        return "speech", _speech(corpus, entry)
+        windows = _speech(corpus, entry)
+        return "speech", windows[:: len(windows) // COUNT] if thinned else windows
     if entry["inputs"][0]["shape"] == ["num_bytes"]:
         photos = sorted((data / "faces").iterdir())
         return "JPEG files", ({first: np.frombuffer(path.read_bytes(), np.uint8)} for path in photos)
     return "random", _random(entry)
 
 
-def _photographs(folder: Path, name: str, shape: list[int], pixels: _Pixels) -> Iterator[Sample]:
+def _photographs(folder: Path, name: str, shape: list[int], pixels: Pixels) -> Iterator[Sample]:
     for path in sorted(folder.iterdir()):
-        yield _fed(Image.open(path), name, shape, pixels)
+        yield fed(Image.open(path), name, shape, pixels)
 
 
-def _fed(image: Image.Image, name: str, shape: list[int], pixels: _Pixels) -> Sample:
+def fed(image: Image.Image, name: str, shape: list[int], pixels: Pixels) -> Sample:
     """An image as the input takes it."""
     last = shape[-1] in (1, 3)
     height, width = shape[1:3] if last else shape[2:4]
@@ -179,7 +202,7 @@ def _speech(corpus: Path, entry: Mapping[str, Any]) -> list[Sample]:
         feeds = {"input": sound[None, start : start + size], "state": state, "sr": np.array(16000, np.int64)}
         found.append({name: array for name, array in feeds.items() if name in session.inputs})
         state = session.run(found[-1])[1]
-    return found[:: len(found) // COUNT]
+    return found
 
 
 def _random(entry: Mapping[str, Any]) -> Iterator[Sample]:

@@ -121,17 +121,17 @@ def bimodal(seed: int) -> Planted:
     return Planted("bimodal tensor", chain.rest(x), frozenset({"undo"}))
 
 
-def uneven_concat(seed: int) -> Planted:
+def uneven_concat(seed: int, uneven: float = UNEVEN) -> Planted:
     """A Concat of two tensors, 1000 to 1, whose reader makes them alike."""
     chain = _Chain(seed)
     x = chain.relu(chain.conv("first", "x", chain.kernel(WIDTH, WIDTH, 3)))
-    great = chain.relu(chain.conv("great", x, UNEVEN * chain.kernel(WIDTH, WIDTH, 3)))
+    great = chain.relu(chain.conv("great", x, uneven * chain.kernel(WIDTH, WIDTH, 3)))
     small = chain.relu(chain.conv("small", x, chain.kernel(WIDTH, WIDTH, 3)))
     both = chain.add("Concat", "both", great, small, axis=1)
     weight = chain.kernel(2 * WIDTH, WIDTH, 3)
-    weight[:, :WIDTH] /= UNEVEN
+    weight[:, :WIDTH] /= uneven
     x = chain.relu(chain.conv("undo", both, weight))
-    return Planted("Concat of 1000:1", chain.rest(x), frozenset({"undo"}))
+    return Planted(f"Concat of {uneven:g}:1", chain.rest(x), frozenset({"undo"}))
 
 
 def before_pool(seed: int) -> Planted:

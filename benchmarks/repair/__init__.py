@@ -1,0 +1,1 @@
+"""What repair of accuracy gains, and costs, on nets with data: `python -m benchmarks.repair`."""

@@ -1,0 +1,116 @@
+"""Accuracy with and without repair, and other tools', on samples that no tool saw; what has to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from benchmarks.repair import intervals, tools
+from benchmarks.repair.intervals import Figure, Row, Value
+from benchmarks.repair.nets import Net
+from benchmarks.repair.printing import claim, table
+from benchmarks.repair.rows import Rows
+
+LEAST_INT8 = 0.95
+NEAR = 0.3  # points of top-1, of MNIST and CIFAR-10
+LOSS = 0.2  # dB
+OVER_DEFAULT, OVER_MAX, OVER_NONE = 8.0, 5.0, 3.0  # dB
+ULTRAFACE = 37.0  # dB
+
+
+def printed(nets: Sequence[Net], rows: Rows) -> None:
+    """All nets."""
+    lines = [_line(net, rows) for net in nets]
+    titles = ["net", "judged by", "Model-Optimizer", "its max", "onnxruntime", "no repair", "repair", "gain"]
+    titles += ["agree, none", "repair", "top-1, none", "repair", "int8 %", "int8 layers"]
+    print("\nSQNR about the mean on samples that judge alone, dB; 95 % intervals in brackets\n")
+    table(titles, lines)
+    for net in nets:
+        for tool in (*tools.PEERS, *tools.OURS):
+            for row in rows.of(net, tool)[:1]:
+                if "error" in row:
+                    print(f"\n{net.name}, {tool}: {row['error']}")
+    print()
+    _claims(nets, rows)
+
+
+def _line(net: Net, rows: Rows) -> list[str]:
+    auto, none = _good(rows, net, "auto"), _good(rows, net, "none")
+    engine = [f"{100 * row['int8']:.0f}" for row in auto[:1] if row.get("int8") is not None]
+    layers = [f"{row['int8_layers']} of {row['layers']}" for row in (*none[:1], *auto[:1]) if "layers" in row]
+    return [
+        net.name,
+        f"{len(auto[0]['noise']) if auto else 0} x {len(auto)}{', stand-in' * (net.kind == 'stand-in')}",
+        *(_figure(_good(rows, net, tool), intervals.sqnr) for tool in (*tools.PEERS, *tools.OURS)),
+        _gain(auto, none),
+        *(_figure(given, intervals.agreement) for given in (none, auto)),
+        *(_figure(given, intervals.top1_change) for given in (none, auto)),
+        *(engine or [""]),
+        ", ".join(dict.fromkeys(layers)),
+    ]
+
+
+def _claims(nets: Sequence[Net], rows: Rows) -> None:
+    """What repair has to reach, each with what it reached."""
+    over: dict[str, list[float]] = {"modelopt-default": [], "modelopt-max": []}
+    for net in nets:
+        auto, none = _good(rows, net, "auto"), _good(rows, net, "none")
+        if not auto:
+            continue
+        gain = _paired(auto, none, intervals.sqnr)
+        if gain is not None:
+            claim(f"{net.name}: loses at most {LOSS} dB", gain.value >= -LOSS, f"{gain.value:+.2f} dB")
+        for row in auto[:1]:
+            share = row.get("int8")
+            if share is not None:
+                claim(f"{net.name}: {LEAST_INT8:.0%} int8", share >= LEAST_INT8, f"{share:.1%}")
+        if none and "layers" in none[0] and "layers" in auto[0]:
+            more = [b["int8_layers"] - a["int8_layers"] for a, b in zip(none, auto, strict=False)]
+            claim(f"{net.name}: as many int8 layers as without", min(more) >= 0, f"{min(more):+d}")
+        if net.name.startswith(("mnist", "cifar10")):
+            change = intervals.of(auto, intervals.top1_change)
+            claim(f"{net.name}: top-1 within {NEAR} points of float", change.value >= -NEAR, _text(change))
+        if net.name == "ultraface_rfb320":
+            level = intervals.of(auto, intervals.sqnr)
+            claim(f"{net.name}: at least {ULTRAFACE:.0f} dB", level.value >= ULTRAFACE, _text(level))
+        if net.name in ("vit", "text") and gain is not None:
+            claim(f"{net.name}: at least {OVER_NONE:.0f} dB over none", gain.value >= OVER_NONE, _text(gain))
+        if net.kind != "planted":
+            for tool, found in over.items():
+                ahead = _paired(auto, _good(rows, net, tool), intervals.sqnr)
+                if ahead is not None:
+                    found.append(ahead.value)
+                    claim(f"{net.name}: not behind {tool}", ahead.value >= 0, f"{ahead.value:+.2f} dB")
+    for tool, least in (("modelopt-default", OVER_DEFAULT), ("modelopt-max", OVER_MAX)):
+        if over[tool]:
+            level = median(over[tool])
+            what = f"median over {len(over[tool])} nets at least {least:.0f} dB over {tool}"
+            claim(what, level >= least, f"{level:+.2f} dB, least {min(over[tool]):+.2f}")
+
+
+def _good(rows: Rows, net: Net, tool: str) -> list[Row]:
+    """The rows of a tool where it made a model of every split."""
+    found = rows.of(net, tool)
+    return found if all("error" not in row for row in found) else []
+
+
+def _paired(auto: Sequence[Row], others: Sequence[Row], figure: Figure) -> Value | None:
+    """The difference where both have the same splits."""
+    return intervals.difference(auto, others, figure) if auto and len(auto) == len(others) else None
+
+
+def _gain(auto: Sequence[Row], none: Sequence[Row]) -> str:
+    found = _paired(auto, none, intervals.sqnr)
+    return "" if found is None else f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def _figure(rows: Sequence[Row], figure: Figure) -> str:
+    """The figure of a tool, "" where it has none."""
+    try:
+        return _text(intervals.of(rows, figure)) if rows else ""
+    except KeyError:
+        return ""
+
+
+def _text(value: Value) -> str:
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"

@@ -1,0 +1,123 @@
+"""The tools, each in a process of its own: `onnxq quantize --repair ...`, and those it is compared with.
+
+    python -m benchmarks.repair.tools ARGUMENTS OF onnxq
+
+runs the command and prints the CPU seconds, its children's among them, the seconds and the peak memory in
+MiB, all without imports; onnxq's compiler is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import peers_python
+from benchmarks.corpus import PEERS_SCRIPT, installed_peers
+
+TIMEOUT = 900  # s
+
+STEPS = ("scale", "smooth", "bias", "shift", "gptq", "split")
+"""All steps, by the names that `--repair` takes."""
+
+NEEDS = {"shift": ("bias",), "gptq": ("bias",)}
+"""Those that are only had with others: alone means with these."""
+
+OURS = ("none", "auto")
+PEERS = {
+    "modelopt-default": "Model-Optimizer", "modelopt-max": "Model-Optimizer's max",
+    "onnxruntime": "onnxruntime",
+}  # fmt: skip
+
+ALL = ",".join(STEPS)
+ALONE = {step: ",".join((*NEEDS.get(step, ()), step)) for step in STEPS}
+LEFT_OUT = {
+    step: ",".join(one for one in STEPS if one != step and step not in NEEDS.get(one, ())) for step in STEPS
+}
+"""What is left where a step is missing, and with it those that need it."""
+
+SETS = tuple(dict.fromkeys([ALL, *ALONE.values(), *LEFT_OUT.values()]))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a tool did.
+
+    Attributes:
+        cpu, seconds: what it took, without imports.
+        mib: the peak of its memory.
+        error: why there is no model; "" where there is one.
+        report: onnxq's.
+    """
+
+    cpu: float = 0.0
+    seconds: float = 0.0
+    mib: float = 0.0
+    error: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+def peers() -> dict[str, str]:
+    """The other tools, by the name of their row, and the versions of those that are installed."""
+    found = installed_peers()
+    return {row: found[row.split("-")[0]] for row in PEERS if row.split("-")[0] in found}
+
+
+def made(tool: str, model: Path, samples: Path, output: Path, *options: str) -> Made:
+    """Quantizes a model.
+
+    Args:
+        tool: a row of `peers`, or what `--repair` is given.
+        model: the float model.
+        samples: a folder of .npz files.
+        output: what to write.
+        options: more flags of onnxq.
+    """
+    if tool in PEERS:
+        return _run([peers_python(), PEERS_SCRIPT, tool, model, samples, output], output)
+    given = ["-q", "quantize", model, "--calib", samples, "-o", output, "--repair", tool, "--no-engine"]
+    done = _run([sys.executable, "-m", "benchmarks.repair.tools", *given, *options], output)
+    report = output.with_suffix(".report.json")
+    if done.error or not report.is_file():
+        return done
+    return Made(done.cpu, done.seconds, done.mib, "", json.loads(report.read_text("utf-8")))
+
+
+def _run(command: list[Any], output: Path) -> Made:
+    try:
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT,
+            cwd=None if "-m" in command else output.parent,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Made(error=f"it did not end within {TIMEOUT} s")
+    if done.returncode != 0 or not output.is_file():
+        said = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        return Made(error=said[-1] if said else f"no model, exit code {done.returncode}")
+    cpu, seconds, mib = map(float, done.stdout.split()[-3:])
+    return Made(cpu, seconds, mib)
+
+
+def main() -> None:
+    from onnxq.cli.app import main as onnxq
+
+    start, spent = time.perf_counter(), sum(os.times()[:4])
+    code: Any = 0
+    try:
+        onnxq()
+    except SystemExit as end:
+        code = end.code
+    spent, seconds = sum(os.times()[:4]) - spent, time.perf_counter() - start
+    status = Path("/proc/self/status").read_text()  # getrusage counts what the parent had before exec
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    print(f"\n{spent:.3f} {seconds:.3f} {int(peak) / 1024:.1f}")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
