@@ -38,7 +38,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "color": ('"bgr"', "bgr"), "resize": ("[640, 480]", (640, 480)), "crop": ('"24x16"', (24, 16)),
     "letterbox": ("true", True), "preset": ('"yolo"', "yolo"), "method": ('"mse"', "mse"),
     "percentile": ("99", 99.0), "constant": ("0.5", 0.5), "search": ("true", True), "exact": ("true", True),
-    "samples": ("3", 3), "seed": ("3", 3), "stats": ('"a.npz"', Path("/f/a.npz")), "partial": ("true", True),
+    "samples": ("3", 3), "steps": ('["bias", "shift"]', ("bias", "shift")), "seed": ("3", 3), "stats": ('"a.npz"', Path("/f/a.npz")), "partial": ("true", True),
     "shard": ('"2/3"', (2, 3)), "workers": ("2", 2), "keep_float": ('"/head/*"', ("/head/*",)),
     "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),

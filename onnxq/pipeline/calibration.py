@@ -26,7 +26,9 @@ from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
-from onnxq.quant.obey import Obeyed, Weights, obey
+from onnxq.quant.fits import Fit
+from onnxq.quant.obey import Obeyed, obey
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.plan_file import PlanFile
@@ -34,6 +36,7 @@ from onnxq.quant.ranges import Range
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.reason import Reason, code_of
+from onnxq.repair.edits import FloatEdit
 from onnxq.run import ort
 from onnxq.settings import Calibration, Feeding, Format
 
@@ -117,7 +120,10 @@ class Prepared:
         not_run: operators that onnxruntime does not know, by node that depends on one.
         layers: the `[[layer]]` that gives a tensor its range.
         stated: the ranges that a plan file states.
-        weights: what quantized constants cover, where that is not what they hold.
+        patches: what quantized constants cover, where that is not what they hold; and what repair changes.
+        fits: the fitted biases among them.
+        edits: those of the float model that repair made.
+        steps: which steps of repair nodes may have that not all may have.
         notes: what the user may not expect.
         replan: the plan with more nodes in float, and why; None where a file states it.
     """
@@ -128,7 +134,10 @@ class Prepared:
     not_run: dict[str, str]
     layers: dict[str, LayerRule] = field(default_factory=dict)
     stated: dict[str, Range] = field(default_factory=dict)
-    weights: Weights = field(default_factory=dict)
+    patches: Patches = NONE
+    fits: tuple[Fit, ...] = ()
+    edits: tuple[FloatEdit, ...] = ()
+    steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     replan: Callable[[Mapping[str, str]], QuantPlan] | None = None
 
@@ -180,7 +189,8 @@ def prepare(
         if file is None and format.scale_form == "per-tensor":
             found = replace(found, plan=found.plan.per_tensor())
     prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
-    prepared.layers, prepared.weights = own.ranges(found.plan), own.weights(found.plan)
+    prepared.layers, prepared.steps = own.ranges(found.plan), own.steps
+    prepared.patches = Patches(amax={**own.weights(found.plan), **found.weights})
     prepared.notes += own.notes
     if file is None:
         prepared.replan = lambda floats: make(dict(floats), ())
@@ -191,7 +201,6 @@ def prepare(
     prepared.layers.update(found.layers)
     prepared.layers = {name: rule for name, rule in prepared.layers.items() if name not in found.stated}
     prepared.stated = found.stated
-    prepared.weights.update(found.weights)
     return prepared
 
 

@@ -17,9 +17,9 @@ from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
+from onnxq.quant.fits import within
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
@@ -78,7 +78,7 @@ def quantized(
     with job.step("insert"):
         found = ranges.all(options.default)
         scales = scales_of(plan, found)
-        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
+        inserted = insert(job.model, plan, scales, prepared.patches)
         prepared.notes += [note for note in _widened(inserted) if note not in prepared.notes]
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)
@@ -200,9 +200,10 @@ def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Q
     """
     with job.step("insert"):
         prepared.plan, prepared.replan = plan, None
+        prepared.patches, prepared.fits = within(prepared.patches, prepared.fits, plan)
         ranges = {name: done.ranges[name] for name in plan.measured}
         scales = scales_of(plan, ranges)
-        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
+        inserted = insert(job.model, plan, scales, prepared.patches)
         proto = inserted.model.to_proto(handover=True)
         return Quantized(inserted.model, proto, ranges, scales, done.choice, inserted.scales)
 
@@ -228,6 +229,7 @@ def measuring_copy(
         data_dir=job.model.data_dir,
         in_float32=job.in_float32,
         pieces=None if by_layer else 1 if speaks_half(part) else _PIECES,
+        fits=prepared.fits,
     )
 
 

@@ -95,7 +95,7 @@ def planned(
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
-    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.weights}
+    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.patches.amax}
     layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights, post_scaled)
     file = PlanFile(
         "" if source is None else encodable(source.name),
