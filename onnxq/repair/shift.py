@@ -26,7 +26,7 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
-from onnxq.repair.found import Found, NoFit
+from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer
 
@@ -93,7 +93,7 @@ class Shift:
         return found
 
 
-def find(model: Model, draft: Draft) -> Found:
+def find(model: Model, draft: Draft) -> FoundEdits:
     """The shifts that fit a draft: of Relu and Clip that int8 layers without padding read.
 
     Args:
@@ -118,7 +118,7 @@ def find(model: Model, draft: Draft) -> Found:
         else:
             edits.append(edit)
             done |= names
-    return Found(tuple(edits), skipped)
+    return FoundEdits(tuple(edits), skipped)
 
 
 def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:

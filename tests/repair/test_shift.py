@@ -26,7 +26,7 @@ SIX = np.array(6, np.float32)
 ZERO = np.array(0, np.float32)
 
 
-def shifted(proto: onnx.ModelProto) -> tuple[Case, shift.Found]:
+def shifted(proto: onnx.ModelProto) -> tuple[Case, shift.FoundEdits]:
     case = Case(proto)
     return case, shift.find(case.model, case.draft)
 
@@ -281,7 +281,8 @@ def test_an_edit_of_another_model_is_refused() -> None:
 
 BLOCKS = """[p1] s1 = Conv <pads = [1, 1, 1, 1]> (x, w, b)  a1 = Relu (s1)  [p2] s2 = Conv (a1, v, d)
     [p3] t3 = Conv <group = 32, pads = [1, 1, 1, 1]> (s2, dw, b)  a3 = Clip (t3, zero, six)
-    [p4] s4 = Conv (a3, v4, d)  a4 = Relu (s4)  [r4] m4 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a4)
+    [p4] s4 = Conv (a3, v4, d)  a4 = Relu (s4)
+    [r4] m4 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a4)
     [p5] y = Conv (m4, v5, d)"""
 
 
