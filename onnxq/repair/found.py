@@ -13,7 +13,7 @@ class NoFit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEdits:
     """Edits of one kind.
 
     Attributes:

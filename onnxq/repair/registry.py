@@ -9,13 +9,13 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.repair.edits import FloatEdit
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
-from onnxq.repair.split import Split
+from onnxq.repair.split import HalfSteps
 
 _KINDS: dict[str, Callable[[Mapping[str, Any]], FloatEdit]] = {
     "shift": Shift.from_json,
     "scale": Scale.from_json,
     "smooth": Scale.from_json,
-    "split": Split.from_json,
+    "split": HalfSteps.from_json,
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from onnxq.graph.model import Model
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
-from onnxq.repair.found import Found
+from onnxq.repair.found import FoundEdits
 from onnxq.repair.statistics import Channels
 
 
@@ -42,6 +42,6 @@ class Scale:
         raise NotImplementedError
 
 
-def find(model: Model, draft: Draft, channels: Channels, ratio: float = 8.0) -> Found:
+def find(model: Model, draft: Draft, channels: Channels, ratio: float = 8.0) -> FoundEdits:
     """The edits."""
-    return Found()
+    return FoundEdits()

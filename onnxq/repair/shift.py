@@ -26,9 +26,12 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
-from onnxq.repair.found import Found, NoFit
+from onnxq.repair.found import FoundEdits, NoFit
 from onnxq.repair.offset import lower, restore
 from onnxq.repair.writer import Writer
+
+_BOUNDS_ARE_INPUTS = 11
+"""The first opset in which those of a Clip are."""
 
 _LEAST = 1e-30
 """A smaller range is that of a tensor that is always zero."""
@@ -78,8 +81,8 @@ class Shift:
         tensors = model.graph.tensors()
         if self.tensor not in tensors:
             raise unknown_name("tensor", self.tensor, list(tensors))
-        cone = _Cone(Tensor(model, tensors[self.tensor]))
         try:
+            cone = _Cone(Tensor(model, tensors[self.tensor]))
             found = _shifted(cone, self.by, ())
             if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
                 raise NoFit("others share its scale")
@@ -90,7 +93,7 @@ class Shift:
         return found
 
 
-def find(model: Model, draft: Draft) -> Found:
+def find(model: Model, draft: Draft) -> FoundEdits:
     """The shifts that fit a draft: of Relu and Clip that int8 layers without padding read.
 
     Args:
@@ -115,7 +118,7 @@ def find(model: Model, draft: Draft) -> Found:
         else:
             edits.append(edit)
             done |= names
-    return Found(tuple(edits), skipped)
+    return FoundEdits(tuple(edits), skipped)
 
 
 def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
@@ -159,10 +162,11 @@ def _shifted(cone: _Cone, by: float, quantized: set[str] | tuple[()]) -> tuple[W
         lower(source, by, writer, quantized, maps)
         upper = _upper(node)
         assert upper is not None
-        bounds: list[np.ndarray | None] = [np.array(-by, out.dtype)]
-        if np.isfinite(upper):
-            bounds.append(np.array(upper - by, out.dtype))
-        writer.remake(node, "Clip", bounds)
+        bounds = {"min": -by, **({"max": upper - by} if np.isfinite(upper) else {})}
+        if node.opset < _BOUNDS_ARE_INPUTS:
+            writer.remake(node, "Clip", [], bounds)
+        else:
+            writer.remake(node, "Clip", [np.array(bound, out.dtype) for bound in bounds.values()])
     for node, tensor in cone.readers:
         restore(node, tensor, by, writer, maps)
     return writer, maps
@@ -225,7 +229,11 @@ def _upper(node: Node) -> float | None:
         return None
     if node.op == "Relu":
         return np.inf
-    low, high = (node.attr("min"), node.attr("max")) if node.opset < 11 else map(_bound, node.operands(3)[1:])
+    low, high = (
+        (node.attr("min"), node.attr("max"))
+        if node.opset < _BOUNDS_ARE_INPUTS
+        else map(_bound, node.operands(3)[1:])
+    )
     if low is None or low != 0 or high is None or np.isnan(high) or high <= 0:
         return None
     return float(high)

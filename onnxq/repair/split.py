@@ -9,18 +9,18 @@ from typing import Any
 from onnxq.graph.model import Model
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
-from onnxq.repair.found import Found
+from onnxq.repair.found import FoundEdits
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class HalfSteps:
     """Doubles channels."""
 
     tensor: str
     kind: str = "split"
 
     @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Split:
+    def from_json(json: Mapping[str, Any]) -> HalfSteps:
         """The edit that `to_json` gave."""
         raise NotImplementedError
 
@@ -41,6 +41,6 @@ class Split:
         raise NotImplementedError
 
 
-def find(model: Model, draft: Draft) -> Found:
+def find(model: Model, draft: Draft) -> FoundEdits:
     """The edits."""
-    return Found()
+    return FoundEdits()

@@ -24,7 +24,7 @@ class Writer:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._given: dict[tuple[str, int], tuple[Node, np.ndarray, bool]] = {}
-        self._ops: dict[str, tuple[Node, str, list[np.ndarray | None], Mapping[str, Any]]] = {}
+        self._ops: dict[str, tuple[Node, str, list[np.ndarray], Mapping[str, Any]]] = {}
 
     def value(self, node: Node, index: int) -> np.ndarray | None:
         """The constant that an input is by now, float64; None where it is none, or left out.
@@ -61,7 +61,7 @@ class Writer:
         self._given[node.name, index] = (node, values, weight)
 
     def remake(
-        self, node: Node, op: str, constants: list[np.ndarray | None], attrs: Mapping[str, Any] | None = None
+        self, node: Node, op: str, constants: list[np.ndarray], attrs: Mapping[str, Any] | None = None
     ) -> None:
         """Makes a node another one with the same name, first input and output, and these further inputs."""
         self._ops[node.name] = (node, op, constants, attrs or {})
@@ -126,16 +126,13 @@ class Writer:
         else:
             inputs.append(new)
 
-    def _remake(
-        self, node: Node, op: str, constants: list[np.ndarray | None], attrs: Mapping[str, Any]
-    ) -> None:
+    def _remake(self, node: Node, op: str, constants: list[np.ndarray], attrs: Mapping[str, Any]) -> None:
         raw = node.node
         first = raw.inputs[0]
         for index in reversed(range(len(raw.inputs))):
             del raw.inputs[index]
         raw.inputs.append(first)
         for place, values in enumerate(constants):
-            assert values is not None
             raw.inputs.append(self.model.new_constant(f"{node.name}_{place + 1}", values))
         raw.op, raw.domain = op, None
         raw.proto = onnx.helper.make_node(op, [], [], **dict(attrs))
