@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.AccuracyRepair, settings.Format,
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+    settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
     settings.Outcome, settings.Runtime,
     without=("allow_interface_changes", "shard"), config=True,

@@ -14,7 +14,8 @@ from onnxq.cli.screen import Screen
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.AccuracyRepair, settings.Format,
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+    settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
     without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop",
              "time_limit"),

@@ -30,7 +30,7 @@ from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
-from onnxq.pipeline.repairing import repaired
+from onnxq.pipeline.repairing import NO_SAMPLES, repaired, untried
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
@@ -104,8 +104,9 @@ class Quantization:
                 job.widen(io=wish.io)
             prepared = prepare(job, {}, self._format, self._options.layers)
             notes = [*prepared.notes, *_unknown_sizes(job)]
-            part = {
+            part: dict[str, Any] = {
                 "plan": self._plan_part(prepared.plan),
+                "repair": self._unrepaired(),
                 "calibration": {"measured": False, "notes": notes},
                 "body": body_part(Finish(wish, None), None, (), (), ()),
             }
@@ -137,6 +138,10 @@ class Quantization:
             keeps=self._repair.repair_samples if repairs else 0,
         )  # fmt: skip
 
+    def _unrepaired(self) -> dict[str, Any] | None:
+        """What the report says of repair where nothing is measured."""
+        return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
+
     def _plan_part(self, plan: QuantPlan) -> dict[str, Any]:
         return {**plan.to_json(), "file": None if self._file is None else str(self._file.path)}
 
@@ -152,7 +157,7 @@ class Quantization:
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
         """
-        job, options = self._job, self._options
+        job = self._job
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(chooses=pursuit.goal.is_set)
@@ -230,7 +235,7 @@ class Quantization:
             )
             return found.verified
 
-        return sensitivity_of(self._job, accuracy, pursuit, verified, data, top)
+        return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.

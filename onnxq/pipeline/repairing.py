@@ -25,13 +25,13 @@ from onnxq.quant.ranges import Range
 from onnxq.reason import Reason, by_of, code_of
 from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
 from onnxq.repair.affine import ChannelMap
-from onnxq.repair.course import Course, Refused, State
+from onnxq.repair.course import Course, Refused, Version
 from onnxq.repair.draft import Draft
-from onnxq.repair.effort import LEAST_FITTING, LEAST_JUDGING, effort_of
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, StepEntry
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import Channels, channel_axes
+from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, workload_of
 from onnxq.rewrite.whole import Differs
 from onnxq.run import ort
 from onnxq.run.about_mean import AboutMeanMeter
@@ -50,6 +50,9 @@ METHOD = (
     "about the mean), by more than half a standard error, and none of them loses more than {0:g} dB; the "
     "samples that verify judge the end alone"
 )
+
+
+NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
 
 
 @dataclass(slots=True)
@@ -93,12 +96,10 @@ def repaired(
     steps = options.steps
     if not steps:
         return Repair(done, stats)
-    ledger = _Ledger(options)
     why = _why_not(job, options, sampling, prepared)
     if why:
-        ledger.steps = [StepEntry(step, "not-applicable", why) for step in steps]
-        ledger.short = f"not tried: {why}"
-        return Repair(done, stats, ledger.to_json())
+        return Repair(done, stats, untried(options, why))
+    ledger = _Ledger(options)
     with job.step("repair"):
         try:
             return _Repairing(job, options, sampling, prepared, stats, done, ledger, edits, weights).run()
@@ -109,6 +110,12 @@ def repaired(
             return Repair(done, stats, ledger.to_json())
 
 
+def untried(options: AccuracyRepair, why: str) -> dict[str, Any]:
+    """What the report says where no step can be tried."""
+    entries = [StepEntry(step, "not-applicable", why) for step in options.steps]
+    return _Ledger(options, entries, f"not tried: {why}").to_json()
+
+
 def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Prepared) -> str:
     """Why nothing can be tried at all; "" where something can."""
     if not job.target.explicit:
@@ -116,7 +123,7 @@ def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Pr
     if not prepared.plan.pairs:
         return "nothing is quantized"
     if sampling.parts is None:
-        return "steps are fitted and judged on samples, and there are none (--calib DATA)"
+        return NO_SAMPLES
     if not prepared.reference.graph.output:
         return "no part of the model runs in onnxruntime"
     if options.is_auto and weight_bytes(prepared.sanitized) >= LARGE:
@@ -187,7 +194,7 @@ class _Repairing:
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
             self._ledger.short = f"not tried: {why}"
             return Repair(self._done, self._stats, self._ledger.to_json())
-        effort = effort_of(steps, min(fitting, options.repair_samples), judging, most)
+        effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
         with _Bench(job, self._sampling, prepared, self._weights, effort.fitting, effort.judging) as bench:
@@ -223,7 +230,7 @@ class _Repairing:
         held = parts.held or 0
         return self._stats.samples + self._done.runs + 2 * held
 
-    def _taken(self, state: State) -> Repair:
+    def _taken(self, state: Version) -> Repair:
         """The repaired model in the place of the other one."""
         job, prepared, done = self._job, self._prepared, self._done
         draft, patches = state.draft, state.fitted.patches
@@ -364,7 +371,7 @@ class _Bench:
     def channels(self) -> Channels:
         return {name: ends.amax for name, ends in self._fitter.channels.items()}
 
-    def gains(self, state: State, tensors: Sequence[str]) -> Mapping[str, float]:
+    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
         plan = state.draft.plan
         sites = {site.tensor: site for site in plan.sites if site.kind == "activation"}
         names = [name for name in tensors if name in sites]
@@ -398,7 +405,7 @@ class _Bench:
         found = {n: level - base for n, level in zip(names, levels[1:], strict=True) if level is not None}
         return {name: gain for name, gain in found.items() if gain > LEAST_DB}
 
-    def thresholds(self, state: State) -> Mapping[str, float]:
+    def thresholds(self, state: Version) -> Mapping[str, float]:
         return {}
 
 

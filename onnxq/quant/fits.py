@@ -1,4 +1,4 @@
-"""Biases that were fitted for a layer in int8: what reads them, and what it reads where the layer is float."""
+"""Biases that were fitted for a layer in int8: what reads them, and what it reads with the layer in float."""
 
 from __future__ import annotations
 

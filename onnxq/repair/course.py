@@ -15,11 +15,11 @@ from onnxq.repair.acceptance import Levels, judged
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
 from onnxq.repair.edits import FloatEdit, edited
-from onnxq.repair.effort import Effort
 from onnxq.repair.fit import Fitted
-from onnxq.repair.found import Found
+from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import StepEntry, Verdict
 from onnxq.repair.statistics import Channels, followed
+from onnxq.repair.workload import REFITS, Workload
 from onnxq.settings import REPAIR_STEPS
 
 ALPHAS = (0.35, 0.5, 0.65)
@@ -73,11 +73,11 @@ class Tools(Protocol):
         """The greatest magnitude of each channel, in the model without edits."""
         ...
 
-    def gains(self, state: State, tensors: Sequence[str]) -> Mapping[str, float]:
+    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
         """What the outputs gain where a quantized tensor is float, dB, by tensor; some may be left out."""
         ...
 
-    def thresholds(self, state: State) -> Mapping[str, float]:
+    def thresholds(self, state: Version) -> Mapping[str, float]:
         """Other ranges of measured tensors, with which the outputs seem nearer."""
         ...
 
@@ -87,7 +87,7 @@ class Tools(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Version:
     """A draft, and what was made of it.
 
     Attributes:
@@ -137,7 +137,7 @@ class Course:
         draft: Draft,
         tools: Tools,
         steps: Sequence[str],
-        effort: Effort,
+        effort: Workload,
         allowed: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Nothing is run yet.
@@ -157,7 +157,7 @@ class Course:
         self._spent = tools.runs
         self.ledger: list[StepEntry] = []
 
-    def run(self) -> State:
+    def run(self) -> Version:
         """All steps; what they come to."""
         state = self._made(self._first)
         if state.levels.sqnr_db is None:
@@ -176,7 +176,7 @@ class Course:
 
     # -- a step --------------------------------------------------------------------------------
 
-    def _tried(self, step: str, state: State, later: Sequence[str]) -> State:
+    def _tried(self, step: str, state: Version, later: Sequence[str]) -> Version:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         before, start = state.levels.sqnr_db, self._tools.runs
 
@@ -228,22 +228,19 @@ class Course:
             return ""
         left = most - self.spent
         cost = self._effort.cost(step, candidates)
-        kept = self._effort.reserved(later)
+        kept = 0.0 if step in REFITS else self._effort.reserved(later)
         if cost + kept <= left:
             return ""
-        beside = f", {kept:.0f} of them for {' and '.join(later[:3])}" if kept else ""
-        return (
-            f"it may take {cost:.0f} runs of the model, and {max(0.0, left):.0f} are left{beside}: "
-            f"--repair {','.join(self._steps)} takes them"
-        )
+        beside = " for it" if kept else ""
+        return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
 
-    def _best(self, states: Sequence[State]) -> State:
-        def level(state: State) -> float:
+    def _best(self, states: Sequence[Version]) -> Version:
+        def level(state: Version) -> float:
             return -1e9 if state.levels.sqnr_db is None else state.levels.sqnr_db
 
         return max(states, key=level)
 
-    def _made(self, draft: Draft, before: State | None = None) -> State:
+    def _made(self, draft: Draft, before: Version | None = None) -> Version:
         """What a draft is: edited, fitted, run."""
         if before is not None and draft.edits == before.draft.edits:
             model, maps, near = before.model, before.maps, before.near_db
@@ -256,7 +253,7 @@ class Course:
         if draft.fitted:
             fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
         levels = self._tools.levels(model, draft, fitted.patches)
-        return State(draft, model, maps, fitted, levels, near)
+        return Version(draft, model, maps, fitted, levels, near)
 
     def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
         """Those of the steps that a layer may have."""
@@ -264,7 +261,7 @@ class Course:
 
     # -- what steps propose --------------------------------------------------------------------
 
-    def _proposal(self, step: str, state: State) -> _Proposal:
+    def _proposal(self, step: str, state: Version) -> _Proposal:
         draft = state.draft
         if step in ("scale", "smooth"):
             return self._scaled(step, state)
@@ -286,7 +283,7 @@ class Course:
             return _Proposal(why_not="no other range of a single tensor surely gains anything")
         return _Proposal([replace(draft, amax={**draft.amax, **amax})], changed={"ranges": len(amax)})
 
-    def _scaled(self, step: str, state: State) -> _Proposal:
+    def _scaled(self, step: str, state: Version) -> _Proposal:
         channels = followed(self._tools.channels(), state.maps)
         if step == "smooth":
             founds = [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS]
@@ -304,7 +301,7 @@ class Course:
             proposal.skipped.update(weak.told)
         return proposal
 
-    def _of_edits(self, step: str, draft: Draft, founds: Sequence[Found]) -> _Proposal:
+    def _of_edits(self, step: str, draft: Draft, founds: Sequence[FoundEdits]) -> _Proposal:
         skipped = {name: why for found in founds for name, why in found.skipped.items()}
         some = [found for found in founds if found.edits]
         if not some:
@@ -313,7 +310,7 @@ class Course:
         drafts = [draft.extended(found.edits) for found in some]
         return _Proposal(drafts, skipped, {"tensors": count})
 
-    def _split(self, state: State) -> _Proposal:
+    def _split(self, state: Version) -> _Proposal:
         draft = state.draft
         found = self._permitted("split", state, split.find(state.model, draft))
         total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
@@ -331,7 +328,7 @@ class Course:
         drafts = [draft.extended([edits[name]]) for name in first]
         return _Proposal(drafts, skipped, {"tensors": 1}, _NOTHING["split"])
 
-    def _permitted(self, step: str, state: State, found: Found) -> Found:
+    def _permitted(self, step: str, state: Version, found: FoundEdits) -> FoundEdits:
         """What is found but for edits at layers that may not have the step."""
         barred = {node for node, steps in self._allowed.items() if step not in steps}
         if not barred:

@@ -12,7 +12,7 @@ from onnxq.repair.affine import ChannelMap
 
 
 def moved(stats: Stats, maps: Mapping[str, ChannelMap]) -> Stats:
-    """Statistics after edits: of what edits change, the ends alone, which hold all values and perhaps more."""
+    """Statistics after edits: of what they change the ends alone, which hold all values, and perhaps more."""
     changed = {name: _moved(stats.tensors[name], maps[name]) for name in maps if name in stats.tensors}
     return replace(stats, tensors={**stats.tensors, **changed}) if changed else stats
 

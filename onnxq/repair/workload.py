@@ -1,4 +1,4 @@
-"""What repair may take, in runs of the model: on how many samples it fits and judges, and what is left out."""
+"""What repair may take, in runs of the model: on how many samples it fits and judges, what is left out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LEAST_FITTING, LEAST_JUDGING = 8, 4
 
 _MOST_JUDGING = 64  # of those that choose, where effort counts
 _SHRINK = 0.75
-_REFITS = ("bias", "shift", "gptq")
+REFITS = ("bias", "shift", "gptq")
 """The steps that gain most: samples become fewer before one of them is left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class Workload:
     """How much there is to be done.
 
     Attributes:
@@ -30,22 +30,22 @@ class Effort:
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about."""
-        fits = step in _REFITS or step == "split"
+        fits = step in REFITS or step == "split"
         return candidates * (self.judging + (self.fitting if fits else 0))
 
     @property
     def first(self) -> float:
-        """What is taken before the first step: the float model and the quantized one, on samples that judge."""
+        """What is taken before the first step: float and quantized, on the samples that judge."""
         return 2.0 * self.judging
 
     def reserved(self, steps: Sequence[str]) -> float:
         """What those of the steps take that gain most."""
-        refits = [step for step in steps if step in _REFITS]
+        refits = [step for step in steps if step in REFITS]
         once = self.fitting if refits else 0  # the float model, on samples that fit
         return once + sum(map(self.cost, refits))
 
 
-def effort_of(steps: Sequence[str], fitting: int, judging: int, most: float | None) -> Effort:
+def workload_of(steps: Sequence[str], fitting: int, judging: int, most: float | None) -> Workload:
     """On how many samples steps fit and are judged.
 
     Args:
@@ -55,11 +55,11 @@ def effort_of(steps: Sequence[str], fitting: int, judging: int, most: float | No
         most: how many runs it may take; None: as many as it takes.
     """
     if most is None:
-        return Effort(fitting, judging)
-    found = Effort(fitting, min(judging, _MOST_JUDGING), most)
-    least = Effort(min(fitting, LEAST_FITTING), min(found.judging, 2 * LEAST_JUDGING))
+        return Workload(fitting, judging)
+    found = Workload(fitting, min(judging, _MOST_JUDGING), most)
+    least = Workload(min(fitting, LEAST_FITTING), min(found.judging, 2 * LEAST_JUDGING))
     while found.first + found.reserved(steps) > most:
-        fewer = Effort(
+        fewer = Workload(
             max(least.fitting, int(found.fitting * _SHRINK)),
             max(least.judging, int(found.judging * _SHRINK)),
             most,
