@@ -26,8 +26,12 @@ def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
     width = max(len(entry["step"]) for entry in steps)
     for entry in steps:
         style = {"failed": "yellow", "left-out": "yellow"}.get(entry["verdict"], "")
+        head = f"{entry['step']:<{width}}  {_VERDICTS[entry['verdict']]:<8}"
+        page.entry(f"{head}  {_outcome(entry)}", style=style)
+    if any(entry["verdict"] == "left-out" for entry in steps) and part["runs_before"] is not None:
+        names = ",".join(entry["step"] for entry in steps)
         page.entry(
-            f"{entry['step']:<{width}}  {_VERDICTS[entry['verdict']]:<8}  {_outcome(entry)}", style=style
+            f"what is left out takes more than all else does: --repair {names} tries it", style="yellow"
         )
     if part.get("few"):
         page.entry(part["few"], style="yellow")
