@@ -15,7 +15,7 @@ from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.quant.obey import amax_of_weights, entries
-from onnxq.quant.plan_file import BodyEntry, PlanFile, encodable
+from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
 
@@ -107,8 +107,12 @@ def planned(
         tuple(groups),
         tuple(constants),
         body,
+        RepairEntry(
+            tuple(edit.to_json() for edit in prepared.edits),
+            prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
+        ),
         origin,
-    )
+    )  # fmt: skip
     return Planned(file, report, source)
 
 

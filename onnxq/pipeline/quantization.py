@@ -30,7 +30,7 @@ from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
-from onnxq.pipeline.repairing import NO_SAMPLES, repaired, untried
+from onnxq.pipeline.repairing import NO_SAMPLES, repaired, stated_part, untried
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
@@ -88,6 +88,7 @@ class Quantization:
         self._file = file
         if file is not None:
             check_plan(file, job)
+            self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
 
     def plan(self) -> Planned:
@@ -295,11 +296,14 @@ class Quantization:
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
-            floats, expected = references(job, options, sampling, prepared.reference)
+            unedited = prepared.reference if prepared.unedited is None else prepared.unedited
+            floats, expected = references(job, options, sampling, unedited)
         asked = options.method != "auto" or options.search
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")
         done = quantized(job, options, sampling, prepared, ranges, floats)
+        if self._file is not None and self._file.repair.is_any:
+            return _Measured(wish, prepared, stats, ranges, done, expected, stated_part(prepared))
         if not quantizes:
             return _Measured(wish, prepared, stats, ranges, done, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
@@ -367,6 +371,24 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
+    """The repair of a run that obeys a plan: none where it is not asked for.
+
+    Raises:
+        UserError: it is, and the plan states what repair makes of the model.
+    """
+    if repair.repair is None:
+        return AccuracyRepair("none")
+    if file.repair.is_any:
+        kind, index = ("edit", 0) if file.repair.edits else ("repairs", None)
+        raise file.error(
+            (kind,) if index is None else (kind, index),
+            "the plan states what repair makes of the model, and this run asks for repair",
+            "leave --repair out, or write the plan anew with it: onnxq plan",
+        )
+    return repair
 
 
 def _recognised(job: Job, final: Compiled) -> dict[str, Any]:

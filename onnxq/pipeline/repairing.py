@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -114,6 +115,25 @@ def untried(options: AccuracyRepair, why: str) -> dict[str, Any]:
     """What the report says where no step can be tried."""
     entries = [StepEntry(step, "not-applicable", why) for step in options.steps]
     return _Ledger(options, entries, f"not tried: {why}").to_json()
+
+
+def stated_part(prepared: Prepared) -> dict[str, Any]:
+    """What the report says where a plan states what repair makes of the model."""
+    kinds = Counter(edit.kind for edit in prepared.edits)
+    counts = {**kinds, "biases": len(prepared.fits), "weights by codes": len(prepared.patches.codes)}
+    text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return _Ledger(
+        AccuracyRepair("none"), short=f"as the plan states: {text}", facts=_changes(prepared)
+    ).to_json()
+
+
+def _changes(prepared: Prepared) -> dict[str, Any]:
+    """What the report says of the changes."""
+    return {
+        "edits": [edit.to_json() for edit in prepared.edits],
+        "biases": len(prepared.fits),
+        "codes": len(prepared.patches.codes),
+    }
 
 
 def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Prepared) -> str:
@@ -245,11 +265,7 @@ class _Repairing:
         inserted = insert(job.model, prepared.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
         stats = moved(self._stats, state.maps)
-        self._ledger.facts |= {
-            "edits": [edit.to_json() for edit in draft.edits],
-            "biases": len(prepared.fits),
-            "codes": len(patches.codes),
-        }
+        self._ledger.facts |= _changes(prepared)
         found = replace(
             done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales, names=inserted.scales
         )
