@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "AccuracyRepair",
     "Calibration",
     "Compilation",
     "Division",
@@ -32,6 +33,7 @@ __all__ = [
 
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.settings import (
+    AccuracyRepair,
     Calibration,
     Compilation,
     Division,

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.errors import UserError, nearest, unknown_name
-from onnxq.option import Option, read_options
-from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE
+from onnxq.option import Option, read_options, some_of
+from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE, REPAIR_STEPS
 from onnxq.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
 
 FILE = Path("onnxq.toml")
@@ -44,7 +44,7 @@ _PARAMETERS = {"percentile": "percentile", "constant": "average"}
 
 @dataclass(frozen=True, slots=True)
 class LayerRule:
-    """What one `[[layer]]` says of the nodes that it matches: exactly one of `format`, `method` and `amax`.
+    """What one `[[layer]]` says of the nodes it matches: one of `format`, `method`, `amax` and `repair`.
 
     Attributes:
         match: globs of node names, case-sensitive; empty: any name.
@@ -56,6 +56,7 @@ class LayerRule:
         percentile: of method `percentile`; None: the model's, of weights 99.99.
         constant: of method `average`; None: the model's.
         amax: the range, above 0; of weights, of all channels.
+        repair: the steps that may change the nodes' layers; None: it does not say.
         because: why, for the report; or empty.
         index: its number in the file, from 1.
         kind: the name of its table.
@@ -71,6 +72,7 @@ class LayerRule:
     percentile: float | None = None
     constant: float | None = None
     amax: float | None = None
+    repair: tuple[str, ...] | None = None
     because: str = ""
     index: int = 1
     kind: str = "layer"
@@ -84,7 +86,7 @@ class LayerRule:
     @property
     def subject(self) -> tuple[str, int | None]:
         """What of the nodes it is about: rules about other things of one node do not exclude each other."""
-        return self.of, self.output
+        return ("repair", None) if self.repair is not None else (self.of, self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,11 @@ def _patterns(key: str, value: Any) -> tuple[str, ...]:
     return found
 
 
+def _steps(key: str, value: Any) -> tuple[str, ...]:
+    found = some_of("step of repair", REPAIR_STEPS, ("none",)).of_file(key, value)
+    return () if found == "none" else (found,) if isinstance(found, str) else tuple(found)
+
+
 _LAYER: Mapping[str, Reader] = {
     "match": texts,
     "op": _patterns,
@@ -202,6 +209,7 @@ _LAYER: Mapping[str, Reader] = {
     "format": choice("format", ("float",)),
     "method": choice("method for single layers", LAYER_METHODS),
     "amax": number(_FLOAT32_MAX),
+    "repair": _steps,
     "because": text,
     "percentile": PERCENTILE.of_file,
     "constant": CONSTANT.of_file,
@@ -273,10 +281,10 @@ def _beside(path: Path, value: Any) -> Any:
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
     at = ("layer", index - 1)
     values = read_table(table, _LAYER, at)
-    sets = [key for key in ("format", "amax", "method", *_PARAMETERS) if key in values]
+    sets = [key for key in ("format", "repair", "amax", "method", *_PARAMETERS) if key in values]
     if not sets:
-        raise At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, or amax')
-    if len(sets) > 1 and sets[0] in ("format", "amax"):
+        raise At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, amax or repair')
+    if len(sets) > 1 and sets[0] in ("format", "repair", "amax"):
         raise At(at, f"[[layer]] {index} sets {' and '.join(sets[:2])}, which exclude each other", "keep one")
     for parameter, method in _PARAMETERS.items():
         if parameter in values and values.setdefault("method", method) != method:
@@ -284,9 +292,9 @@ def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
             raise At((*at, parameter), message, "leave one of them out")
     if "output" in values and "of" in values:
         raise At((*at, "of"), f"[[layer]] {index} is of an output and of {values['of']}", "keep one")
-    if "format" in values and values.keys() & {"of", "output"}:
+    if sets[0] in ("format", "repair") and values.keys() & {"of", "output"}:
         said = "of" if "of" in values else "output"
-        raise At((*at, said), f"[[layer]] {index}: format is of the node, not of its {said}", "keep one")
+        raise At((*at, said), f"[[layer]] {index}: {sets[0]} is of the node, not of its {said}", "keep one")
     if values.get("of") == "weights" and values.get("method", "mse") not in WEIGHT_METHODS:
         known = ", ".join(WEIGHT_METHODS)
         message = f"[[layer]] {index}: method {values['method']} is for activations"

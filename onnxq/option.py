@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, unknown_name
 from onnxq.tables import Reader, choice, is_not, number, text, texts, truth, whole
 
 
@@ -78,6 +78,48 @@ NOT = Kind(bool, lambda key, value: not truth(key, value), lambda flag, value: n
 def one_of(kind: str, names: Sequence[str]) -> Kind:
     """One of some names; a flag's is checked by who uses it."""
     return Kind(str, choice(kind, names))
+
+
+def some_of(kind: str, names: Sequence[str], alone: Sequence[str]) -> Kind:
+    """Some of several names, or one of those that stand alone; in a flag with commas, in a file a list.
+
+    Args:
+        kind: what they are, for messages.
+        names: theirs.
+        alone: those that stand in the place of all others.
+    """
+
+    def of_flag(flag: str, value: str) -> str | tuple[str, ...]:
+        return read(tuple(part.strip() for part in value.split(",")))
+
+    def of_file(key: str, value: Any) -> str | tuple[str, ...]:
+        return of_flag(key, value) if isinstance(value, str) else read(texts(key, value))
+
+    def read(found: tuple[str, ...]) -> str | tuple[str, ...]:
+        said = found[0] if len(found) == 1 else found
+        check_some(kind, said, names, alone)
+        return said
+
+    return Kind(str, of_file, of_flag)
+
+
+def check_some(kind: str, given: str | Sequence[str], names: Sequence[str], alone: Sequence[str]) -> None:
+    """Refuses what is none of some names, and a name beside which no others may stand.
+
+    Raises:
+        UserError: there is such a name, or none at all.
+    """
+    said = (given,) if isinstance(given, str) else tuple(given)
+    if not said:
+        raise UserError(f"no {kind} is named", hint=f"give some of {', '.join((*alone, *names))}")
+    for name in said:
+        if name not in names and name not in alone:
+            raise unknown_name(kind, str(name), (*alone, *names))
+        if name in alone and len(said) > 1:
+            raise UserError(
+                f"{kind} {name!r} stands alone, and {', '.join(map(repr, said))} are given",
+                hint="leave it out, or the others",
+            )
 
 
 def name_or_path(names: Sequence[str]) -> Kind:

@@ -449,6 +449,57 @@ class Format:
             )
 
 
+REPAIR_STEPS = ("scale", "smooth", "bias", "shift", "gptq", "split", "thresholds")
+"""The steps that bring the outputs of int8 back to those of float, in the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRepair:
+    """How the accuracy that int8 costs is won back.
+
+    Attributes:
+        repair: `auto`: all steps, on so few samples that they cost no more than all before them; `none`; or
+            names of `REPAIR_STEPS`, which are tried in the order that they stand there. None: `auto`, and
+            `none` where a plan is obeyed.
+        repair_samples: how many of the samples that calibrated fit them, at most.
+
+    Raises:
+        UserError: there is no such step, or a value makes no sense.
+    """
+
+    TITLE: ClassVar[str] = "Accuracy"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--repair bias,shift,gptq --repair-samples 64",)
+    TABLE: ClassVar[str] = "repair"
+
+    repair: str | Sequence[str] | None = option(
+        None, f"What wins accuracy back: auto (without a plan the default), none or some of "
+        f"{', '.join(REPAIR_STEPS)}.",
+        kinds.some_of("step of repair", REPAIR_STEPS, ("auto", "none")), metavar="STEP[,STEP]", key="steps",
+    )  # fmt: skip
+    repair_samples: int = option(
+        64, "How many samples fit them, at most.", kinds.at_least(1), metavar="N", key="samples"
+    )
+
+    def __post_init__(self) -> None:
+        if self.repair is not None:
+            kinds.check_some("step of repair", self.repair, REPAIR_STEPS, ("auto", "none"))
+        if self.repair_samples < 1:
+            raise UserError(f"{self.repair_samples} samples are too few to fit with", hint="give at least 1")
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the steps are ours to choose."""
+        return self.repair in (None, "auto")
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps, in their order."""
+        if self.repair == "none":
+            return ()
+        named = (self.repair,) if isinstance(self.repair, str) else self.repair or ()
+        return tuple(step for step in REPAIR_STEPS if self.is_auto or step in named)
+
+
 Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """The smallest, the usual and the largest shape of an input."""
 
@@ -636,7 +687,7 @@ class Look:
 
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Look, Goal, Ranking,
+    Compilation, Outcome, Look, Goal, Ranking, AccuracyRepair,
 )  # fmt: skip
 
 

@@ -55,6 +55,7 @@ FENCES = {
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
     "tomli": {"tables", "target"},
+    "threadpoolctl": {"repair"},
     "tomli_w": {"quant"},
 }
 HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "polygraphy", "tensorrt_rtx", "PIL")

@@ -45,6 +45,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
     "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
     "max_drop": ("0.5", 0.5), "eval": ('"s.py:f"', Path("/f/s.py:f")), "max_float": ('"5%"', 0.05),
+    "steps": ('["bias", "shift"]', ("bias", "shift")),
     "costs": ('"c.json"', Path("/f/c.json")), "weigh": ("{a = 2, b = 0.5}", {"a": 2.0, "b": 0.5}),
     "measure": ("3", 3), "time_limit": ("60", 60.0), "top": ("3", 3),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),

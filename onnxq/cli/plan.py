@@ -14,7 +14,8 @@ from onnxq.cli.screen import Screen
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+    settings.AccuracyRepair, settings.Format,
     settings.Repairs, settings.Inputs, settings.Runtime,
     without=("allow_interface_changes", "cache", "plan"), config=True,
 )  # fmt: skip
@@ -51,6 +52,7 @@ def plan(
             feeding=chosen.group(settings.Feeding),
             images=chosen.images,
             calibration=calibration,
+            accuracy=chosen.group(settings.AccuracyRepair),
             layers=chosen.layers,
             format=chosen.group(settings.Format),
             repairs=chosen.group(settings.Repairs),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+    settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
     settings.Outcome, settings.Runtime,
     without=("allow_interface_changes", "shard"), config=True,
@@ -76,6 +77,7 @@ def quantize(
             feeding=chosen.group(settings.Feeding),
             images=chosen.images,
             calibration=calibration,
+            accuracy=chosen.group(settings.AccuracyRepair),
             layers=chosen.layers,
             format=format,
             repairs=repairs,

@@ -14,7 +14,8 @@ from onnxq.cli.screen import Screen
 
 
 @takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+    settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
     without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop",
              "time_limit"),
@@ -55,6 +56,7 @@ def sensitivity(
             feeding=chosen.group(settings.Feeding),
             images=chosen.images,
             calibration=calibration,
+            accuracy=chosen.group(settings.AccuracyRepair),
             layers=chosen.layers,
             format=chosen.group(settings.Format),
             goal=chosen.group(settings.Goal),

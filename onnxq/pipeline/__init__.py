@@ -37,6 +37,7 @@ from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.progress import Observer
 from onnxq.run import ort
 from onnxq.settings import (
+    AccuracyRepair,
     Calibration,
     Compilation,
     Division,
@@ -153,6 +154,7 @@ def quantize(
     goal: Goal | Values | None = None,
     division: Division | Values | None = None,
     runtime: Runtime | Values | None = None,
+    accuracy: AccuracyRepair | Values | None = None,
     state: str | os.PathLike[str] | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
@@ -180,6 +182,7 @@ def quantize(
         submit: `submit` of an executor that measures for the goal in the place of `workers`.
         runtime: what onnxruntime runs it with; without the custom operators of the model, the part that
             runs is calibrated.
+        accuracy: which steps win back the accuracy that int8 costs.
         observe: is told the steps.
         options: fields of these groups but those of `images`, each as a keyword of its own: `method="mse"`.
 
@@ -194,13 +197,14 @@ def quantize(
     goal = keywords.group(Goal, goal)
     division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    repair = keywords.group(AccuracyRepair, accuracy)
     keywords.end((*_GROUPS, "format", "compilation", "layers", "goal", "division", "state", "submit"))
     _check_cache(groups.repairs.target, format.cache)
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(goal, groups.repairs.target, data is not None)
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
-    with _sanitized(model, data, groups, layers, format, observe, pursuit) as quantization:
+    with _sanitized(model, data, groups, layers, format, observe, pursuit, repair) as quantization:
         return quantization.run(compilation)
 
 
@@ -216,6 +220,7 @@ def plan(
     repairs: Repairs | Values | None = None,
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
+    accuracy: AccuracyRepair | Values | None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Planned:
@@ -233,6 +238,7 @@ def plan(
         repairs: as in `quantize`; give `quantize` the same.
         inputs: likewise.
         runtime: as in `quantize`.
+        accuracy: as in `quantize`.
         observe: is told the steps.
         options: as in `quantize`.
 
@@ -244,8 +250,9 @@ def plan(
     keywords = Keywords("plan", options)
     format = keywords.group(Format, format, without=("cache", "plan"))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    repair = keywords.group(AccuracyRepair, accuracy)
     keywords.end((*_GROUPS, "format", "layers"))
-    with _sanitized(model, data, groups, layers, format, observe) as quantization:
+    with _sanitized(model, data, groups, layers, format, observe, repair=repair) as quantization:
         return quantization.plan()
 
 
@@ -263,6 +270,7 @@ def accuracy(
     repairs: Repairs | Values | None = None,
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
+    accuracy: AccuracyRepair | Values | None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Iterator[Accuracy]:
@@ -280,6 +288,7 @@ def accuracy(
         repairs: as in `quantize`.
         inputs: likewise.
         runtime: as in `quantize`.
+        accuracy: as in `quantize`.
         observe: is told the steps; `sources` and `goal` are those of the measurement.
         options: as in `quantize`.
 
@@ -291,8 +300,9 @@ def accuracy(
     keywords = Keywords("accuracy", options)
     format = keywords.group(Format, format, without=("cache",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    repair = keywords.group(AccuracyRepair, accuracy)
     keywords.end((*_GROUPS, "format", "layers"))
-    with _sanitized(model, data, groups, layers, format, observe) as quantization:
+    with _sanitized(model, data, groups, layers, format, observe, repair=repair) as quantization:
         yield quantization.accuracy(asked or Asked())
 
 
@@ -311,6 +321,7 @@ def sensitivity(
     ranking: Ranking | Values | None = None,
     division: Division | Values | None = None,
     runtime: Runtime | Values | None = None,
+    accuracy: AccuracyRepair | Values | None = None,
     state: str | os.PathLike[str] | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
@@ -332,6 +343,7 @@ def sensitivity(
         ranking: how many decisions are confirmed.
         division: its `workers`.
         runtime: as in `quantize`.
+        accuracy: as in `quantize`.
         state: as in `quantize`.
         submit: as in `quantize`.
         observe: is told the steps.
@@ -348,12 +360,13 @@ def sensitivity(
     ranking = keywords.group(Ranking, ranking)
     division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
+    repair = keywords.group(AccuracyRepair, accuracy)
     own = ("format", "layers", "goal", "ranking", "division", "state", "submit")
     keywords.end((*_GROUPS, *own))
     if data is None:
         raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
-    with _sanitized(model, data, groups, layers, format, observe, pursuit) as quantization:
+    with _sanitized(model, data, groups, layers, format, observe, pursuit, repair) as quantization:
         return quantization.sensitivity(ranking.top)
 
 
@@ -399,6 +412,7 @@ def _sanitized(
     format: Format,
     observe: Observer | None,
     pursuit: Pursuit | None = None,
+    repair: AccuracyRepair | None = None,
 ) -> Iterator[Quantization]:
     """The quantization of a model that is sanitized."""
     steady_heap()
@@ -412,13 +426,13 @@ def _sanitized(
             job = Job(model, groups.repairs, observe)
             job.bind(groups.inputs)
             source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
-            quantization = Quantization(job, course, source, given, format, file, pursuit)
+            quantization = Quantization(job, course, source, given, format, file, pursuit, repair)
             job.sanitize()
             refuse_sizes(job)
         yield quantization
 
 
-_GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "observe")
+_GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "accuracy", "observe")
 
 
 def _check_goal(goal: Goal, target: str, data: bool) -> None:

@@ -21,12 +21,15 @@ from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import freeze_hint
+from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
-from onnxq.quant.obey import Obeyed, Weights, obey
+from onnxq.quant.fits import Fit, fits_of, within
+from onnxq.quant.obey import Obeyed, obey
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import VETOES, QuantPlan
 from onnxq.quant.plan_file import PlanFile
@@ -34,6 +37,8 @@ from onnxq.quant.ranges import Range
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
 from onnxq.reason import Reason, code_of
+from onnxq.repair.edits import FloatEdit, edited
+from onnxq.repair.registry import edit_of
 from onnxq.run import ort
 from onnxq.settings import Calibration, Feeding, Format
 
@@ -117,7 +122,11 @@ class Prepared:
         not_run: operators that onnxruntime does not know, by node that depends on one.
         layers: the `[[layer]]` that gives a tensor its range.
         stated: the ranges that a plan file states.
-        weights: what quantized constants cover, where that is not what they hold.
+        patches: what quantized constants cover, where that is not what they hold; and what repair changes.
+        fits: the fitted biases among them.
+        edits: those of the float model that repair made.
+        unedited: the reference without them; None: there are none.
+        steps: which steps of repair nodes may have that not all may have.
         notes: what the user may not expect.
         replan: the plan with more nodes in float, and why; None where a file states it.
     """
@@ -128,7 +137,11 @@ class Prepared:
     not_run: dict[str, str]
     layers: dict[str, LayerRule] = field(default_factory=dict)
     stated: dict[str, Range] = field(default_factory=dict)
-    weights: Weights = field(default_factory=dict)
+    patches: Patches = NONE
+    fits: tuple[Fit, ...] = ()
+    edits: tuple[FloatEdit, ...] = ()
+    unedited: onnx.ModelProto | None = None
+    steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     replan: Callable[[Mapping[str, str]], QuantPlan] | None = None
 
@@ -160,10 +173,15 @@ def prepare(
             job.upgrade()
     with job.step("plan"):
         job.model.set_typical_input(shapes)
-        sanitized = job.model.to_proto(handover=True)
+        model = job.model
+        sanitized = model.to_proto(handover=True)
         reference, not_run = job.part(sanitized)
         job.in_float32 = job.needs_float32(reference)
-        reference = job.runnable(reference)
+        reference = unedited = job.runnable(reference)
+        edits = () if file is None else _edit(job, file)
+        if edits:
+            sanitized = job.model.to_proto(handover=True)
+            reference = job.runnable(job.part(sanitized)[0])
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
         vetoes: dict[str, str] = {
             node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()
@@ -174,13 +192,17 @@ def prepare(
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:
-            return make_plan(job.model, rules, format.keep_float, {**floats, **vetoes}, wanted)
+            return make_plan(model, rules, format.keep_float, {**floats, **vetoes}, wanted)
 
         found = Obeyed(make({}, ())) if file is None else obey(file, job.model, make)
         if file is None and format.scale_form == "per-tensor":
             found = replace(found, plan=found.plan.per_tensor())
     prepared = Prepared(found.plan, sanitized, reference, not_run, notes=found.notes)
-    prepared.layers, prepared.weights = own.ranges(found.plan), own.weights(found.plan)
+    prepared.layers, prepared.steps = own.ranges(found.plan), own.steps
+    prepared.patches = Patches(amax={**own.weights(found.plan), **found.weights})
+    if file is not None and file.repair.is_any:
+        prepared.edits, prepared.unedited = edits, unedited if edits else None
+        _patch(job, prepared, file)
     prepared.notes += own.notes
     if file is None:
         prepared.replan = lambda floats: make(dict(floats), ())
@@ -191,8 +213,49 @@ def prepare(
     prepared.layers.update(found.layers)
     prepared.layers = {name: rule for name, rule in prepared.layers.items() if name not in found.stated}
     prepared.stated = found.stated
-    prepared.weights.update(found.weights)
     return prepared
+
+
+def _edit(job: Job, file: PlanFile) -> tuple[FloatEdit, ...]:
+    """Makes the edits that a plan states; they.
+
+    Raises:
+        UserError: one of them does not fit the model.
+    """
+    found: list[FloatEdit] = []
+    for index, said in enumerate(file.repair.edits):
+        try:
+            edit = edit_of(said)
+            job.model, _ = edited(job.model, [edit])
+        except UserError as error:
+            raise file.error(("edit", index), str(error), error.hint) from error
+        found.append(edit)
+    return tuple(found)
+
+
+def _patch(job: Job, prepared: Prepared, file: PlanFile) -> None:
+    """Takes what a plan states of biases, constants and codes, but for layers that are in float now.
+
+    Raises:
+        UserError: something of it does not fit the model.
+    """
+    said = file.repair
+    patches = replace(prepared.patches, biases=said.biases, constants=said.constants, codes=said.codes)
+    for kind, key, named in said.named:
+        for index, (name, values) in enumerate(named.items()):
+            try:
+                replace(NONE, **{_FIELDS[kind]: {name: values}}).apply(duplicate(job.model))
+            except UserError as error:
+                raise file.error((kind, index, key), str(error), error.hint) from error
+    fits = fits_of(patches, job.model)
+    prepared.patches, prepared.fits = within(patches, fits, prepared.plan)
+    gone = sorted({fit.layer for fit in fits} - {fit.layer for fit in prepared.fits})
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        prepared.notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
+
+
+_FIELDS = {"bias": "biases", "constant": "constants", "codes": "codes"}
 
 
 def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def sensitivity_of(
     pursuit: Pursuit,
     verified: Callable[[Prepared, Quantized], Verified],
     data: Any,
+    repair: Any,
     top: int,
 ) -> Sensitivity:
     """Ranks, confirms the first by measuring, and measures the best set on samples that chose nothing.
@@ -93,6 +94,7 @@ def sensitivity_of(
         pursuit: the user's score, and the costs.
         verified: how near a model is as it would be written, its body with it.
         data: what the report says of calibration.
+        repair: likewise of repair.
         top: how many decisions are measured.
     """
     decisions = accuracy.ranked(top)
@@ -125,6 +127,7 @@ def sensitivity_of(
         },
         "scores": pursuit.scores_of(before, after),
         "calibration": data,
+        "repair": repair,
     }
     document = reporting.header(job.model, job.target) | {"sensitivity": reporting.to_json(part), "files": []}
     job.finish(document)

@@ -17,9 +17,9 @@ from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
+from onnxq.quant.fits import within
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.patches import Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
@@ -43,6 +43,7 @@ class Quantized:
         scales: the scale of each group of activations.
         choice: how they were chosen, where the outputs chose.
         names: the name of the constant that holds the scale of each group.
+        runs: how many runs of the model chose them.
     """
 
     model: Model
@@ -51,6 +52,7 @@ class Quantized:
     scales: dict[int, np.float32]
     choice: Choice | None = None
     names: Mapping[int, str] = field(default_factory=dict)
+    runs: float = 0.0
 
 
 def quantized(
@@ -78,18 +80,18 @@ def quantized(
     with job.step("insert"):
         found = ranges.all(options.default)
         scales = scales_of(plan, found)
-        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
+        inserted = insert(job.model, plan, scales, prepared.patches)
         prepared.notes += [note for note in _widened(inserted) if note not in prepared.notes]
         proto = inserted.model.to_proto(handover=True)
     free = any(ranges.is_free(name) for name in plan.measured)
-    choice = None
+    choice, runs = None, 0.0
     if options.chooses and inserted.scales and free:
         with job.step("choose"):
-            choice = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
+            choice, runs = _choice(job, options, sampling, prepared, inserted, proto, ranges, floats)
         found = choice.ranges
         scales = scales_of(plan, found)
         set_scales(proto, inserted.scales, scales)
-    done = Quantized(inserted.model, proto, found, scales, choice, inserted.scales)
+    done = Quantized(inserted.model, proto, found, scales, choice, inserted.scales, runs)
     refused = _refused(job, options, sampling, prepared, ranges, floats, inserted, proto)
     if not refused:
         return done
@@ -160,11 +162,11 @@ def _choice(
     proto: onnx.ModelProto,
     ranges: Ranges,
     floats: Reference | None,
-) -> Choice:
-    """What the outputs choose on samples that calibration did not see."""
+) -> tuple[Choice, float]:
+    """What the outputs choose on samples that calibration did not see, and how many runs that takes."""
     default = options.default
     if floats is None or sampling.parts is None:
-        return Choice(default, ranges.all(default), why="there was no data to choose with")
+        return Choice(default, ranges.all(default), why="there was no data to choose with"), 0.0
     measuring = measuring_copy(job, prepared, inserted, proto)
 
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
@@ -180,10 +182,10 @@ def _choice(
             )
     except Fault as fault:  # the file is tried as a whole when it is verified
         why = f"the candidates could not be measured: {fault}"
-        return Choice(default, ranges.all(default), why=why)
+        return Choice(default, ranges.all(default), why=why), measuring.switched.runs
     if not choice.why and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
-    return choice
+    return choice, choice.samples + measuring.switched.runs
 
 
 def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Quantized:
@@ -200,9 +202,10 @@ def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Q
     """
     with job.step("insert"):
         prepared.plan, prepared.replan = plan, None
+        prepared.patches, prepared.fits = within(prepared.patches, prepared.fits, plan)
         ranges = {name: done.ranges[name] for name in plan.measured}
         scales = scales_of(plan, ranges)
-        inserted = insert(job.model, plan, scales, Patches(amax=prepared.weights))
+        inserted = insert(job.model, plan, scales, prepared.patches)
         proto = inserted.model.to_proto(handover=True)
         return Quantized(inserted.model, proto, ranges, scales, done.choice, inserted.scales)
 
@@ -228,6 +231,7 @@ def measuring_copy(
         data_dir=job.model.data_dir,
         in_float32=job.in_float32,
         pieces=None if by_layer else 1 if speaks_half(part) else _PIECES,
+        fits=prepared.fits,
     )
 
 

@@ -122,7 +122,7 @@ def compiled(
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
                 return Compiled(made, done.proto, plan, reporting.engine_part(engine, plan.planned))
-            verdict = compiler.judge(engine, done.proto, prepared.sanitized, plan, finish)
+            verdict = compiler.judge(engine, done.proto, prepared, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
     quantized = done.proto
@@ -178,8 +178,7 @@ class Compiler:
         self,
         engine: trt.Engine,
         model: onnx.ModelProto,
-        sanitized: onnx.ModelProto,
-        plan: QuantPlan,
+        prepared: Prepared,
         finish: Finish,
     ) -> CompilerVerdict:
         """What a quantized model fails by: where the original compiles, tried once more without a layer.
@@ -187,8 +186,7 @@ class Compiler:
         Args:
             engine: what came of compiling it.
             model: the quantized model, its body float32.
-            sanitized: what it was quantized from.
-            plan: what is quantized.
+            prepared: what it was quantized from, and what is quantized.
             finish: makes the model that is written of one with a float32 body.
 
         Raises:
@@ -196,13 +194,13 @@ class Compiler:
         """
         if not self._original_compiles():
             return CompilerVerdict(engine)
-        if not plan.readers or self.compile(sanitized).status != "compiled":
+        if not prepared.plan.readers or self.compile(prepared.sanitized).status != "compiled":
             return CompilerVerdict(
                 engine, engine.reason, "repair", next(iter(_named(engine, _names(model))), "")
             )
-        trials = _Trials(self, model, sanitized, plan)
+        trials = _Trials(self, model, prepared)
         layer = ""
-        for suspects in (_named(engine, plan.readers)[:1], trials.first_to_fail()):
+        for suspects in (_named(engine, prepared.plan.readers)[:1], trials.first_to_fail()):
             for layer in suspects:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
@@ -244,15 +242,14 @@ def _refused(engine: trt.Engine) -> str:
 class _Trials:
     """A quantized model with some of its layers in float, compiled."""
 
-    def __init__(
-        self, compiler: Compiler, model: onnx.ModelProto, sanitized: onnx.ModelProto, plan: QuantPlan
-    ) -> None:
-        self._compiler, self._model, self._sanitized, self._plan = compiler, model, sanitized, plan
+    def __init__(self, compiler: Compiler, model: onnx.ModelProto, prepared: Prepared) -> None:
+        self._compiler, self._model, self._prepared = compiler, model, prepared
         self._end = time.monotonic() + _SEARCH_SECONDS
 
     def without(self, nodes: Sequence[str]) -> tuple[onnx.ModelProto, trt.Engine]:
         """The model with these nodes in float, and what the compiler makes of it."""
-        model = in_float(self._model, self._plan, nodes, self._sanitized)
+        given = self._prepared
+        model = in_float(self._model, given.plan, nodes, given.sanitized, given.fits)
         return model, self._compiler.compile(model, max(self._end - time.monotonic(), 1.0))
 
     def first_to_fail(self) -> Iterator[str]:
@@ -260,7 +257,7 @@ class _Trials:
 
         None where it is not found in time.
         """
-        known = self._plan.readers
+        known = self._prepared.plan.readers
         nodes = [name for name in _names(self._model) if name in known]
         compiles, fails = 0, len(nodes)
         while fails - compiles > 1:

@@ -346,6 +346,7 @@ class Job:
             "accuracy": [],
             "about_mean": None,
             "goal": None,
+            "repair": None,
             **part,
             "files": [],
             "commands": [],

@@ -39,6 +39,7 @@ class LayerRules:
         }
         self._inputs = found.get(("inputs", None), {})
         self._weights = found.get(("weights", None), {})
+        self._steps = found.pop(("repair", None), {})
         self._outputs: dict[str, LayerRule] = {}
         for rules in found.values():
             for name, rule in rules.items():
@@ -49,6 +50,11 @@ class LayerRules:
     def floats(self) -> Mapping[str, str]:
         """The nodes that stay in float, and why."""
         return {node: of_layer(rule) for node, rule in self._inputs.items() if rule.format == "float"}
+
+    @property
+    def steps(self) -> Mapping[str, tuple[str, ...]]:
+        """The steps of repair that nodes may have, where that is said."""
+        return {node: rule.repair for node, rule in self._steps.items() if rule.repair is not None}
 
     def ranges(self, plan: QuantPlan) -> dict[str, LayerRule]:
         """What gives the sources of each group their range: the first entry about a node that reads it.

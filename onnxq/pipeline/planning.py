@@ -15,7 +15,7 @@ from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.quant.obey import amax_of_weights, entries
-from onnxq.quant.plan_file import BodyEntry, PlanFile, encodable
+from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
 
@@ -95,7 +95,7 @@ def planned(
         post_scaled: names of the layers with one weight scale, and its ratios behind the product.
     """
     source = None if isinstance(job.source, onnx.ModelProto) else Path(job.source)
-    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.weights}
+    weights = {**amax_of_weights(prepared.plan, job.model), **prepared.patches.amax}
     layers, tensors, groups, constants = entries(prepared.plan, job.model, ranges, weights, post_scaled)
     file = PlanFile(
         "" if source is None else encodable(source.name),
@@ -107,8 +107,12 @@ def planned(
         tuple(groups),
         tuple(constants),
         body,
+        RepairEntry(
+            tuple(edit.to_json() for edit in prepared.edits),
+            prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
+        ),
         origin,
-    )
+    )  # fmt: skip
     return Planned(file, report, source)
 
 

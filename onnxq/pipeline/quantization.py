@@ -30,6 +30,7 @@ from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
+from onnxq.pipeline.repairing import NO_SAMPLES, repaired, stated_part, untried
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
@@ -43,7 +44,7 @@ from onnxq.run.compare import OutputAccuracy, Reference
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.profiles import Profile, resolve_profiles
-from onnxq.settings import Compilation, Format, Goal
+from onnxq.settings import AccuracyRepair, Compilation, Format, Goal
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -61,6 +62,7 @@ class _Measured:
     ranges: Ranges
     done: Quantized
     expected: Reference | None
+    repair: dict[str, Any] | None = None
 
 
 class Quantization:
@@ -75,15 +77,18 @@ class Quantization:
         format: Format,
         file: PlanFile | None = None,
         pursuit: Pursuit | None = None,
+        repair: AccuracyRepair | None = None,
     ) -> None:
-        """What the user gives: data, statistics, a plan, a goal; and what is to be written."""
+        """What the user gives: data, statistics, a plan, a goal, repair; and what is to be written."""
         self._pursuit = pursuit
+        self._repair = repair or AccuracyRepair("none")
         self._job, self._options, self._source, self._given = job, options, source, given
         self._header = job.target.cache if format.cache or not job.target.explicit else None
         self._format = format
         self._file = file
         if file is not None:
             check_plan(file, job)
+            self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
 
     def plan(self) -> Planned:
@@ -93,15 +98,16 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job = self._job
-        sampling = Sampling(job, self._options, self._source, self._given)
+        sampling = self._sampling()
         if self._source is None and self._given is None:
             wish = Wish.of(job, self._format, None)
             if wish.widens:
                 job.widen(io=wish.io)
             prepared = prepare(job, {}, self._format, self._options.layers)
             notes = [*prepared.notes, *_unknown_sizes(job)]
-            part = {
+            part: dict[str, Any] = {
                 "plan": self._plan_part(prepared.plan),
+                "repair": self._unrepaired(),
                 "calibration": {"measured": False, "notes": notes},
                 "body": body_part(Finish(wish, None), None, (), (), ()),
             }
@@ -115,6 +121,7 @@ class Quantization:
         part = {
             "plan": self._plan_part(prepared.plan),
             "calibration": {"measured": True, **calibration},
+            "repair": measured.repair,
             "body": body_part(finish, made, (), (), ()),
         }
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
@@ -123,6 +130,18 @@ class Quantization:
             job, prepared, done.ranges, sampling.shapes, origin, self._planning(part),
             entry_of(finish, wish), made.post_scaled,
         )  # fmt: skip
+
+    def _sampling(self, *, chooses: bool = False) -> Sampling:
+        """The samples: where there is repair, some are kept apart to choose."""
+        repairs = bool(self._repair.steps) and self._job.target.explicit
+        return Sampling(
+            self._job, self._options, self._source, self._given, chooses=chooses or repairs,
+            keeps=self._repair.repair_samples if repairs else 0,
+        )  # fmt: skip
+
+    def _unrepaired(self) -> dict[str, Any] | None:
+        """What the report says of repair where nothing is measured."""
+        return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
 
     def _plan_part(self, plan: QuantPlan) -> dict[str, Any]:
         return {**plan.to_json(), "file": None if self._file is None else str(self._file.path)}
@@ -139,10 +158,10 @@ class Quantization:
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
         """
-        job, options = self._job, self._options
+        job = self._job
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
-        sampling = Sampling(job, options, self._source, self._given, chooses=pursuit.goal.is_set)
+        sampling = self._sampling(chooses=pursuit.goal.is_set)
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
@@ -169,6 +188,7 @@ class Quantization:
             "calibration": self._report(sampling, prepared, stats, done, cache),
             "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in verified.accuracy],
             **pursuit.part(verified),
+            "repair": measured.repair,
             "body": body,
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
@@ -185,7 +205,7 @@ class Quantization:
         Raises:
             UserError: the data or an argument cannot be used, or there are no data.
         """
-        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        sampling = self._sampling(chooses=True)
         return self._accuracy(sampling, self._measured(sampling, sampling.shapes), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
@@ -205,7 +225,7 @@ class Quantization:
         assert pursuit is not None
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
-        sampling = Sampling(self._job, self._options, self._source, self._given, chooses=True)
+        sampling = self._sampling(chooses=True)
         measured = self._measured(sampling, sampling.shapes)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
         data = self._report(sampling, measured.prepared, measured.stats, measured.done, None)
@@ -216,7 +236,7 @@ class Quantization:
             )
             return found.verified
 
-        return sensitivity_of(self._job, accuracy, pursuit, verified, data, top)
+        return sensitivity_of(self._job, accuracy, pursuit, verified, data, measured.repair, top)
 
     def convert(self) -> Result:
         """The model with another body, and nothing quantized.
@@ -276,12 +296,21 @@ class Quantization:
             ranging = Ranging(job, options, sampling, self._given, prepared, bounded(job, wish))
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
-            floats, expected = references(job, options, sampling, prepared.reference)
+            unedited = prepared.reference if prepared.unedited is None else prepared.unedited
+            floats, expected = references(job, options, sampling, unedited)
         asked = options.method != "auto" or options.search
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")
         done = quantized(job, options, sampling, prepared, ranges, floats)
-        return _Measured(wish, prepared, stats, ranges, done, expected)
+        if self._file is not None and self._file.repair.is_any:
+            return _Measured(wish, prepared, stats, ranges, done, expected, stated_part(prepared))
+        if not quantizes:
+            return _Measured(wish, prepared, stats, ranges, done, expected)
+        weights = self._pursuit.goal.weigh if self._pursuit is not None else None
+        found = repaired(
+            job, self._repair, sampling, prepared, stats, done, edits=self._header is None, weights=weights
+        )
+        return _Measured(wish, prepared, found.stats, ranges, found.done, expected, found.part)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
@@ -342,6 +371,24 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
+    """The repair of a run that obeys a plan: none where it is not asked for.
+
+    Raises:
+        UserError: it is, and the plan states what repair makes of the model.
+    """
+    if repair.repair is None:
+        return AccuracyRepair("none")
+    if file.repair.is_any:
+        kind, index = ("edit", 0) if file.repair.edits else ("repairs", None)
+        raise file.error(
+            (kind,) if index is None else (kind, index),
+            "the plan states what repair makes of the model, and this run asks for repair",
+            "leave --repair out, or write the plan anew with it: onnxq plan",
+        )
+    return repair
 
 
 def _recognised(job: Job, final: Compiled) -> dict[str, Any]:

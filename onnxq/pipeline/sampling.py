@@ -39,10 +39,12 @@ class Sampling:
         given: Given | None,
         *,
         chooses: bool = False,
+        keeps: int = 0,
     ) -> None:
         """Reads the first sample.
 
-        `chooses`: whether some are kept apart to choose even where the method chooses nothing.
+        `chooses`: whether some are kept apart to choose even where the method chooses nothing; `keeps`: how
+        many of those that calibrate are kept where they can be read only once.
 
         Raises:
             UserError: there are no samples, or they or the model are not those of the given statistics.
@@ -54,6 +56,7 @@ class Sampling:
         self.parts: Split | None = None
         self.apart = False
         self._rest: Iterator[Sample] = iter(())
+        self._keeps, self._kept = keeps, list[Sample]()
         self._bad: set[int] = set()  # indices of samples on which the model does not run
         self._running = ""  # where the sample is from that is run
         if given is not None:
@@ -73,7 +76,21 @@ class Sampling:
 
     def calibrating(self) -> Iterator[Sample]:
         """Those that calibrate; only once."""
-        return self._rest if self.first is None else itertools.chain([self.first], self._rest)
+        found = self._rest if self.first is None else itertools.chain([self.first], self._rest)
+        once = self.parts is not None and self.parts.used is None
+        return self._keeping(found) if once and self._keeps else found
+
+    def _keeping(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        for sample in samples:
+            if len(self._kept) < self._keeps:
+                self._kept.append(sample)
+            yield sample
+
+    def fitting(self, most: int) -> Iterator[Sample]:
+        """The first of those that calibrated, as often as it is called."""
+        assert self.parts is not None
+        again = self._kept if self.parts.used is None else self.parts.calibration()
+        return itertools.islice(self._good(again), most)
 
     def choosing(self) -> Iterator[Sample]:
         """Those that choose."""

@@ -17,6 +17,7 @@ from onnxq.graph.order import reads
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.wiring import constant_of, new_tensor, replace_input
+from onnxq.quant.fits import Fit
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.quant.scale_types import unify_scale_types
@@ -111,7 +112,11 @@ def set_scales(proto: onnx.ModelProto, names: Mapping[int, str], scales: Mapping
 
 
 def in_float(
-    model: onnx.ModelProto, plan: QuantPlan, nodes: Collection[str], before: onnx.ModelProto
+    model: onnx.ModelProto,
+    plan: QuantPlan,
+    nodes: Collection[str],
+    before: onnx.ModelProto,
+    fits: Collection[Fit] = (),
 ) -> onnx.ModelProto:
     """A copy of a quantized model in which some nodes, and their partners, read what they read before.
 
@@ -120,6 +125,7 @@ def in_float(
         plan: the plan that they are of.
         nodes: names of nodes.
         before: the model without pairs.
+        fits: the fitted biases that the model with pairs has.
     """
     result = copy_model(model)
     graph = result.graph
@@ -128,8 +134,19 @@ def in_float(
     inputs = {node.name: node.input for node in graph.node}
     for edge, tensor in floats.items():
         inputs[edge.node][edge.input] = tensor
+    undone = [fit for fit in fits if fit.layer in freed and fit.node in inputs]
+    for fit in undone:
+        if fit.before:
+            inputs[fit.node][fit.input] = fit.before
+        else:
+            del inputs[fit.node][fit.input :]
+    fitted = {fit.before for fit in undone if fit.before}
+    if fitted:
+        others = [tensor for tensor in graph.initializer if tensor.name not in fitted]
+        del graph.initializer[:]
+        graph.initializer.extend(others)
     held = {tensor.name for tensor in graph.initializer}
-    wanted = set(floats.values()) - held
+    wanted = {*floats.values(), *fitted} - held
     graph.initializer.extend(tensor for tensor in before.graph.initializer if tensor.name in wanted)
     old = {node.name for node in before.graph.node}
     readers = Counter(info.name for info in graph.output)

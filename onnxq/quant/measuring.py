@@ -14,9 +14,11 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float, value_info
 from onnxq.graph.wiring import tensor_shape
+from onnxq.quant.fits import Fit, fits_of
 from onnxq.quant.insert import Inserted, insert
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
-from onnxq.run.switched import Edge, Recipe, Setting
+from onnxq.run.switched import Edge, Recipe, Setting, Tie
 
 _WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 
@@ -64,6 +66,7 @@ class MeasuringCopy:
         in_float32: bool = False,
         optimize: bool = True,
         pieces: int | None = None,
+        fits: Sequence[Fit] = (),
     ) -> None:
         """Prepares the copy; sessions are made when candidates ask for them.
 
@@ -76,6 +79,7 @@ class MeasuringCopy:
             in_float32: whether double and bfloat16 are run as float32.
             optimize: whether onnxruntime may rewrite the graph.
             pieces: as in `onnxq.run.switched.Switched`: for candidates that differ in scales alone.
+            fits: the fitted biases of the model with pairs, which a layer has while its weights are int8.
         """
         self._plan = plan
         held = {tensor.name for tensor in quantized.graph.initializer}
@@ -85,6 +89,7 @@ class MeasuringCopy:
         }
         known = {node.name for node in quantized.graph.node}
         edges = {edge: tensor for edge, tensor in self._edges.items() if edge[0] in known}
+        ties, constants = _ties(fits, plan, quantized, floats)
         self.recipe = Recipe(
             quantized,
             floats,
@@ -94,18 +99,29 @@ class MeasuringCopy:
             data_dir=data_dir,
             optimize=optimize,
             pieces=pieces,
+            ties=ties,
+            constants=constants,
         )
         self.switched = self.recipe.made()
         self.inputs, self.outputs = self.switched.inputs, self.switched.outputs
 
     @classmethod
     def of(
-        cls, model: Model, plan: QuantPlan, scales: Mapping[int, np.float32], *, optimize: bool = True
+        cls,
+        model: Model,
+        plan: QuantPlan,
+        scales: Mapping[int, np.float32],
+        patches: Patches = NONE,
+        *,
+        optimize: bool = True,
     ) -> MeasuringCopy:
         """The copy of a float model that onnxruntime runs as it is."""
-        inserted = insert(model, plan, scales)
+        inserted = insert(model, plan, scales, patches)
         quantized, floats = inserted.model.to_proto(handover=True), model.to_proto()
-        return cls(inserted, plan, quantized, floats, data_dir=model.data_dir, optimize=optimize)
+        return cls(
+            inserted, plan, quantized, floats, data_dir=model.data_dir, optimize=optimize,
+            fits=fits_of(patches, model),
+        )  # fmt: skip
 
     def run_each(
         self,
@@ -159,6 +175,38 @@ class MeasuringCopy:
             if group in self._names
         }
         return Setting(off, scales)
+
+
+def _ties(
+    fits: Sequence[Fit], plan: QuantPlan, quantized: onnx.ModelProto, floats: onnx.ModelProto
+) -> tuple[dict[Edge, Tie], list[onnx.TensorProto]]:
+    """What goes off with the weights of layers, and the constants that are read instead of fitted ones.
+
+    The fit of a layer whose weights no pair is of goes off where everything does.
+    """
+    weights: dict[str, set[Edge]] = {}
+    for site in plan.sites:
+        for edge in site.readers if site.kind == "weight" else ():
+            weights.setdefault(edge.node, set()).add((edge.node, edge.input))
+    every = frozenset((edge.node, edge.input) for pair in plan.pairs for edge in pair.readers)
+    held = {tensor.name: tensor for tensor in floats.graph.initializer}
+    taken = {tensor.name for tensor in quantized.graph.initializer} | held.keys()
+    known = {node.name for node in quantized.graph.node}
+    ties: dict[Edge, Tie] = {}
+    constants = []
+    for fit in fits:
+        if fit.node not in known:
+            continue
+        reads = fit.before
+        if reads and fit.node != fit.layer:  # the fitted values have the name of the others
+            own = onnx.TensorProto()
+            own.CopyFrom(held[reads])
+            own.name = next(name for i in range(len(taken) + 1) if (name := f"{reads}_float{i}") not in taken)
+            taken.add(own.name)
+            constants.append(own)
+            reads = own.name
+        ties[fit.node, fit.input] = Tie(reads, frozenset(weights.get(fit.layer, ())) or every)
+    return ties, constants
 
 
 def _types(model: Model, *, widened: bool) -> dict[str, onnx.TypeProto]:

@@ -13,7 +13,7 @@ from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input
 from onnxq.quant.scales import INT8_MAX
 
-_BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
+BIASED = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
 """Which input is the bias."""
 
 
@@ -76,7 +76,7 @@ class Patches:
         constant.tensor._values = model.constant("", values)._values
 
     def _give_bias(self, model: Model, node: Node, values: np.ndarray) -> None:
-        index = _BIASED.get(node.op) if not node.domain else None
+        index = BIASED.get(node.op) if not node.domain else None
         weight = node.operands(2)[1]
         if index is None or weight is None:
             raise UserError(f"node {node.name!r} is a {node.op}, which has no bias", hint="name a layer")

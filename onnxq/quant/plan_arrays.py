@@ -1,4 +1,4 @@
-"""The long lists of a plan, in an .npz file whose name holds the hash of what it says."""
+"""The long lists of a plan, and what is fitted, in .npz files whose names hold the hash of what they say."""
 
 from __future__ import annotations
 
@@ -41,6 +41,38 @@ def unpack(content: bytes, digest: str) -> dict[str, np.ndarray]:
     if _digest(lists) not in digest:
         raise ValueError("its lists are not those of which its name has the hash")
     return lists
+
+
+def pack_arrays(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes]:
+    """As `pack`, for arrays of any type and shape."""
+    buffer = io.BytesIO()
+    numbered = {f"a{number}": array for number, array in enumerate(arrays.values())}
+    np.savez(buffer, names=np.array(list(arrays), np.str_), **numbered)  # type: ignore[arg-type]
+    return _digest_arrays(arrays), buffer.getvalue()
+
+
+def unpack_arrays(content: bytes, digest: str) -> dict[str, np.ndarray]:
+    """What `pack_arrays` packed; see `unpack`.
+
+    Raises:
+        ValueError: it is none, or holds others.
+    """
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as found:
+            arrays = {name: found[f"a{number}"] for number, name in enumerate(found["names"].tolist())}
+    except Exception as error:  # as above
+        raise ValueError(f"it holds no arrays, or is damaged: {error}") from error
+    if _digest_arrays(arrays) not in digest:
+        raise ValueError("its arrays are not those of which its name has the hash")
+    return arrays
+
+
+def _digest_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    found = hashlib.sha256()
+    for name, array in arrays.items():
+        found.update(f"{name!r} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
 
 
 def _digest(lists: Mapping[str, np.ndarray]) -> str:

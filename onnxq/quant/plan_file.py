@@ -37,14 +37,22 @@
     axis = 0
     amax = [0.5, 0.25]
 
+    [[edit]]
+    kind = "shift"
+    tensor = "y"
+    by = 1.5
+
+    [[bias]]
+    node = "/head/Conv"
+
 Numbers are the shortest decimals that give the same bits again. Long lists of them are in a file beside
-it, which has their hash in its name.
+it, which has their hash in its name; so are fitted biases, constants and codes, in another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +60,7 @@ import numpy as np
 import tomli_w
 
 from onnxq.errors import UserError, unknown_name
-from onnxq.quant.plan_arrays import pack
+from onnxq.quant.plan_arrays import pack, pack_arrays
 from onnxq.tables import (
     At,
     Keys,
@@ -77,6 +85,9 @@ _HEAD = """\
 #             --calib or --stats: by the run's method, or by method = "entropy" or another one of its own.
 # [[group]]   Tensors with one scale, the widest. One in no group has a scale of its own.
 # [[weight]]  An amax for each channel along axis, or one for all; without it, the largest magnitudes.
+# [[edit]]    An edit of the float model, which computes what it computed; [[tensor]] is of what it makes.
+# [[bias]]    A node with a fitted bias; [[constant]] and [[codes]]: a constant with fitted values, or codes
+#             that are not the nearest ones. Without its table each is as in the model.
 # [body]      The type of what is not quantized, and of inputs and outputs (io). Where it is settled,
 #             [[float32]] is all of it that stays float32, and each int8 layer says the form of its scales;
 #             without settled = true both are found again, which needs data.
@@ -184,6 +195,41 @@ class WeightEntry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RepairEntry:
+    """What repair of accuracy changes of the model.
+
+    Attributes:
+        edits: edits of the float model, in order, as `FloatEdit.to_json` gives them.
+        biases: by node, see `Patches`.
+        constants: likewise by constant.
+        codes: likewise by weight.
+    """
+
+    edits: tuple[Mapping[str, Any], ...] = ()
+    biases: Mapping[str, np.ndarray] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    codes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.edits or self.biases or self.constants or self.codes)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is in the file beside, by what it is found by there."""
+        return {f"{kind} {name}": values for kind, _, named in self.named for name, values in named.items()}
+
+    @property
+    def named(self) -> Sequence[tuple[str, str, Mapping[str, np.ndarray]]]:
+        """The tables about what is in the file beside: their kind, the key of the name, the arrays by name."""
+        return (
+            ("bias", "node", self.biases), ("constant", "name", self.constants),
+            ("codes", "weight", self.codes),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PlanFile:
     """What a file says.
 
@@ -197,6 +243,7 @@ class PlanFile:
         groups: those of more than one tensor.
         weights: constants.
         body: what is not quantized; None: the file does not say.
+        repair: what repair changes of the model.
         origin: where the ranges are from, for the reader.
         path: the file; None: not read from one.
         document: its text.
@@ -211,6 +258,7 @@ class PlanFile:
     groups: tuple[GroupEntry, ...]
     weights: tuple[WeightEntry, ...]
     body: BodyEntry | None = None
+    repair: RepairEntry = field(default_factory=RepairEntry)
     origin: str = ""
     path: Path | None = None
     document: str = ""
@@ -251,14 +299,19 @@ class PlanFile:
             if entry.amax is not None and entry.amax.size > _LISTED
         }
         digest, content = pack(long)
-        beside = {f"{encodable(Path(name).stem)}.{digest}.npz": content} if long else {}
-        lines = "\n".join(self._tables(name, next(iter(beside), "")))
-        return {**beside, name: lines.encode()}
+        stem = encodable(Path(name).stem)
+        beside = {f"{stem}.{digest}.npz": content} if long else {}
+        fitted = self.repair.arrays
+        digest, content = pack_arrays(fitted)
+        repairs = {f"{stem}.repair.{digest}.npz": content} if fitted else {}
+        lines = "\n".join(self._tables(name, next(iter(beside), ""), next(iter(repairs), "")))
+        return {**beside, **repairs, name: lines.encode()}
 
-    def _tables(self, name: str, arrays: str) -> Iterator[str]:
+    def _tables(self, name: str, arrays: str, repairs: str) -> Iterator[str]:
         head = {"version": FORMAT, "onnxq": VERSION, "target": self.target}
         yield _HEAD.format(model=_plain(self.model) or "MODEL", plan=_plain(name))
-        yield tomli_w.dumps({**head, "arrays": arrays} if arrays else head)
+        files = {key: file for key, file in (("arrays", arrays), ("repairs", repairs)) if file}
+        yield tomli_w.dumps({**head, **files})
         yield tomli_w.dumps({"model": {"hash": self.hash} | ({"name": self.model} if self.model else {})})
         if self.shapes:
             sizes = {name: "x".join(map(str, shape)) for name, shape in self.shapes.items()}
@@ -277,6 +330,11 @@ class PlanFile:
         for weight in self.weights:
             said = {"name": weight.name} | _given(weight, "axis")
             yield _table("weight", said | _amax(weight) | _given(weight, "because"))
+        for edit in self.repair.edits:
+            yield _table("edit", edit)
+        for kind, key, named in self.repair.named:
+            for one in named:
+                yield _table(kind, {key: one})
         if self.body is not None:
             yield tomli_w.dumps({"body": _body(self.body)})
             for entry in self.body.float32:

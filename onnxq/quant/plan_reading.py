@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnxq.errors import UserError
-from onnxq.quant.plan_arrays import unpack
+from onnxq.quant.plan_arrays import unpack, unpack_arrays
 from onnxq.quant.plan_file import (
     FORMAT,
     IN_FILE,
@@ -19,6 +19,7 @@ from onnxq.quant.plan_file import (
     GroupEntry,
     LayerEntry,
     PlanFile,
+    RepairEntry,
     TensorEntry,
     WeightEntry,
     key_of,
@@ -106,10 +107,10 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 
 
 _TOP: Mapping[str, Reader] = {
-    "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text,
+    "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text, "repairs": text,
     "model": table, "shapes": table,
     "layer": tables, "tensor": tables, "group": tables, "weight": tables, "float32": tables,
-    "body": table,
+    "body": table, "edit": tables, "bias": tables, "constant": tables, "codes": tables,
 }  # fmt: skip
 _MODEL: Mapping[str, Reader] = {"name": text, "hash": text}
 _LAYER: Mapping[str, Reader] = {
@@ -127,6 +128,10 @@ _BODY: Mapping[str, Reader] = {
 }  # fmt: skip
 _FLOAT32: Mapping[str, Reader] = {"node": text, "because": text}
 _WEIGHT: Mapping[str, Reader] = {"name": text, "axis": _axis, "amax": _magnitudes, "because": text}
+
+
+_FITTED: Mapping[str, str] = {"bias": "node", "constant": "name", "codes": "weight"}
+"""Tables of what is fitted, and the key of what each is about."""
 
 
 def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
@@ -154,7 +159,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     _once("tensor", "name", [entry.name for entry in tensors])
     _once("weight", "name", [(values["name"], values.get("axis")) for values in weights])
     _once_shared(groups)
-    long = _read_arrays(path, top["arrays"]) if "arrays" in top else {}
+    long = _read_beside(path, "arrays", top["arrays"], unpack) if "arrays" in top else {}
     for index, values in enumerate(weights):
         if isinstance(values.get("amax"), str):
             values["amax"] = _from_file(index, values, long)
@@ -168,6 +173,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
         tuple(groups),
         tuple(WeightEntry(**values) for values in weights),
         body,
+        _read_repair(path, top),
         path=path,
         document=document,
     )
@@ -192,6 +198,37 @@ def _read_body(top: Mapping[str, Any]) -> BodyEntry | None:
             ("float32", 0, "node"), message, "write settled = true into [body], or leave [[float32]] out"
         )
     return body
+
+
+def _read_repair(path: Path, top: Mapping[str, Any]) -> RepairEntry:
+    """What repair changes of the model."""
+    edits = tuple(top.get("edit", ()))
+    for index, edit in enumerate(edits):
+        said = dict.fromkeys(("kind", "tensor"), text)
+        _required(
+            read_table({key: edit[key] for key in said if key in edit}, said, ("edit", index)),
+            ("edit", index), "kind", "tensor",
+        )  # fmt: skip
+    named = {
+        kind: [one[key] for one in _entries(top, kind, {key: text}, key)] for kind, key in _FITTED.items()
+    }
+    for kind, key in _FITTED.items():
+        _once(kind, key, named[kind])
+    if not any(named.values()):
+        return RepairEntry(edits)
+    if "repairs" not in top:
+        kind = next(kind for kind, names in named.items() if names)
+        message = f"[[{kind}]] is said, and the plan names no file of fitted values"
+        raise At((kind, 0), message, 'write repairs = "X.repair.npz" again, or leave it out')
+    known = _read_beside(path, "repairs", top["repairs"], unpack_arrays)
+    arrays: dict[str, dict[str, np.ndarray]] = {}
+    for kind, names in named.items():
+        for index, name in enumerate(names):
+            if f"{kind} {name}" not in known:
+                message = f"{top['repairs']!r} has nothing for [[{kind}]] {name!r}"
+                raise At((kind, index), message, "leave the table out, or write the plan anew: onnxq plan")
+            arrays.setdefault(kind, {})[name] = known[f"{kind} {name}"]
+    return RepairEntry(edits, *(arrays.get(kind, {}) for kind in _FITTED))
 
 
 def _entries(
@@ -247,18 +284,20 @@ def _once_shared(groups: Sequence[GroupEntry]) -> None:
                 )
 
 
-def _read_arrays(path: Path, name: str) -> dict[str, np.ndarray]:
-    """The long lists of the file beside a plan, by what they are of."""
+def _read_beside(
+    path: Path, key: str, name: str, unpacked: Callable[[bytes, str], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays of a file beside a plan, by what they are of."""
     file = path.parent / name
     hint = "it belongs to the plan: put it beside it again, or write both anew with onnxq plan"
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise At(("arrays",), f"cannot read {str(file)!r}: {error.strerror}", hint) from error
+        raise At((key,), f"cannot read {str(file)!r}: {error.strerror}", hint) from error
     try:
-        return unpack(content, file.name)
+        return unpacked(content, file.name)
     except ValueError as error:
-        raise At(("arrays",), f"{str(file)!r} is another file than was written: {error}", hint) from error
+        raise At((key,), f"{str(file)!r} is another file than was written: {error}", hint) from error
 
 
 def _from_file(index: int, values: Mapping[str, Any], long: Mapping[str, np.ndarray]) -> np.ndarray:

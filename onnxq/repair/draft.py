@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,3 +37,10 @@ class Draft:
     def scales(self) -> dict[int, np.float32]:
         """The scale of each group of activations."""
         return activation_scales(self.plan, self.amax)
+
+    def extended(self, edits: Iterable[FloatEdit]) -> Draft:
+        """The draft with further edits, which ranges follow."""
+        more, amax = tuple(edits), dict(self.amax)
+        for edit in more:
+            amax.update(edit.ranges(amax))
+        return dataclasses.replace(self, edits=(*self.edits, *more), amax=amax)

@@ -44,8 +44,12 @@ class FloatEdit(Protocol):
         """What becomes of the values of tensors, by name; `model`: the one before the edit."""
         ...
 
+    def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
+        """The ranges of the measured tensors that it changes; `amax`: those before it, by tensor."""
+        ...
+
     def to_json(self) -> dict[str, Any]:
-        """It, for the report and the plan."""
+        """All of it, for the report and the plan; `onnxq.repair.registry.edit_of` makes it again."""
         ...
 
 

@@ -27,6 +27,19 @@ Edge = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Tie:
+    """An edge that goes off with others.
+
+    Attributes:
+        reads: what it reads then; "" for nothing.
+        along: the edges with which it goes off: it does where all of them are.
+    """
+
+    reads: str
+    along: frozenset[Edge]
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What one run is made with.
 
@@ -87,6 +100,8 @@ class Recipe:
         data_dir: the folder of external data, of both.
         optimize: as in `ort.load`.
         pieces: how many there are at most; None: each layer is one.
+        ties: edges that no setting names: they go off with others.
+        constants: what such edges read that neither model has.
     """
 
     model: onnx.ModelProto
@@ -97,12 +112,15 @@ class Recipe:
     data_dir: Path | None = None
     optimize: bool = True
     pieces: int | None = None
+    ties: Mapping[Edge, Tie] = field(default_factory=dict)
+    constants: Sequence[onnx.TensorProto] = ()
 
     def made(self) -> Switched:
         """It."""
         return Switched(
             self.model, self.floats, self.edges, self.scales, self.types,
-            data_dir=self.data_dir, optimize=self.optimize, pieces=self.pieces,
+            data_dir=self.data_dir, optimize=self.optimize, pieces=self.pieces, ties=self.ties,
+            constants=self.constants,
         )  # fmt: skip
 
 
@@ -125,6 +143,8 @@ class Switched:
         data_dir: Path | None = None,
         optimize: bool = True,
         pieces: int | None = None,
+        ties: Mapping[Edge, Tie] | None = None,
+        constants: Sequence[onnx.TensorProto] = (),
     ) -> None:
         """Cuts the model; sessions are made when they are asked for.
 
@@ -139,11 +159,15 @@ class Switched:
                 bit.
             pieces: how many there are at most, for settings that differ in their scales alone; None: each
                 layer is one.
+            ties: edges that go off with others.
+            constants: what such edges read that neither model has.
         """
-        self._edges, self._types = dict(edges), types
+        self._edges, self._types, self._ties = dict(edges), types, dict(ties or {})
+        self._off = {**self._edges, **{edge: tie.reads for edge, tie in self._ties.items()}}
         self._frame = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
         self._data_dir, self._optimize = data_dir, optimize
         self._constants = {t.name: t for graph in (floats.graph, model.graph) for t in graph.initializer}
+        self._constants.update((tensor.name, tensor) for tensor in constants)
         self._sparse = {t.values.name: t for t in model.graph.sparse_initializer}
         self._settable = {name: self._constants[name] for name in scales}
         self._known = {info.name: info for info in model.graph.input if info.name not in self._constants}
@@ -228,7 +252,8 @@ class Switched:
         return [self._step(piece, setting) for piece in self._pieces]
 
     def _step(self, piece: _Piece, setting: Setting) -> _Step:
-        off = piece.edges & setting.off
+        along = (e for e in piece.edges if e in self._ties and self._ties[e].along <= setting.off)
+        off = piece.edges & (setting.off | frozenset(along))
         form = piece.forms.get(off)
         if form is None:
             form = piece.forms[off] = self._form(piece, off)
@@ -253,6 +278,8 @@ class Switched:
                 count += 1
             groups[-1].append(node)
         groups = self._merged(groups)
+        for edge in self._ties:
+            switched.setdefault(edge[0], set()).add(edge)
         found = [
             _Piece(group, frozenset(edge for node in group for edge in switched.get(node.name, ())))
             for group in groups
@@ -286,7 +313,7 @@ class Switched:
     def _read(self, group: Sequence[onnx.NodeProto]) -> set[str]:
         """What a group reads of others, on or off."""
         read = {name for node in group for name in reads(node)}
-        read.update(self._edges[edge] for node in group for edge in _edges_of(node) if edge in self._edges)
+        read.update(self._off[edge] for node in group for edge in _edges_of(node) if edge in self._off)
         return {name for node in self._pairs(read) for name in reads(node)} | read
 
     def _pairs(self, names: set[str]) -> list[onnx.NodeProto]:
@@ -308,7 +335,7 @@ class Switched:
             copy.CopyFrom(node)
             for edge in _edges_of(node):
                 if edge in off:
-                    copy.input[edge[1]] = self._edges[edge]
+                    copy.input[edge[1]] = self._off[edge]
             nodes.append(copy)
         pairs = self._pairs({name for node in nodes for name in reads(node)})
         model = onnx.ModelProto()

@@ -12,6 +12,7 @@ from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.plan import plan_section
+from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
 from onnxq.cli.pages.words import FEW, size_text
@@ -38,6 +39,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     for entry in report["exact_products"][:1]:
         page.section("TF32", f"off (--noTF32): {shorten(entry['tensor'])}: {entry['because']}")
     if report["plan"]:
+        repair_section(page, report["repair"])
         body_section(page, report["body"])
         accuracy_section(
             page, report["accuracy"], report["calibration"], report["body"], report["about_mean"]

@@ -11,6 +11,7 @@ from typing import Any
 from onnxq.cli.pages.accuracy import about_mean_line
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import COSTS, cost_text, scores_section
+from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, decibels, size_text
 from onnxq.cli.screen import Page, shorten
@@ -29,6 +30,7 @@ def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
     data_section(page, part["calibration"]["data"])
     for note in part["calibration"]["notes"]:
         page.entry(note, style="yellow")
+    repair_section(page, part["repair"])
     _noise(page, part)
     _ranked(page, part)
     _best(page, part)

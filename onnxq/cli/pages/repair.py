@@ -1,0 +1,65 @@
+"""The section on repair of accuracy: each step, what it gained, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnxq.cli.pages.words import counted, decibels
+from onnxq.cli.screen import Page, shorten
+
+_VERDICTS = {
+    "kept": "kept", "dropped": "dropped", "not-applicable": "not here", "left-out": "left out",
+    "failed": "failed",
+}  # fmt: skip
+
+
+def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
+    """What repair did; nothing where none was asked for."""
+    if part is None:
+        return
+    if part["why_not"] is not None:
+        page.section("Repair", part["why_not"], "dim")
+        return
+    page.section("Repair", _summary(part))
+    steps = part["steps"]
+    width = max(len(entry["step"]) for entry in steps)
+    for entry in steps:
+        style = {"failed": "yellow", "left-out": "yellow"}.get(entry["verdict"], "")
+        head = f"{entry['step']:<{width}}  {_VERDICTS[entry['verdict']]:<8}"
+        page.entry(f"{head}  {_outcome(entry)}", style=style)
+    if any(entry["verdict"] == "left-out" for entry in steps) and part["runs_before"] is not None:
+        names = ",".join(entry["step"] for entry in steps)
+        page.entry(
+            f"what is left out takes more than all else does: --repair {names} tries it", style="yellow"
+        )
+    if part.get("few"):
+        page.entry(part["few"], style="yellow")
+
+
+def _summary(part: Mapping[str, Any]) -> str:
+    samples = f"{counted(part['judged_on'], 'sample')} kept apart"
+    if not part["apart"]:
+        samples = counted(part["judged_on"], "sample")
+    took = f"fitted on {part['fitted_on']}, {part['runs']:.0f} runs of the model"
+    if part["runs_before"] is not None:
+        took += f" (all else: {part['runs_before']:.0f})"
+    before, after = part["before_db"], part["after_db"]
+    if before is None or after is None:
+        return f"{took}: no output tells anything"
+    return f"{before:.1f} -> {decibels(after)} on {samples}; {took}"
+
+
+def _outcome(entry: Mapping[str, Any]) -> str:
+    """What a step did: figures where it was measured, else why not."""
+    if entry["after_db"] is None:
+        return str(entry["why"])
+    text = f"{entry['before_db']:.2f} -> {entry['after_db']:.2f} dB, {entry['runs']:.0f} runs"
+    changed = ", ".join(f"{count:,} {what}" for what, count in entry["changed"].items() if count)
+    if entry["verdict"] != "kept":
+        return f"{text}: {entry['why']}"
+    worst = entry["worst"]
+    text += f": {changed}" if changed else ""
+    if worst is not None and worst["change_db"] < -0.05:
+        text += f"; {shorten(worst['output'], 40)} {worst['change_db']:.2f} dB"
+    return text

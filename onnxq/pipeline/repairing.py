@@ -1,0 +1,450 @@
+"""Repair: the scales are chosen, and steps are tried that bring the outputs nearer to the float model's."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import onnx
+
+from onnxq.calib.stats import Stats
+from onnxq.graph.model import Model
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.verifying import loading
+from onnxq.quant.fits import fits_of
+from onnxq.quant.insert import insert
+from onnxq.quant.measuring import Candidate, MeasuringCopy
+from onnxq.quant.patches import Patches
+from onnxq.quant.ranges import Range
+from onnxq.reason import Reason, by_of, code_of
+from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.course import Course, Refused, Version
+from onnxq.repair.draft import Draft
+from onnxq.repair.fit import Fitted, Fitter
+from onnxq.repair.ledger import MARGIN_DB, StepEntry
+from onnxq.repair.moved import moved
+from onnxq.repair.statistics import Channels, channel_axes
+from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, workload_of
+from onnxq.rewrite.whole import Differs
+from onnxq.run import ort
+from onnxq.run.about_mean import AboutMeanMeter
+from onnxq.run.compare import Recording
+from onnxq.run.ort import Feeds
+from onnxq.settings import AccuracyRepair
+
+_IN_MEMORY = 1 << 28
+"""Bytes of samples that are kept; others are read again each time."""
+
+_EDITED = 8  # samples with which an edited float model is compared with the one without edits
+_LOOKS = 8  # samples that say which tensor to split
+
+METHOD = (
+    "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
+    "about the mean), by more than half a standard error, and none of them loses more than {0:g} dB; the "
+    "samples that verify judge the end alone"
+)
+
+
+NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
+
+
+@dataclass(slots=True)
+class Repair:
+    """What repair did.
+
+    Attributes:
+        done: the quantized model.
+        stats: the ranges of tensors, of the edited model.
+        part: what the report says; None: nothing was asked for.
+    """
+
+    done: Quantized
+    stats: Stats
+    part: dict[str, Any] | None = None
+
+
+def repaired(
+    job: Job,
+    options: AccuracyRepair,
+    sampling: Sampling,
+    prepared: Prepared,
+    stats: Stats,
+    done: Quantized,
+    *,
+    edits: bool = True,
+    weights: Mapping[str, float] | None = None,
+) -> Repair:
+    """Repairs a quantized model; the job's model and what is prepared become those of the repaired one.
+
+    Args:
+        job: of the float model.
+        options: which steps, and on how many samples.
+        sampling: gives the samples.
+        prepared: the plan.
+        stats: the ranges of tensors.
+        done: the quantized model.
+        edits: whether the float model may be edited.
+        weights: what outputs weigh.
+    """
+    steps = options.steps
+    if not steps:
+        return Repair(done, stats)
+    why = _why_not(job, options, sampling, prepared)
+    if why:
+        return Repair(done, stats, untried(options, why))
+    ledger = _Ledger(options)
+    with job.step("repair"):
+        try:
+            return _Repairing(job, options, sampling, prepared, stats, done, ledger, edits, weights).run()
+        except Exception as error:  # a fault of ours: the model stays as it was
+            what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
+            tried = {entry.step for entry in ledger.steps}
+            ledger.steps += [StepEntry(step, "failed", what) for step in steps if step not in tried]
+            return Repair(done, stats, ledger.to_json())
+
+
+def untried(options: AccuracyRepair, why: str) -> dict[str, Any]:
+    """What the report says where no step can be tried."""
+    entries = [StepEntry(step, "not-applicable", why) for step in options.steps]
+    return _Ledger(options, entries, f"not tried: {why}").to_json()
+
+
+def stated_part(prepared: Prepared) -> dict[str, Any]:
+    """What the report says where a plan states what repair makes of the model."""
+    kinds = Counter(edit.kind for edit in prepared.edits)
+    counts = {**kinds, "biases": len(prepared.fits), "weights by codes": len(prepared.patches.codes)}
+    text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return _Ledger(
+        AccuracyRepair("none"), short=f"as the plan states: {text}", facts=_changes(prepared)
+    ).to_json()
+
+
+def _changes(prepared: Prepared) -> dict[str, Any]:
+    """What the report says of the changes."""
+    return {
+        "edits": [edit.to_json() for edit in prepared.edits],
+        "biases": len(prepared.fits),
+        "codes": len(prepared.patches.codes),
+    }
+
+
+def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Prepared) -> str:
+    """Why nothing can be tried at all; "" where something can."""
+    if not job.target.explicit:
+        return f"{job.target.title} quantizes by itself, and takes no other weights for it"
+    if not prepared.plan.pairs:
+        return "nothing is quantized"
+    if sampling.parts is None:
+        return NO_SAMPLES
+    if not prepared.reference.graph.output:
+        return "no part of the model runs in onnxruntime"
+    if options.is_auto and weight_bytes(prepared.sanitized) >= LARGE:
+        return f"the model is large; --repair {','.join(options.steps)} tries it"
+    return ""
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What the report says.
+
+    Attributes:
+        options: what was asked for.
+        steps: what was tried.
+        short: what came of it, in a line, where nothing was tried.
+        facts: the other fields.
+    """
+
+    options: AccuracyRepair
+    steps: list[StepEntry] = field(default_factory=list)
+    short: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        asked = self.options.repair or "auto"
+        return {
+            "asked": asked if isinstance(asked, str) else list(asked),
+            "why_not": self.short or None,
+            "method": METHOD.format(MARGIN_DB),
+            "margin_db": MARGIN_DB,
+            "fitted_on": 0, "judged_on": 0, "apart": None, "runs": 0.0, "runs_before": None,
+            "before_db": None, "after_db": None, "edits": [], "biases": 0, "codes": 0,
+            **self.facts,
+            "steps": [entry.to_json() for entry in self.steps],
+        }  # fmt: skip
+
+
+class _Repairing:
+    """One run of all steps."""
+
+    def __init__(
+        self,
+        job: Job,
+        options: AccuracyRepair,
+        sampling: Sampling,
+        prepared: Prepared,
+        stats: Stats,
+        done: Quantized,
+        ledger: _Ledger,
+        edits: bool,
+        weights: Mapping[str, float] | None,
+    ) -> None:
+        self._job, self._options, self._sampling, self._prepared = job, options, sampling, prepared
+        self._stats, self._done, self._ledger, self._edits = stats, done, ledger, edits
+        self._weights = weights
+
+    def run(self) -> Repair:
+        job, prepared, options = self._job, self._prepared, self._options
+        steps = [step for step in options.steps if self._edits or step not in EDITS]
+        fitting, judging = self._counts()
+        most = self._before() if options.is_auto else None
+        short = options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING)
+        if short:
+            why = (
+                f"{fitting} samples to fit with and {judging} to judge with are too few ({LEAST_FITTING} and "
+                f"{LEAST_JUDGING} at least): give more, or --repair {','.join(steps)}"
+            )
+            self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
+            self._ledger.short = f"not tried: {why}"
+            return Repair(self._done, self._stats, self._ledger.to_json())
+        effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
+        amax = {name: found.amax for name, found in self._done.ranges.items()}
+        draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
+        with _Bench(job, self._sampling, prepared, self._weights, effort.fitting, effort.judging) as bench:
+            course = Course(job.model, draft, bench, steps, effort, prepared.steps)
+            self._ledger.steps = course.ledger
+            self._ledger.facts |= {
+                "fitted_on": effort.fitting, "judged_on": effort.judging, "runs_before": most,
+                "apart": self._sampling.few is None, "few": self._sampling.few,
+            }  # fmt: skip
+            state = course.run()
+            if not self._edits:
+                why = "the calibration cache is of the model as it is: it is not edited"
+                course.ledger += [StepEntry(s, "left-out", why) for s in options.steps if s in EDITS]
+            first = next((e.before_db for e in course.ledger if e.before_db is not None), None)
+            self._ledger.facts |= {
+                "runs": round(course.spent, 1), "before_db": first, "after_db": state.levels.sqnr_db,
+            }  # fmt: skip
+        if not any(entry.verdict == "kept" for entry in course.ledger):
+            return Repair(self._done, self._stats, self._ledger.to_json())
+        return self._taken(state)
+
+    def _counts(self) -> tuple[int, int]:
+        """How many samples there are to fit with, and to judge with."""
+        parts = self._sampling.parts
+        assert parts is not None
+        judging = sum(1 for _ in self._sampling.choosing())
+        return sum(1 for _ in self._sampling.fitting(self._options.repair_samples)), judging
+
+    def _before(self) -> float:
+        """How many runs of the model all before repair takes, and what verifies it."""
+        parts = self._sampling.parts
+        assert parts is not None
+        held = parts.held or 0
+        return self._stats.samples + self._done.runs + 2 * held
+
+    def _taken(self, state: Version) -> Repair:
+        """The repaired model in the place of the other one."""
+        job, prepared, done = self._job, self._prepared, self._done
+        draft, patches = state.draft, state.fitted.patches
+        if draft.edits:
+            job.model = state.model
+            prepared.edits = draft.edits
+            prepared.sanitized = job.model.to_proto(handover=True)
+            prepared.reference = job.runnable(job.part(prepared.sanitized)[0])
+        prepared.patches, prepared.fits = patches, fits_of(patches, job.model)
+        prepared.replan = None
+        ranges = _followed(done.ranges, draft)
+        inserted = insert(job.model, prepared.plan, draft.scales, patches)
+        proto = inserted.model.to_proto(handover=True)
+        stats = moved(self._stats, state.maps)
+        self._ledger.facts |= _changes(prepared)
+        found = replace(
+            done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales, names=inserted.scales
+        )
+        return Repair(found, stats, self._ledger.to_json())
+
+
+EDITS = ("scale", "smooth", "shift", "split")
+"""The steps that edit the float model."""
+
+
+def _followed(ranges: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
+    """The ranges of a draft, with their reasons."""
+    kinds = {edit.tensor: edit.kind for edit in draft.edits}
+    found = {}
+    for name, old in ranges.items():
+        amax = draft.amax[name]
+        text = f"{old.because}, then {kinds.get(name, 'repair')}"
+        because = Reason(code_of(old.because), text, by_of(old.because))
+        found[name] = old if amax == old.amax else Range(amax, because)
+    return found
+
+
+class _Bench:
+    """What the steps are measured and fitted with."""
+
+    def __init__(
+        self,
+        job: Job,
+        sampling: Sampling,
+        prepared: Prepared,
+        weights: Mapping[str, float] | None,
+        fitting: int,
+        judging: int,
+    ) -> None:
+        self._job, self._prepared, self._weights = job, prepared, weights
+        self._judging = _Kept(lambda: itertools.islice(sampling.feeds(sampling.choosing()), judging))
+        self._fitting = _Kept(lambda: sampling.feeds(sampling.fitting(fitting)))
+        self._ran = 0.0
+        self._judged = judging
+        self._exact: Recording | None = None
+        self._fitter = Fitter(
+            job.model,
+            prepared.plan,
+            self._fitting.feeds,
+            ends=channel_axes(job.model, prepared.plan),
+            runnable=self._runnable,
+            progress=lambda done, total: job.observe("repair: fit", int(done), total),
+        )
+
+    def __enter__(self) -> _Bench:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._fitter.close()
+
+    def _runnable(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        return self._job.runnable(self._job.part(proto)[0])
+
+    @property
+    def runs(self) -> float:
+        return self._ran + self._fitter.runs
+
+    def begin(self, step: str) -> None:
+        self._job.observe(f"repair: {step}", None, None)
+
+    # -- judging -------------------------------------------------------------------------------
+
+    @property
+    def _floats(self) -> Recording:
+        """What the float model without edits gives for the samples that choose."""
+        if self._exact is None:
+            session = ort.load(self._prepared.reference, data_dir=self._job.model.data_dir)
+            self._exact = Recording(session, self._judging.feeds())
+            self._ran += self._judged
+        self._exact.rewind()
+        return self._exact
+
+    def _compared(self, proto: onnx.ModelProto, most: int | None = None) -> list[AboutMeanMeter]:
+        floats = self._floats
+        with loading():
+            session = ort.load(proto, data_dir=self._job.model.data_dir)
+        groups = [AboutMeanMeter(floats.outputs, 1, self._weights) for _ in range(GROUPS)]
+        for number, feeds in enumerate(itertools.islice(self._judging.feeds(), most)):
+            exact = floats.run(feeds)
+            taken = {name: array for name, array in feeds.items() if name in session.inputs}
+            groups[number % GROUPS].add(exact, [session.run(taken, floats.outputs)])
+            self._ran += 1
+        return groups
+
+    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+        inserted = insert(model, draft.plan, draft.scales, patches)
+        proto = inserted.model.to_proto(handover=True)
+        return Levels.of(self._compared(self._runnable(proto)))
+
+    def nearness(self, model: Model) -> float:
+        job = self._job
+        if job.whole is not None:
+            try:
+                job.whole.compare(model, "repair", exact=False)
+            except Differs as error:
+                raise Refused(f"the edited float model is another one: {error}") from error
+        groups = self._compared(self._runnable(model.to_proto()), _EDITED)
+        level = Levels.of(groups).sqnr_db
+        if level is None:
+            raise Refused("the edited float model gives no outputs that can be compared")
+        return level
+
+    # -- what steps ask for --------------------------------------------------------------------
+
+    def fit(
+        self,
+        model: Model,
+        maps: Mapping[str, ChannelMap],
+        draft: Draft,
+        steps_of: Callable[[str], frozenset[str]],
+    ) -> Fitted:
+        return self._fitter.fit(model, maps, draft, steps_of)
+
+    def channels(self) -> Channels:
+        return {name: ends.amax for name, ends in self._fitter.channels.items()}
+
+    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
+        plan = state.draft.plan
+        sites = {site.tensor: site for site in plan.sites if site.kind == "activation"}
+        names = [name for name in tensors if name in sites]
+        if not names:
+            return {}
+        patches = state.fitted.patches
+        inserted = insert(state.model, plan, state.draft.scales, patches)
+        copy = MeasuringCopy(
+            inserted,
+            plan,
+            self._runnable(inserted.model.to_proto(handover=True)),
+            self._runnable(state.model.to_proto()),
+            data_dir=self._job.model.data_dir,
+            in_float32=self._job.in_float32,
+            fits=fits_of(patches, state.model),
+        )
+        floats = self._floats
+        candidates = [
+            Candidate(),
+            *(Candidate(float_edges=[(e.node, e.input) for e in sites[name].readers]) for name in names),
+        ]
+        meter = AboutMeanMeter(floats.outputs, len(candidates), self._weights)
+        for feeds in itertools.islice(self._judging.feeds(), _LOOKS):
+            taken = {name: feeds[name] for name in copy.inputs}
+            meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
+        self._ran += copy.switched.runs
+        levels = [meter.result(place).sqnr_db for place in range(len(candidates))]
+        base = levels[0]
+        if base is None:
+            return {}
+        found = {n: level - base for n, level in zip(names, levels[1:], strict=True) if level is not None}
+        return {name: gain for name, gain in found.items() if gain > LEAST_DB}
+
+    def thresholds(self, state: Version) -> Mapping[str, float]:
+        return {}
+
+
+class _Kept:
+    """Samples that are read once, where they fit into memory."""
+
+    def __init__(self, read: Callable[[], Iterator[Feeds]]) -> None:
+        self._read = read
+        self._kept: list[Feeds] | None = None
+        self._fits = True
+
+    def feeds(self) -> Iterator[Feeds]:
+        """They, in their order."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        found: list[Feeds] = []
+        size = 0
+        for feeds in self._read():
+            size += sum(array.nbytes for array in feeds.values())
+            self._fits = self._fits and size <= _IN_MEMORY
+            if self._fits:
+                found.append(feeds)
+            yield feeds
+        if self._fits:
+            self._kept = found

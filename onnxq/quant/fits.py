@@ -1,0 +1,70 @@
+"""Biases that were fitted for a layer in int8: what reads them, and what it reads with the layer in float."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+from onnxq.quant.patches import BIASED, Patches
+from onnxq.quant.plan import QuantPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted bias.
+
+    Attributes:
+        layer: the node that it was fitted for.
+        node: the node that reads it: the layer, or an Add behind it.
+        input: which of its inputs.
+        before: the tensor that is read without it; "" for none.
+    """
+
+    layer: str
+    node: str
+    input: int
+    before: str
+
+
+def fits_of(patches: Patches, model: Model) -> tuple[Fit, ...]:
+    """The fitted biases among the patches of a model, which is the one without them."""
+    nodes = {raw.name: Node(model, raw) for raw in model.graph.nodes}
+    makers = {tensor.name: raw.name for raw in model.graph.nodes for tensor in raw.outputs}
+    found = []
+    for name in patches.biases:
+        index = BIASED[nodes[name].op]
+        old = nodes[name].operands(index + 1)[index]
+        found.append(Fit(name, name, index, "" if old is None else old.name))
+    for node in nodes.values():
+        for index, tensor in enumerate(node.inputs):
+            if tensor is not None and tensor.is_constant and tensor.name in patches.constants:
+                others = [t.name for t in node.inputs if t is not None and not t.is_constant]
+                layer = next((makers[name] for name in others if name in makers), "")
+                found.append(Fit(layer, node.name, index, tensor.name))
+    return tuple(found)
+
+
+def within(patches: Patches, fits: Collection[Fit], plan: QuantPlan) -> tuple[Patches, tuple[Fit, ...]]:
+    """What is left of patches, and of the fits among them, where a plan has fewer layers in int8.
+
+    A layer in float has its own bias and weights again.
+    """
+    readers = plan.readers
+    gone = [fit for fit in fits if fit.layer not in readers]
+    left = without(patches, gone)
+    weights = {site.tensor for site in plan.sites if site.kind == "weight"}
+    codes = {name: values for name, values in left.codes.items() if name in weights}
+    return replace(left, codes=codes), tuple(fit for fit in fits if fit not in gone)
+
+
+def without(patches: Patches, fits: Iterable[Fit]) -> Patches:
+    """Patches but for some fitted biases."""
+    biases = {fit.layer for fit in fits if fit.node == fit.layer}
+    constants = {fit.before for fit in fits if fit.node != fit.layer}
+    return replace(
+        patches,
+        biases={name: values for name, values in patches.biases.items() if name not in biases},
+        constants={name: values for name, values in patches.constants.items() if name not in constants},
+    )

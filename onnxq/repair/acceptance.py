@@ -1,0 +1,109 @@
+"""Whether a candidate is kept: by the outputs on the samples that choose, without it and with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.repair.ledger import MARGIN_DB
+from onnxq.run.about_mean import AboutMean, AboutMeanMeter
+
+GROUPS = 8
+"""Into so many groups the samples are dealt: what the gain varies by without one is how sure it is."""
+
+LEAST_DB = 0.01
+"""A gain of less is rounding."""
+
+_SURE = 0.5  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How near the outputs of a candidate are to the float model's.
+
+    Attributes:
+        of_all: over all samples.
+        without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
+            few groups, or where a level is not known.
+    """
+
+    of_all: AboutMean
+    without: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(groups: Sequence[AboutMeanMeter]) -> Levels:
+        """That of groups of samples, of one candidate."""
+        some = [one for one in groups if one.samples]
+        first, *rest = some or list(groups[:1])
+        of_all = first.joined(rest).result()
+        if len(some) < 3:
+            return Levels(of_all)
+        levels = []
+        for place in range(len(some)):
+            one, *others = some[:place] + some[place + 1 :]
+            levels.append(one.joined(others).result().sqnr_db)
+        known = [level for level in levels if level is not None]
+        return Levels(of_all, tuple(known) if len(known) == len(levels) else ())
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Of all outputs together; None where none counts."""
+        return self.of_all.sqnr_db
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said of a candidate.
+
+    Attributes:
+        kept: whether it is kept.
+        why: why, or why not.
+        gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
+        worst: the output that it lowers most, and by how much, dB (negative); None where it lowers none.
+    """
+
+    kept: bool
+    why: str
+    gain_db: float
+    worst: tuple[str, float] | None = None
+
+
+def judged(before: Levels, after: Levels) -> Judgement:
+    """Whether a candidate is kept.
+
+    It is where all outputs together are nearer, by more than half a standard error over the samples, and no
+    output loses more than `MARGIN_DB`.
+    """
+    if before.sqnr_db is None:
+        return Judgement(False, "no output tells how near it is", -np.inf)
+    lost = [name for name in before.of_all.outputs if name not in after.of_all.outputs]
+    if after.sqnr_db is None or lost:
+        return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)
+    gain = after.sqnr_db - before.sqnr_db
+    worst = _worst(before.of_all.outputs, after.of_all.outputs)
+    error = _error(before.without, after.without)
+    if gain < LEAST_DB:
+        why = "it gains nothing" if gain > -LEAST_DB else f"it loses {-gain:.2f} dB"
+        return Judgement(False, why, gain, worst)
+    if gain <= _SURE * error:
+        why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
+        return Judgement(False, why, gain, worst)
+    if worst is not None and worst[1] < -MARGIN_DB:
+        return Judgement(False, f"output {worst[0]!r} loses {-worst[1]:.2f} dB", gain, worst)
+    return Judgement(True, f"it gains {gain:.2f} dB", gain, worst)
+
+
+def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, float] | None:
+    change = {name: after[name] - level for name, level in before.items()}
+    name = min(change, key=change.__getitem__)
+    return (name, change[name]) if change[name] < 0 else None
+
+
+def _error(before: Sequence[float], after: Sequence[float]) -> float:
+    """The standard error of the gain, dB (a jackknife over groups of samples); 0 where it is not known."""
+    if len(before) != len(after) or not before:
+        return 0.0
+    gains = np.subtract(after, before)
+    return float(np.sqrt((len(gains) - 1) * np.var(gains)))

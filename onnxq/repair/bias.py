@@ -1,0 +1,64 @@
+"""Biases with which the means behind the activation are those of the float model.
+
+Not the means of the sums themselves: they are dominated by what the activation removes. The shift d of a
+channel solves E f(Z + d) = E f(Y), with Z what the quantized layer gives and Y what the float one does, by
+Newton's steps: the slope is the mean of f', which for a Relu or a Clip is the share of values between its
+bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnxq.repair.activation import Activation
+
+_STEPS = 3
+_MOST = 0.5  # of the standard deviation of Y
+_DEAD = 0.002  # a channel with less slope, in parts of its greatest, keeps its bias
+_LEAST = 0.02  # slope that is divided by at least
+_STEP = 1e-3  # of the standard deviation of Y: between the values that a slope is of
+_TINY = 1e-30
+
+
+def shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation: Activation) -> np.ndarray:
+    """What is to be added to each channel.
+
+    Args:
+        exact: Y, float32 [rows, channels] in parts.
+        given: Z, likewise, of the same rows.
+        activation: f.
+
+    Returns:
+        float64 [channels].
+    """
+    count = sum(len(part) for part in exact)
+    mean = sum(part.sum(axis=0, dtype=np.float64) for part in exact) / count
+    second = sum(np.square(part - mean).sum(axis=0, dtype=np.float64) for part in exact) / count
+    spread = np.sqrt(second)
+    if activation.is_identity:
+        off = mean - sum(part.sum(axis=0, dtype=np.float64) for part in given) / count
+        return np.asarray(_limited(off, spread))
+    aim = sum(activation(part).sum(axis=0, dtype=np.float64) for part in exact) / count
+    found = np.zeros(len(spread))
+    step = np.maximum(_STEP * spread, _TINY).astype(np.float32)
+    for _ in range(_STEPS):
+        reached, slope, steepest = np.zeros((3, len(spread)))
+        for part in given:
+            values = part + found.astype(np.float32)
+            reached += activation(values).sum(axis=0, dtype=np.float64)
+            slopes = (activation(values + step) - activation(values - step)) / (2 * step)
+            slope += slopes.sum(axis=0, dtype=np.float64)
+            steepest = np.maximum(steepest, np.abs(slopes).max(axis=0, initial=0.0))
+        slope = slope / count / np.maximum(steepest, _TINY)
+        alive = np.abs(slope) > _DEAD
+        divisor = np.copysign(np.maximum(np.abs(slope), _LEAST), slope) * np.maximum(steepest, _TINY)
+        change = np.where(alive, (aim - reached / count) / divisor, 0.0)
+        found = _limited(found + change, spread)
+    return np.asarray(np.where(np.isfinite(found), found, 0.0))
+
+
+def _limited(shift: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.clip(shift, -_MOST * spread, _MOST * spread)
+    return found

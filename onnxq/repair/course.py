@@ -1,0 +1,380 @@
+"""The steps of repair, one after another: what each proposes, and whether the outputs are nearer with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from onnxq.errors import OnnxqError
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+from onnxq.quant.patches import Patches
+from onnxq.repair import degenerate, scale, shift, smooth, split
+from onnxq.repair.acceptance import Levels, judged
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.draft import Draft
+from onnxq.repair.edits import FloatEdit, edited
+from onnxq.repair.fit import Fitted
+from onnxq.repair.found import FoundEdits
+from onnxq.repair.ledger import StepEntry, Verdict
+from onnxq.repair.statistics import Channels, followed
+from onnxq.repair.workload import REFITS, Workload
+from onnxq.settings import REPAIR_STEPS
+
+ALPHAS = (0.35, 0.5, 0.65)
+"""How much of the range of channels smoothing moves into the weights: those that are tried."""
+
+NEAR_DB = 60.0
+"""By less an edited float model may not differ from the one without edits, on samples that choose."""
+
+_SPLITS = 2  # tensors that are tried
+_SEARCHING = ("split", "thresholds")
+"""Steps that run the model before they know what they propose."""
+
+_MOST_SPLIT = 0.05  # of the int8 multiply-accumulates, that a split may add
+
+
+class Refused(Exception):
+    """An edited float model is another one; the text says how."""
+
+
+class Tools(Protocol):
+    """What the steps are measured and fitted with."""
+
+    @property
+    def runs(self) -> float:
+        """How many runs of the model there were so far."""
+        ...
+
+    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+        """How near the outputs of a quantized model are, on the samples that choose."""
+        ...
+
+    def nearness(self, model: Model) -> float:
+        """How near an edited float model is to the one without edits, dB.
+
+        Raises:
+            Refused: it is another one.
+        """
+        ...
+
+    def fit(
+        self,
+        model: Model,
+        maps: Mapping[str, ChannelMap],
+        draft: Draft,
+        steps_of: Callable[[str], frozenset[str]],
+    ) -> Fitted:
+        """The patches of a draft, fitted."""
+        ...
+
+    def channels(self) -> Channels:
+        """The greatest magnitude of each channel, in the model without edits."""
+        ...
+
+    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
+        """What the outputs gain where a quantized tensor is float, dB, by tensor; some may be left out."""
+        ...
+
+    def thresholds(self, state: Version) -> Mapping[str, float]:
+        """Other ranges of measured tensors, with which the outputs seem nearer."""
+        ...
+
+    def begin(self, step: str) -> None:
+        """Is told what is tried."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A draft, and what was made of it.
+
+    Attributes:
+        draft: it.
+        model: the edited float model.
+        maps: what became of the values of its tensors.
+        fitted: its patches, and how they were fitted.
+        levels: how near it is.
+        near_db: how near the edited float model is to the one without edits; None: it was not edited.
+    """
+
+    draft: Draft
+    model: Model
+    maps: Mapping[str, ChannelMap]
+    fitted: Fitted
+    levels: Levels
+    near_db: float | None = None
+
+
+@dataclass(slots=True)
+class _Proposal:
+    """What a step proposes.
+
+    Attributes:
+        drafts: the candidates, of which the best is judged.
+        skipped: what is left as it is, and why.
+        changed: what a candidate changes beside what is fitted.
+        why_not: why there is none.
+    """
+
+    drafts: list[Draft] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, int] = field(default_factory=dict)
+    why_not: str = ""
+
+
+class Course:
+    """The way from the quantized model as it is to the repaired one.
+
+    Attributes:
+        ledger: what was tried.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        draft: Draft,
+        tools: Tools,
+        steps: Sequence[str],
+        effort: Workload,
+        allowed: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Nothing is run yet.
+
+        Args:
+            model: the float model without edits.
+            draft: what it starts from.
+            tools: what measures and fits.
+            steps: the names of those that are tried.
+            effort: what they may take.
+            allowed: the steps that may change a layer, by node; others may have all.
+        """
+        self._model, self._tools, self._effort = model, tools, effort
+        self._steps = [step for step in REPAIR_STEPS if step in steps]
+        self._allowed = dict(allowed or {})
+        self._first = draft
+        self._spent = tools.runs
+        self.ledger: list[StepEntry] = []
+
+    def run(self) -> Version:
+        """All steps; what they come to."""
+        state = self._made(self._first)
+        if state.levels.sqnr_db is None:
+            why = "; ".join(f"{n!r}: {w}" for n, w in state.levels.of_all.left_out.items())
+            text = f"no output tells how near it is ({why})" if why else "no output tells how near it is"
+            self.ledger += [StepEntry(step, "not-applicable", text) for step in self._steps]
+            return state
+        for place, step in enumerate(self._steps):
+            state = self._tried(step, state, self._steps[place + 1 :])
+        return state
+
+    @property
+    def spent(self) -> float:
+        """How many runs it took so far."""
+        return self._tools.runs - self._spent
+
+    # -- a step --------------------------------------------------------------------------------
+
+    def _tried(self, step: str, state: Version, later: Sequence[str]) -> Version:
+        """A step; where it ends in a fault of ours, it is as if it had not been."""
+        before, start = state.levels.sqnr_db, self._tools.runs
+
+        def entry(verdict: Verdict, why: str, **said: Any) -> None:
+            runs = self._tools.runs - start
+            self.ledger.append(StepEntry(step, verdict, why, before, runs=runs, **said))
+
+        why = self._too_dear(step, 1, later) if step in _SEARCHING else ""
+        if why:
+            entry("left-out", why)
+            return state
+        self._tools.begin(step)
+        try:
+            proposal = self._proposal(step, state)
+            if not proposal.drafts:
+                entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
+                return state
+            why = self._too_dear(step, len(proposal.drafts), later)
+            if why:
+                entry("left-out", why)
+                return state
+            best = self._best([self._made(draft, state) for draft in proposal.drafts])
+        except Refused as error:
+            entry("dropped", str(error))
+            return state
+        except Exception as error:
+            what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
+            entry("failed", f"it ends in a fault of onnxq, and is undone ({what})")
+            return state
+        found = judged(state.levels, best.levels)
+        why = found.why
+        if best.near_db is not None and best.draft.edits != state.draft.edits:
+            why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
+        entry(
+            "kept" if found.kept else "dropped",
+            why,
+            after_db=best.levels.sqnr_db,
+            worst=found.worst,
+            changed={**proposal.changed, **best.fitted.changed},
+            rows=best.fitted.rows,
+            skipped={**proposal.skipped, **best.fitted.skipped},
+        )
+        return best if found.kept else state
+
+    def _too_dear(self, step: str, candidates: int, later: Sequence[str]) -> str:
+        """Why a step is left out for its effort; "" where it is not."""
+        most = self._effort.most
+        if most is None:
+            return ""
+        left = most - self.spent
+        cost = self._effort.cost(step, candidates)
+        kept = 0.0 if step in REFITS else self._effort.reserved(later)
+        if cost + kept <= left:
+            return ""
+        beside = " for it" if kept else ""
+        return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
+
+    def _best(self, states: Sequence[Version]) -> Version:
+        def level(state: Version) -> float:
+            return -1e9 if state.levels.sqnr_db is None else state.levels.sqnr_db
+
+        return max(states, key=level)
+
+    def _made(self, draft: Draft, before: Version | None = None) -> Version:
+        """What a draft is: edited, fitted, run."""
+        if before is not None and draft.edits == before.draft.edits:
+            model, maps, near = before.model, before.maps, before.near_db
+        else:
+            model, maps = edited(self._model, draft.edits)
+            near = self._tools.nearness(model) if draft.edits else None
+            if near is not None and near < NEAR_DB:
+                raise Refused(f"the edited float model is only within {near:.1f} dB of the one without edits")
+        fitted = Fitted(draft.patches)
+        if draft.fitted:
+            fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
+        levels = self._tools.levels(model, draft, fitted.patches)
+        return Version(draft, model, maps, fitted, levels, near)
+
+    def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
+        """Those of the steps that a layer may have."""
+        return steps & frozenset(self._allowed[node]) if node in self._allowed else steps
+
+    # -- what steps propose --------------------------------------------------------------------
+
+    def _proposal(self, step: str, state: Version) -> _Proposal:
+        draft = state.draft
+        if step in ("scale", "smooth"):
+            return self._scaled(step, state)
+        if step == "bias":
+            return _Proposal([replace(draft, fitted=draft.fitted | {"bias"})])
+        if step == "gptq":
+            if "bias" not in self._steps:
+                return _Proposal(why_not="it goes with bias only, which is not asked for")
+            return _Proposal([replace(draft, fitted=draft.fitted | {"bias", "gptq"})])
+        if step == "shift":
+            if "bias" not in draft.fitted:
+                return _Proposal(why_not="it goes with bias only, which is not in force")
+            found = self._permitted(step, state, shift.find(state.model, draft))
+            return self._of_edits(step, draft, [found])
+        if step == "split":
+            return self._split(state)
+        amax = dict(self._tools.thresholds(state))
+        if not amax:
+            return _Proposal(why_not="no other range of a single tensor surely gains anything")
+        return _Proposal([replace(draft, amax={**draft.amax, **amax})], changed={"ranges": len(amax)})
+
+    def _scaled(self, step: str, state: Version) -> _Proposal:
+        channels = followed(self._tools.channels(), state.maps)
+        if step == "smooth":
+            founds = [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS]
+            return self._of_edits(step, state.draft, [self._permitted(step, state, one) for one in founds])
+        found = self._permitted(step, state, scale.find(state.model, state.draft, channels))
+        weak = degenerate.find(state.model, state.draft)
+        draft = state.draft
+        if weak.told:
+            amax = {**draft.patches.amax, **weak.patches.amax}
+            draft = replace(draft, patches=replace(draft.patches, amax=amax))
+        proposal = self._of_edits(step, draft, [found])
+        if weak.told:
+            proposal.drafts = proposal.drafts or [draft]
+            proposal.changed["weights"] = len(weak.told)
+            proposal.skipped.update(weak.told)
+        return proposal
+
+    def _of_edits(self, step: str, draft: Draft, founds: Sequence[FoundEdits]) -> _Proposal:
+        skipped = {name: why for found in founds for name, why in found.skipped.items()}
+        some = [found for found in founds if found.edits]
+        if not some:
+            return _Proposal(skipped=skipped, why_not=_NOTHING[step])
+        count = max(len(found.edits) for found in some)
+        drafts = [draft.extended(found.edits) for found in some]
+        return _Proposal(drafts, skipped, {"tensors": count})
+
+    def _split(self, state: Version) -> _Proposal:
+        draft = state.draft
+        found = self._permitted("split", state, split.find(state.model, draft))
+        total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
+        dear = {
+            edit.tensor: f"it adds {100 * found.macs.get(edit.tensor, 0) / total:.1f} % of int8 work"
+            for edit in found.edits
+            if total and found.macs.get(edit.tensor, 0) > _MOST_SPLIT * total
+        }
+        edits = {edit.tensor: edit for edit in found.edits if edit.tensor not in dear}
+        skipped = {**found.skipped, **dear}
+        if not edits:
+            return _Proposal(skipped=skipped, why_not=_NOTHING["split"])
+        gains = self._tools.gains(state, list(edits))
+        first = sorted(gains, key=lambda name: -gains[name])[:_SPLITS]
+        drafts = [draft.extended([edits[name]]) for name in first]
+        return _Proposal(drafts, skipped, {"tensors": 1}, _NOTHING["split"])
+
+    def _permitted(self, step: str, state: Version, found: FoundEdits) -> FoundEdits:
+        """What is found but for edits at layers that may not have the step."""
+        barred = {node for node, steps in self._allowed.items() if step not in steps}
+        if not barred:
+            return found
+        layers = {layer.node for layer in state.draft.plan.layers}
+        nodes = {raw.name: Node(state.model, raw) for raw in state.model.graph.nodes}
+        out = {
+            edit.tensor: "a [[layer]] says that it is not to be changed so"
+            for edit in found.edits
+            if not barred.isdisjoint(_around(nodes.values(), edit.tensor, layers))
+        }
+        edits: tuple[FloatEdit, ...] = tuple(edit for edit in found.edits if edit.tensor not in out)
+        return replace(found, edits=edits, skipped={**found.skipped, **out})
+
+
+_NOTHING = {
+    "scale": "no channel is so much larger than the others that powers of two would help",
+    "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
+    "shift": "no Relu or Clip is read by int8 layers without padding alone",
+    "split": "no small tensor of a depthwise layer is read by int8 layers alone",
+}
+
+
+def _around(nodes: Iterable[Node], tensor: str, layers: set[str]) -> set[str]:
+    """The layers around a tensor: those that make it, and those that read it, with others between them."""
+    makers: dict[str, Node] = {}
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for out in node.outputs:
+            if out is not None:
+                makers[out.name] = node
+        for read in node.inputs:
+            if read is not None and not read.is_constant:
+                readers.setdefault(read.name, []).append(node)
+    found: set[str] = set()
+    for back in (True, False):
+        todo, seen = [tensor], {tensor}
+        while todo:
+            name = todo.pop()
+            ends = [makers[name]] if back and name in makers else [] if back else readers.get(name, [])
+            for node in ends:
+                if node.name in layers:
+                    found.add(node.name)
+                    continue
+                beyond = node.inputs if back else node.outputs
+                names = {t.name for t in beyond if t is not None and not t.is_constant} - seen
+                seen |= names
+                todo.extend(names)
+    return found

@@ -1,0 +1,429 @@
+"""Fits: biases and codes of weights that follow from what runs through the quantized model.
+
+Front to back: a layer is fitted to what the layers before it give as they are now, quantized and fitted. Sums
+that decide about codes are of whole numbers, and each product of matrices and each run of onnxruntime has one
+thread: the same bits by any number of threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from threadpoolctl import threadpool_limits
+
+from onnxq.errors import Fault
+from onnxq.graph.model import Model
+from onnxq.graph.wiring import constant_of, tensor_shape
+from onnxq.quant.insert import insert
+from onnxq.quant.patches import Patches
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.scales import quantize_weights
+from onnxq.repair.activation import activation_of
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.bias import shifts
+from onnxq.repair.draft import Draft
+from onnxq.repair.layers import FitLayer, fit_layers
+from onnxq.repair.rounding import EXACT_ROWS, moments, rounded
+from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
+from onnxq.repair.shelf import Shelf
+from onnxq.repair.side_by_side import Threads
+from onnxq.repair.stream import Stream
+from onnxq.run.ort import Feeds
+
+STEPS = ("bias", "gptq")
+"""What can be fitted."""
+
+_FEW = 16  # rows with which nothing is fitted
+_BLOCK = 8  # samples whose rows are looked at together
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What a fit gives.
+
+    Attributes:
+        patches: those of the draft, and what was fitted.
+        runs: how many runs of the model it took.
+        rows: the most rows of activations that a layer was fitted with.
+        changed: `biases`: how many layers have another bias; `codes`: how many codes of weights are not the
+            nearest ones.
+        skipped: layers for which less was fitted than was asked for, and why.
+    """
+
+    patches: Patches
+    runs: float = 0.0
+    rows: int = 0
+    changed: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+class Fitter:
+    """Fits drafts of one model to the same samples.
+
+    Attributes:
+        runs: how many runs of the model there were so far.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        plan: QuantPlan,
+        samples: Callable[[], Iterable[Feeds]],
+        *,
+        ends: Mapping[str, int] | None = None,
+        runnable: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto,
+        threads: int | None = None,
+        budget_bytes: int = 1 << 28,
+        rows: int = 8192,
+        most_terms: int = 1152,
+        progress: Callable[[int, int | None], None] = lambda done, total: None,
+    ) -> None:
+        """Nothing is run yet.
+
+        Args:
+            model: the float model, before all edits; it is not modified.
+            plan: which tensors have pairs.
+            samples: gives those that fit, the same ones each time.
+            ends: activations of which the ends of channels are wanted, with their channel axes.
+            runnable: what onnxruntime runs of a model, and in which type.
+            threads: samples that run side by side; None: as many as there are cores, four at most.
+            budget_bytes: of activations in memory; the others go to a temporary file.
+            rows: with how many a layer is fitted, about.
+            most_terms: of a layer whose codes are fitted.
+            progress: hears how many runs are done, and of how many, if that is known.
+        """
+        self._model, self._plan, self._samples = model, plan, samples
+        self._wanted = dict(ends or {})
+        self._runnable = runnable
+        self._threads = Threads(threads)
+        self._shelf = Shelf(budget_bytes)
+        self._rows, self._most_terms = rows, most_terms
+        self._progress = progress
+        self._floats: FloatRows | None = None
+        self.runs = 0.0
+
+    def __enter__(self) -> Fitter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes what is kept."""
+        self._threads.close()
+        self._shelf.close()
+
+    @property
+    def channels(self) -> Mapping[str, ChannelEnds]:
+        """The ends of channels that were asked for, of those whose rank is known."""
+        return self._float_rows().ends
+
+    def fit(
+        self,
+        model: Model,
+        maps: Mapping[str, ChannelMap],
+        draft: Draft,
+        steps_of: Callable[[str], frozenset[str]] | None = None,
+    ) -> Fitted:
+        """Fits biases and codes to the quantized model that a draft is.
+
+        Args:
+            model: the float model with the edits of the draft.
+            maps: what they do to the values of tensors.
+            draft: plan, ranges and patches.
+            steps_of: of `STEPS`, by the name of a node; None: for each layer those of the draft.
+
+        Raises:
+            RunError: the model does not run on a sample.
+            UserError: as `insert`.
+        """
+        before = self.runs
+        with threadpool_limits(1, "blas"):
+            floats = self._float_rows()
+            one = _Fit(self, floats, model, maps, draft, steps_of or (lambda node: draft.fitted))
+            found = one.run()
+        return dataclasses.replace(found, runs=self.runs - before)
+
+    def _float_rows(self) -> FloatRows:
+        """What the float model gives, run once."""
+        if self._floats is None:
+            layers, _ = fit_layers(self._model, self._plan)
+            tensors = {layer.output: layer.axis for layer in layers.values() if _is_wanted(layer)}
+            known = self._model.graph.tensors()
+            ranks = {}
+            for name, axis in self._wanted.items():
+                shape = tensor_shape(known[name]) if name in known else None
+                if shape is not None and -len(shape) <= axis < len(shape):
+                    ranks[name] = (axis, len(shape))
+            samples = list(self._samples())
+            with threadpool_limits(1, "blas"):
+                self._floats = float_rows(
+                    self._runnable(self._model.to_proto()),
+                    tensors,
+                    ranks,
+                    samples,
+                    max(1, -(-self._rows // max(1, len(samples)))),
+                    self._shelf,
+                    self._threads,
+                    data_dir=self._model.data_dir,
+                    progress=lambda done: self._progress(done, len(samples)),
+                )
+            self.runs += self._floats.samples
+        return self._floats
+
+
+def _is_wanted(layer: FitLayer) -> bool:
+    """Whether a layer is looked at."""
+    return layer.site is not None
+
+
+class _Fit:
+    """One fit."""
+
+    def __init__(
+        self,
+        fitter: Fitter,
+        floats: FloatRows,
+        model: Model,
+        maps: Mapping[str, ChannelMap],
+        draft: Draft,
+        steps_of: Callable[[str], frozenset[str]],
+    ) -> None:
+        self._fitter, self._floats, self._model, self._maps, self._draft = fitter, floats, model, maps, draft
+        self._threads, self._shelf = fitter._threads, fitter._shelf
+        self._codes = dict(draft.patches.codes)
+        self._biases = dict(draft.patches.biases)
+        self._constants = dict(draft.patches.constants)
+        self._moved = self._shifted = self._most_rows = 0
+        self._tensors = model.graph.tensors()
+        layers, skipped = fit_layers(model, draft.plan)
+        self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
+        self._skipped = {name: why for name, why in skipped.items() if self._steps[name]}
+        self._layers = {
+            name: layer for name, layer in layers.items() if self._steps[name] and _is_wanted(layer)
+        }
+
+    def run(self) -> Fitted:
+        """Goes through the model."""
+        patches = self._draft.patches
+        inserted = insert(self._model, self._draft.plan, self._draft.scales, patches)
+        proto = self._fitter._runnable(inserted.model.to_proto(handover=True))
+        stops = dict.fromkeys(self._layers, 0)
+        stream = Stream(proto, stops, self._shelf, self._threads, data_dir=inserted.model.data_dir)
+        for name in [name for name in self._layers if not stream.has(name)]:
+            del self._layers[name]
+            self._skipped[name] = "onnxruntime does not run it"
+        if self._layers:
+            self._stream(stream)
+        return Fitted(
+            Patches(self._constants, self._biases, self._codes, patches.amax),
+            rows=self._most_rows,
+            changed={"biases": self._shifted, "codes": self._moved},
+            skipped=self._skipped,
+        )
+
+    def _stream(self, stream: Stream) -> None:
+        try:
+            stream.begin(self._fitter._samples())
+            if stream.samples != self._floats.samples:
+                raise Fault(f"there were {self._floats.samples} samples, and now {stream.samples}")
+            for stage, names in enumerate(stream.stages):
+                for name in names:
+                    self._fit(stream, self._layers[name])
+                if stage + 1 < len(stream.stages):
+                    stream.run(stage)
+            self._fitter.runs += stream.samples
+        finally:
+            stream.close()
+
+    def _fit(self, stream: Stream, layer: FitLayer) -> None:
+        """Fits a layer, and tells the stream."""
+        steps, name = self._steps[layer.node], layer.node
+        work = _Work(self, stream, layer)
+        whys = []
+        bias = "bias" in steps
+        if bias and layer.no_bias:
+            whys.append(layer.no_bias)
+            bias = False
+        gptq = "gptq" in steps
+        if gptq and (why := layer.no_codes or work.no_codes):
+            whys.append(why)
+            gptq = False
+        if gptq and layer.terms > self._fitter._most_terms:
+            whys.append(f"{layer.terms} products are summed for one output: too many for gptq")
+            gptq = False
+        if bias or gptq:
+            count = work.count()
+            self._most_rows = max(self._most_rows, count)
+            if count < _FEW:
+                whys.append(f"{count} rows: too few to fit it")
+                bias = gptq = False
+        if gptq:
+            codes = work.rounded(centred=bias)
+            self._moved += int(np.count_nonzero(codes != work.codes))
+            work.codes = codes
+            self._codes[layer.weight] = layer.from_groups(codes)
+            stream.set_constant(work.codes_name, self._codes[layer.weight])
+        if bias:
+            self._set_bias(stream, layer, work)
+        if whys:
+            self._skipped[name] = "; ".join(whys)
+
+    def _set_bias(self, stream: Stream, layer: FitLayer, work: _Work) -> None:
+        old = work.bias
+        exact, given = work.both()
+        shape = tensor_shape(self._tensors[layer.output])
+        rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
+        activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
+        shift = shifts(exact, given, activation)
+        new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta)
+        self._shifted += bool((new.reshape(-1) != old.reshape(-1)).any())
+        operands = stream.operands(layer.node)
+        if layer.addend:
+            self._constants[layer.bias] = new
+            held = stream.constant(layer.bias)
+            assert held is not None
+            stream.set_constant(layer.bias, new.astype(held.dtype))
+        else:
+            self._biases[layer.node] = new
+            held = stream.constant(operands[2]) if len(operands) > 2 and operands[2] else None
+            dtype = work.dtype if held is None else held.dtype
+            stream.set_bias(layer.node, new.astype(dtype))
+
+    def _bias_in_file(self, layer: FitLayer, values: np.ndarray) -> np.ndarray:
+        """A bias as patches have it: of the type and the shape of the one it replaces."""
+        if layer.addend:
+            old = self._constants.get(layer.bias)
+            old = constant_of(self._tensors[layer.bias]) if old is None else old
+            assert old is not None
+            return values.astype(old.dtype).reshape(old.shape)
+        weights = self._tensors[layer.weight]
+        found = values.astype(weights.dtype)
+        if layer.bias:
+            found = found.reshape([int(dim) for dim in self._tensors[layer.bias].shape])
+        return found
+
+    def constant(self, name: str) -> np.ndarray:
+        """A constant of the edited model, with the patches so far."""
+        found = self._constants.get(name)
+        found = constant_of(self._tensors[name]) if found is None else found
+        assert found is not None
+        return found
+
+
+class _Work:
+    """A layer while it is fitted: its rows, its codes."""
+
+    def __init__(self, fit: _Fit, stream: Stream, layer: FitLayer) -> None:
+        self._fit, self._stream, self._layer = fit, stream, layer
+        self._data = stream.codes(layer.node, 0)
+        held = stream.codes(layer.node, 1)
+        self.no_codes = ""
+        if self._data is None or not self._data.plain:
+            self.no_codes = "its input has no int8 codes around 0"
+        assert held is not None
+        assert layer.site is not None
+        self.codes_name, self.dtype = held.tensor, held.dtype
+        weights = np.asarray(fit.constant(layer.weight), np.float32)
+        amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
+        codes, scales = quantize_weights(weights, layer.site.axis, amax)
+        codes = fit._codes.get(layer.weight, codes)
+        self._weights = layer.by_group(weights)
+        self.codes = layer.by_group(codes)
+        self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
+        self._kept: dict[int, np.ndarray] | None = None
+
+    @property
+    def bias(self) -> np.ndarray:
+        """As it is now, [outputs]."""
+        layer = self._layer
+        given = self._fit._biases.get(layer.node)
+        if given is None and layer.bias:
+            given = self._fit.constant(layer.bias)
+        return np.zeros(layer.outputs, np.float32) if given is None else np.asarray(given).reshape(-1)
+
+    def _samples(self) -> Iterator[int]:
+        """Those in which the float model has as many positions."""
+        for sample in range(self._stream.samples):
+            spot = self._fit._floats.of(self._layer.output, sample)
+            if spot.places == self._layer.places(self._stream.shape(self._layer.node, sample)):
+                yield sample
+
+    def count(self) -> int:
+        """With how many rows it is fitted."""
+        self._used = list(self._samples())
+        return sum(len(self._fit._floats.of(self._layer.output, sample).rows) for sample in self._used)
+
+    def _rows(self, sample: int) -> np.ndarray:
+        at = self._fit._floats.of(self._layer.output, sample).at
+        return self._layer.rows(self._stream.value(self._layer.node, sample), at)
+
+    def rounded(self, *, centred: bool) -> np.ndarray:
+        """Codes by GPTQ, int8 [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
+        self._kept = dict(zip(self._used, self._fit._threads.map(self._rows, self._used), strict=True))
+        rows = np.concatenate(list(self._kept.values()))
+        found = []
+        for group in range(self._layer.groups):
+            total, products = moments(rows[:, group], self._fit._threads)
+            count = len(rows)
+            second = products / count
+            if centred:
+                second -= np.outer(total, total) / count**2
+            steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
+            found.append(rounded(steps, second, self._fit._threads.map))
+        return np.stack(found)
+
+    def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What the float layer gives, and what this one does: float32 [rows, outputs], in parts."""
+        fit, layer = self._fit, self._layer
+        change = fit._maps.get(layer.output)
+
+        def exact(sample: int) -> np.ndarray:
+            rows = fit._floats.of(layer.output, sample).rows
+            return rows if change is None else np.asarray(change.apply(rows, 1), np.float32)
+
+        parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
+        given = list(fit._threads.map(self._sums, self._used))
+        place = dict(zip(self._used, given, strict=True))
+        return (
+            [np.concatenate([exact(sample) for sample in part]) for part in parts],
+            [np.concatenate([place[sample] for sample in part]) for part in parts],
+        )
+
+    def _sums(self, sample: int) -> np.ndarray:
+        """What the layer gives at the rows of a sample, float32 [rows, outputs]."""
+        layer, data = self._layer, self._data
+        rows = self._rows(sample) if self._kept is None else self._kept[sample]
+        scales = self._scales.astype(np.float64) * layer.alpha
+        if data is None:
+            wide = rows.astype(np.float32)
+        elif data.plain:
+            wide, scales = rows.astype(np.float32), scales * float(data.scale.reshape(-1)[0])
+        else:
+            wide = data.values(rows)
+        sums = _products(wide, self.codes) * scales
+        found = sums.reshape(len(rows), layer.outputs) + self.bias.astype(np.float64) * layer.beta
+        return found.astype(np.float32)
+
+
+def _products(rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The products of rows and codes, group by group; of codes exact: float64 [rows, groups, outputs].
+
+    Args:
+        rows: float32 [rows, groups, terms].
+        codes: int8 [groups, outputs, terms].
+    """
+    groups, outputs, terms = codes.shape
+    wide = codes.astype(np.float32)
+    total = np.zeros((len(rows), groups, outputs))
+    for start in range(0, terms, EXACT_ROWS):
+        part = slice(start, start + EXACT_ROWS)
+        if groups == 1:
+            total[:, 0] += rows[:, 0, part] @ wide[0, :, part].T
+        else:
+            total += np.einsum("rgt,got->rgo", rows[:, :, part], wide[:, :, part])
+    return total

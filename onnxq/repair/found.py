@@ -1,0 +1,28 @@
+"""What a search for edits answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnxq.repair.edits import FloatEdit
+
+
+class NoFit(Exception):
+    """An edit does not fit here; its text says why, in words for the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEdits:
+    """Edits of one kind.
+
+    Attributes:
+        edits: independent of each other: any of them, in this order, fit the model.
+        skipped: why tensors that come near are left as they are.
+        macs: the further int8 multiply-accumulates of an inference that an edit costs, by its tensor; not
+            there where it costs none, or the size is not known.
+    """
+
+    edits: tuple[FloatEdit, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    macs: Mapping[str, int] = field(default_factory=dict)

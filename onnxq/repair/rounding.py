@@ -1,0 +1,113 @@
+"""Rounding of weights so that the errors of a sum's terms make up for each other (GPTQ, arXiv 2210.17323).
+
+The error of a layer's outputs is tr(E H Eᵀ), with E what rounding does to the weights and H the second moment
+of the layer's inputs. Weights are rounded one after another, each shifted by what those before it leave: with
+H = U Uᵀ, U upper triangular, the error is the square of E U, whose k-th column is known from the first k
+columns of E. So w_k is rounded where that column is least: this is GPTQ, without an inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from onnxq.quant.scales import INT8_MAX
+from onnxq.repair.side_by_side import Threads
+
+EXACT_ROWS = 1040
+"""So many products of codes add up to less than 2^24: float32 is exact, in any order."""
+
+DAMPING = 0.01
+"""Of the mean of H's diagonal, added to it."""
+
+BLOCK = 64
+"""Weights between which errors are handed on one by one; to the others, by a product of matrices."""
+
+_OUTPUTS = 128  # channels that are rounded together
+
+
+def moments(rows: np.ndarray, threads: Threads) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of codes, and of the products of two of them, over rows; exact in any order.
+
+    Args:
+        rows: int8 [rows, terms].
+        threads: each adds up some of the rows.
+
+    Returns:
+        float64 [terms] and [terms, terms], whole numbers.
+    """
+    terms = rows.shape[1]
+    total, products = np.zeros(terms), np.zeros((terms, terms))
+
+    def block(start: int) -> tuple[np.ndarray, np.ndarray]:
+        some = rows[start : start + EXACT_ROWS].astype(np.float32)
+        return some.sum(axis=0, dtype=np.float64), some.T @ some
+
+    for sums, squares in threads.map(block, range(0, len(rows), EXACT_ROWS)):
+        total += sums
+        products += squares
+    return total, products
+
+
+def rounded(
+    weights: np.ndarray,
+    second: np.ndarray,
+    map_: Callable[[Callable[[int], np.ndarray], Sequence[int]], object] = map,
+    *,
+    block: int = BLOCK,
+) -> np.ndarray:
+    """Codes that add least to the outputs, as far as rounding one after another finds them.
+
+    Args:
+        weights: in steps of their scales, float64 [outputs, terms].
+        second: of the inputs, float64 [terms, terms].
+        map_: like `map`, perhaps side by side.
+        block: how many are rounded before the others hear of it.
+
+    Returns:
+        int8 [outputs, terms], -127..127.
+    """
+    diagonal = np.diagonal(second)
+    damping = DAMPING * float(diagonal.mean())
+    if not damping > 0:
+        return _nearest(weights).astype(np.int8)
+    order = np.argsort(-diagonal, kind="stable")
+    turned = order[::-1]
+    damped = second[np.ix_(turned, turned)]
+    damped[np.diag_indices_from(damped)] += damping
+    upper = np.linalg.cholesky(damped)[::-1, ::-1]
+    ratio = upper / np.diagonal(upper)  # what each one hears of those before it
+    sorted_ = weights[:, order]
+
+    def some(start: int) -> np.ndarray:
+        return _one_by_one(sorted_[start : start + _OUTPUTS], ratio, block)
+
+    found = list(map_(some, range(0, len(weights), _OUTPUTS)))  # type: ignore[call-overload]
+    codes = np.empty(weights.shape, np.int8)
+    codes[:, order] = np.concatenate(found)
+    return codes
+
+
+def _one_by_one(weights: np.ndarray, ratio: np.ndarray, block: int) -> np.ndarray:
+    count = weights.shape[1]
+    # [terms, outputs]: what is done term by term is of consecutive values
+    exact = np.ascontiguousarray(weights.T)
+    error, codes = np.zeros_like(exact), np.empty(exact.shape, np.int8)
+    for start in range(0, count, block):
+        end = min(count, start + block)
+        heard = ratio[:start, start:end].T @ error[:start]
+        for k in range(start, end):
+            aim = exact[k] + heard[k - start]
+            code = _nearest(aim)
+            codes[k] = code
+            error[k] = exact[k] - code
+            if k + 1 < end:
+                heard[k + 1 - start :] += ratio[k, k + 1 : end, None] * error[k]
+    found: np.ndarray = codes.T
+    return found
+
+
+def _nearest(values: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.clip(np.rint(values), -INT8_MAX, INT8_MAX)
+    return found

@@ -1,0 +1,259 @@
+"""Rows of the float model: samples of what its layers give, and the ends of channels, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from onnxq.calib.probes import makers
+from onnxq.graph.load import opset_of
+from onnxq.repair.shelf import Shelf
+from onnxq.repair.side_by_side import Threads
+from onnxq.run import ort
+from onnxq.run.ort import Feeds
+
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the fractions of its multiples are spread evenly
+_SILVER = 0x6A09E667F3BCC909  # 2^64 (sqrt 2 - 1): where a sample begins
+_BITS = 31  # a position is a fraction of so many bits
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEnds:
+    """The least and the greatest value of each channel of a tensor, over samples.
+
+    Attributes:
+        low: float32 [channels].
+        high: likewise.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def amax(self) -> np.ndarray:
+        """The greatest magnitude of each channel, float32 [channels]."""
+        found: np.ndarray = np.maximum(np.abs(self.low), np.abs(self.high))
+        return found
+
+    def joined(self, other: ChannelEnds) -> ChannelEnds:
+        """Those of the samples of both."""
+        return ChannelEnds(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What a sample has of a layer.
+
+    Attributes:
+        rows: values, float32 [rows, channels], those of one image together.
+        at: the positions that they are from, int64; each is of every image of the batch.
+        places: how many positions there were.
+    """
+
+    rows: np.ndarray
+    at: np.ndarray
+    places: int
+
+
+class FloatRows:
+    """What one pass of the float model finds.
+
+    Attributes:
+        ends: of the channels of tensors.
+        samples: how many samples there were.
+    """
+
+    def __init__(self, shelf: Shelf, ends: Mapping[str, ChannelEnds], samples: int) -> None:
+        self._shelf = shelf
+        self.ends, self.samples = ends, samples
+
+    def of(self, tensor: str, sample: int) -> Spot:
+        """The rows of a tensor in a sample."""
+        return Spot(*(self._shelf.get((FloatRows, tensor, sample, part)) for part in range(3)))
+
+
+def float_rows(
+    model: onnx.ModelProto,
+    tensors: Mapping[str, int],
+    ends: Mapping[str, tuple[int, int]],
+    samples: Iterable[Feeds],
+    each: int,
+    shelf: Shelf,
+    threads: Threads,
+    *,
+    data_dir: Any = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> FloatRows:
+    """Runs the samples through a float model.
+
+    Args:
+        model: the model; what it has not of the tensors is left out.
+        tensors: of which rows are taken: their channel axis, 1 or -1.
+        ends: of which the ends of channels are taken: their channel axis, and their rank.
+        samples: what is run.
+        each: how many rows of a tensor are taken of a sample, about.
+        shelf: keeps them.
+        threads: run the samples.
+        data_dir: the folder of the model's external data.
+        progress: hears how many samples are done.
+
+    Raises:
+        RunError: the model does not run on a sample.
+    """
+    known = makers(model.graph)
+    tensors = {name: axis for name, axis in tensors.items() if name in known}
+    ends = {name: place for name, place in ends.items() if name in known}
+    opset = opset_of(model)
+    names = list(dict.fromkeys((*tensors, *ends)))
+
+    def probes(floats: Collection[str]) -> onnx.GraphProto:
+        return _Probes(known, tensors, ends, each, opset, floats).graph
+
+    wanted = [value.name for value in probes(()).output]
+    prefix = _prefix(known)
+    session = ort.load_probed(model, names, probes, threads=1, data_dir=data_dir) if names else None
+
+    def one(given: tuple[int, Feeds]) -> dict[str, np.ndarray]:
+        index, feeds = given
+        assert session is not None
+        more = {f"{prefix}fractions": _fractions(index, each)} if tensors else {}
+        taken = {name: feeds[name] for name in session.inputs if name in feeds}
+        return dict(zip(wanted, session.run({**taken, **more}, wanted), strict=True))
+
+    found: dict[str, ChannelEnds] = {}
+    count = 0
+    if session is None:
+        return FloatRows(shelf, found, sum(1 for _ in samples))
+    for sample, values in enumerate(threads.map(one, enumerate(samples))):
+        for place, name in enumerate(tensors):
+            parts = (values[f"{prefix}{what}{place}"] for what in ("rows", "at", "places"))
+            rows, at, places = parts
+            if tensors[name] == 1:  # [batch x channels, positions]
+                rows = rows.reshape(-1, _channels_of(values, prefix, place), len(at)).transpose(0, 2, 1)
+                rows = np.ascontiguousarray(rows.reshape(-1, rows.shape[2]))
+            for part, value in enumerate((rows, at, int(places.reshape(-1)[0]))):
+                shelf.put((FloatRows, name, sample, part), value)
+        for place, name in enumerate(ends):
+            new = ChannelEnds(*(np.ravel(values[f"{prefix}{what}{place}"]) for what in ("low", "high")))
+            if new.low.size:
+                found[name] = found[name].joined(new) if name in found else new
+        count += 1
+        progress(count)
+    return FloatRows(shelf, found, count)
+
+
+def _channels_of(values: Mapping[str, np.ndarray], prefix: str, place: int) -> int:
+    return max(1, int(values[f"{prefix}channels{place}"].reshape(-1)[0]))
+
+
+def _fractions(sample: int, count: int) -> np.ndarray:
+    """Fractions of 2^31, evenly spread, which begin elsewhere in each sample: int64 [count]."""
+    begin = sample * _SILVER
+    found = [((place * _GOLDEN + begin) % (1 << 64)) >> (64 - _BITS) for place in range(count)]
+    return np.array(found, np.int64)
+
+
+def _prefix(known: Collection[str]) -> str:
+    prefix = "onnxq_fit_"
+    while any(name.startswith(prefix) for name in known):
+        prefix += "_"
+    return prefix
+
+
+class _Probes:
+    """Nodes that gather rows, and reduce channels, behind the tensors of a model."""
+
+    def __init__(
+        self,
+        known: Mapping[str, Any],
+        tensors: Mapping[str, int],
+        ends: Mapping[str, tuple[int, int]],
+        each: int,
+        opset: int,
+        floats: Collection[str],
+    ) -> None:
+        self.graph = onnx.GraphProto()
+        self._prefix, self._opset, self._floats = _prefix(known), opset, frozenset(floats)
+        if tensors:
+            info = helper.make_tensor_value_info(f"{self._prefix}fractions", TensorProto.INT64, [each])
+            self.graph.input.append(info)
+            for name, values in (
+                ("zero", [0]), ("one", [1]), ("two", [2]), ("each", [each]), ("scale", [1 << _BITS]),
+                ("count", list(range(each))),
+            ):  # fmt: skip
+                self._constant(name, values)
+        order = {name: place for place, name in enumerate(known)}
+        jobs = [(name, place, True) for place, name in enumerate(tensors)]
+        jobs += [(name, place, False) for place, name in enumerate(ends)]
+        # the last first, as in calibration: onnxruntime then reduces a tensor as soon as it is there
+        for name, place, rows in sorted(jobs, key=lambda job: order[job[0]], reverse=True):
+            if rows:
+                self._rows(name, place, tensors[name])
+            else:
+                self._ends(name, place, *ends[name])
+        for place, name in enumerate(tensors):
+            self._output(f"rows{place}", TensorProto.FLOAT)
+            self._output(f"at{place}", TensorProto.INT64)
+            self._output(f"places{place}", TensorProto.INT64)
+            if tensors[name] == 1:
+                self._output(f"channels{place}", TensorProto.INT64)
+        for place in range(len(ends)):
+            self._output(f"low{place}", TensorProto.FLOAT)
+            self._output(f"high{place}", TensorProto.FLOAT)
+
+    def _rows(self, tensor: str, i: int, axis: int) -> None:
+        prefix = self._prefix
+        zero, one, two, each = (f"{prefix}{name}" for name in ("zero", "one", "two", "each"))
+        flat = self._node("Flatten", [tensor], f"flat{i}", axis=2 if axis == 1 else -1)
+        shape = self._node("Shape", [flat], f"shape{i}")
+        first = self._node("Slice", [shape, zero, one], f"first{i}")
+        if axis == 1:  # [batch x channels, positions]
+            places = self._node("Slice", [shape, one, two], f"places{i}")
+            own = self._node("Shape", [tensor], f"own{i}")
+            channels = self._node("Slice", [own, one, two], f"channels{i}")
+            batch = self._node("Div", [first, self._node("Max", [channels, one], f"some{i}")], f"batch{i}")
+            few = self._node("Div", [each, self._node("Max", [batch, one], f"images{i}")], f"few{i}")
+            each = self._node("Max", [few, one], f"each{i}")
+        else:
+            places = self._node("Identity", [first], f"places{i}")
+        count = self._node("Min", [each, places], f"number{i}")
+        every = self._node("Slice", [f"{prefix}count", zero, count], f"every{i}")
+        some = self._node("Slice", [f"{prefix}fractions", zero, count], f"part{i}")
+        wide = self._node("Mul", [some, places], f"wide{i}")
+        spread = self._node("Div", [wide, f"{prefix}scale"], f"spread{i}")
+        fits = self._node("LessOrEqual", [places, each], f"fits{i}")
+        at = self._node("Where", [fits, every, spread], f"at{i}")
+        taken = self._node("Gather", [flat, at], f"taken{i}", axis=1 if axis == 1 else 0)
+        as_float = "Identity" if tensor in self._floats else "Cast"
+        more = {} if tensor in self._floats else {"to": TensorProto.FLOAT}
+        self._node(as_float, [taken], f"rows{i}", **more)
+
+    def _ends(self, tensor: str, i: int, axis: int, rank: int) -> None:
+        if tensor not in self._floats:
+            tensor = self._node("Cast", [tensor], f"end{i}", to=TensorProto.FLOAT)
+        axes = [other for other in range(rank) if other != axis % rank]
+        for op, what in (("ReduceMin", "low"), ("ReduceMax", "high")):
+            if not axes:
+                self._node("Identity", [tensor], f"{what}{i}")
+            elif self._opset < 18:
+                self._node(op, [tensor], f"{what}{i}", keepdims=0, axes=axes)
+            else:
+                self._node(op, [tensor, self._constant(f"{what}{i}_axes", axes)], f"{what}{i}", keepdims=0)
+
+    def _node(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        name = f"{self._prefix}{output}"
+        self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def _constant(self, name: str, values: list[int]) -> str:
+        full = f"{self._prefix}{name}"
+        self.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), full))
+        return full
+
+    def _output(self, name: str, kind: int) -> None:
+        self.graph.output.append(helper.make_tensor_value_info(f"{self._prefix}{name}", kind, None))

@@ -1,0 +1,247 @@
+"""Shift: what a Relu gives lies on one side of zero, and half of int8's codes are for the other side.
+
+    before    x = Relu(Conv(y, W, b))                   z = Conv(x, V, d)
+    after     x - c = Clip(Conv(y, W, b - c), -c)       z = Conv(x - c, V, d + c ΣV)
+
+With c half of the range, the pair spends all 255 codes. Zero is -c, which the least code means to the last
+bit. A Clip keeps its upper bound; a Relu gets none, as the pair saturates.
+
+What only moves values is passed on the way: Concat, MaxPool (which pads with what is least), Reshape, ...
+All tensors that it joins are shifted by the same number. Sums are reordered, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.plan import QuantPlan
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.draft import Draft
+from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.offset import lower, restore
+from onnxq.repair.writer import Writer
+
+_BOUNDS_ARE_INPUTS = 11
+"""The first opset in which those of a Clip are."""
+
+_LEAST = 1e-30
+"""A smaller range is that of a tensor that is always zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Moves what activations give by half of its range.
+
+    Attributes:
+        tensor: the first of the tensors.
+        by: how much less they are, positive.
+        tensors: what Relu or Clip write, and others are made of: all that one scale is for.
+    """
+
+    tensor: str
+    by: float
+    tensors: tuple[str, ...]
+    kind: str = "shift"
+
+    @staticmethod
+    def from_json(json: Mapping[str, Any]) -> Shift:
+        """The edit that `to_json` gave."""
+        return Shift(str(json["tensor"]), float(json["by"]), tuple(map(str, json["tensors"])))
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"kind": self.kind, "tensor": self.tensor, "by": self.by, "tensors": list(self.tensors)}
+
+    def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
+        """Half of the range: as far below zero as above."""
+        return {name: self.by for name in self.tensors if name in amax}
+
+    def maps(self, model: Model) -> dict[str, ChannelMap]:
+        """The tensors, and those between their bias and them, are less by `by`."""
+        return self._fit(model)[1]
+
+    def apply(self, model: Model) -> None:
+        """Changes biases and bounds.
+
+        Raises:
+            UserError: the model is another one.
+        """
+        self._fit(model)[0].commit()
+
+    def _fit(self, model: Model) -> tuple[Writer, dict[str, ChannelMap]]:
+        tensors = model.graph.tensors()
+        if self.tensor not in tensors:
+            raise unknown_name("tensor", self.tensor, list(tensors))
+        try:
+            cone = _Cone(Tensor(model, tensors[self.tensor]))
+            found = _shifted(cone, self.by, ())
+            if {node.outputs[0].name for node in cone.activations} != set(self.tensors):
+                raise NoFit("others share its scale")
+        except NoFit as error:
+            raise UserError(
+                f"{self.tensor!r} cannot be shifted: {error}", hint="the edit is of another model"
+            ) from error
+        return found
+
+
+def find(model: Model, draft: Draft) -> FoundEdits:
+    """The shifts that fit a draft: of Relu and Clip that int8 layers without padding read.
+
+    Args:
+        model: with the draft's edits.
+        draft: the plan, and the ranges after the edits.
+    """
+    plan = draft.plan
+    tensors = model.graph.tensors()
+    edits: list[Shift] = []
+    skipped: dict[str, str] = {}
+    done: set[str] = set()
+    for name in plan.measured:
+        if name in done or name not in tensors:
+            continue
+        tensor = Tensor(model, tensors[name])
+        if tensor.producer is None or _upper(tensor.producer) is None:
+            continue
+        try:
+            edit, names = _shift(tensor, draft)
+        except NoFit as error:
+            skipped[name] = str(error)
+        else:
+            edits.append(edit)
+            done |= names
+    return FoundEdits(tuple(edits), skipped)
+
+
+def _shift(tensor: Tensor, draft: Draft) -> tuple[Shift, set[str]]:
+    """The shift that begins at a tensor, and the tensors that it is of."""
+    plan = draft.plan
+    cone = _Cone(tensor)
+    names = set(cone.tensors)
+    _check_plan(plan, names)
+    sources = tuple(node.outputs[0].name for node in cone.activations)
+    measured = [draft.amax[name] for name in sources if name in draft.amax]
+    if not measured or max(measured) < _LEAST:
+        raise NoFit("it is always zero")
+    by = float(np.float32(max(measured) / 2))
+    quantized = {site.tensor for site in plan.sites if site.kind == "activation"}
+    writer, _ = _shifted(cone, by, quantized - names)
+    writer.check()
+    return Shift(tensor.name, by, sources), names
+
+
+def _check_plan(plan: QuantPlan, names: set[str]) -> None:
+    """Looks whether tensors are all that a scale is for."""
+    if any(pair.tensor in names for pair in plan.own):
+        raise NoFit("the model quantizes it itself")
+    groups = {site.group for site in plan.sites if site.tensor in names}
+    for group in plan.groups:
+        others = [name for name in group.tensors if name not in names]
+        if group.id in groups and others:
+            raise NoFit(f"it shares its scale with {others[0]!r}")
+    if len(groups) > 1:
+        raise NoFit("what it is moved to has a scale of its own")
+
+
+def _shifted(cone: _Cone, by: float, quantized: set[str] | tuple[()]) -> tuple[Writer, dict[str, ChannelMap]]:
+    """What is written for a shift, and what becomes of tensors."""
+    writer = Writer(cone.first.model)  # type: ignore[arg-type]
+    maps = {name: ChannelMap.of(offset=-by) for name in cone.tensors}
+    for node in cone.activations:
+        source, out = node.inputs[0], node.outputs[0]
+        assert source is not None
+        assert out.dtype is not None
+        lower(source, by, writer, quantized, maps)
+        upper = _upper(node)
+        assert upper is not None
+        bounds = {"min": -by, **({"max": upper - by} if np.isfinite(upper) else {})}
+        if node.opset < _BOUNDS_ARE_INPUTS:
+            writer.remake(node, "Clip", [], bounds)
+        else:
+            writer.remake(node, "Clip", [np.array(bound, out.dtype) for bound in bounds.values()])
+    for node, tensor in cone.readers:
+        restore(node, tensor, by, writer, maps)
+    return writer, maps
+
+
+class _Cone:
+    """Tensors that are shifted alike: those that activations give, and those that these are moved to.
+
+    Attributes:
+        first: where it begins.
+        tensors: by name.
+        activations: what computes them.
+        readers: the layers that read them, and what.
+    """
+
+    def __init__(self, first: Tensor) -> None:
+        self.first = first
+        self.tensors: dict[str, Tensor] = {}
+        self.activations: list[Node] = []
+        self.readers: list[tuple[Node, Tensor]] = []
+        todo = [first]
+        while todo:
+            tensor = todo.pop()
+            if tensor.name in self.tensors:
+                continue
+            if tensor.is_output:
+                raise NoFit(f"{tensor.name!r} is an output")
+            self.tensors[tensor.name] = tensor
+            todo += self._sources(tensor)
+            for node in tensor.users:
+                todo += self._moved(node, tensor)
+
+    def _sources(self, tensor: Tensor) -> list[Tensor]:
+        """What a tensor is made of."""
+        maker = tensor.producer
+        if maker is None or not is_float(tensor.dtype):
+            raise NoFit(f"it shares its scale with {tensor.name!r}")
+        if _upper(maker) is not None:
+            self.activations.append(maker)
+            return []
+        if maker.domain or maker.op not in (*MOVES, "Concat"):
+            raise NoFit(f"it shares its scale with what {maker.name!r} gives ({maker.op})")
+        sources = maker.inputs if maker.op == "Concat" else maker.inputs[:1]
+        return [source for source in sources if source is not None]
+
+    def _moved(self, node: Node, tensor: Tensor) -> list[Tensor]:
+        """What a reader moves a tensor to; nothing where it computes."""
+        moves = node.op in MOVES and node.inputs[0] == tensor and tensor not in node.inputs[1:]
+        if not node.domain and (moves or node.op == "Concat"):
+            return list(node.outputs if node.op == "Split" else node.outputs[:1])
+        if sum(one == tensor for one in node.inputs) != 1:
+            raise NoFit(f"{node.name!r} reads it ({node.op})")
+        self.readers.append((node, tensor))
+        return []
+
+
+def _upper(node: Node) -> float | None:
+    """The upper bound of a Relu or a Clip from zero, infinite where it has none; None for other nodes."""
+    if node.domain or node.op not in ("Relu", "Clip"):
+        return None
+    if node.op == "Relu":
+        return np.inf
+    low, high = (
+        (node.attr("min"), node.attr("max"))
+        if node.opset < _BOUNDS_ARE_INPUTS
+        else map(_bound, node.operands(3)[1:])
+    )
+    if low is None or low != 0 or high is None or np.isnan(high) or high <= 0:
+        return None
+    return float(high)
+
+
+def _bound(tensor: Tensor | None) -> float | None:
+    """A bound: infinite where it is left out, None where it is computed."""
+    if tensor is None:
+        return np.inf
+    value = tensor.scalar
+    return None if value is None else float(value)

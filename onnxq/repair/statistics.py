@@ -1,0 +1,74 @@
+"""What edits need to know of the channels of activations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.plan import QuantPlan
+from onnxq.repair.affine import ChannelMap
+
+Channels = Mapping[str, np.ndarray]
+"""The greatest magnitude of each channel over the samples, float32 [channels], by tensor, in float."""
+
+_SECOND = ("Conv", "ConvTranspose", "BatchNormalization", "MaxPool", "AveragePool", "GlobalAveragePool")
+_LAST = ("MatMul", "LayerNormalization", "SimplifiedLayerNormalization")
+
+
+def channel_axes(model: Model, plan: QuantPlan) -> dict[str, int]:
+    """The channel axis of the measured tensors that have one: what to ask of calibration.
+
+    Args:
+        model: the float model before any edit.
+        plan: its plan.
+    """
+    tensors = {tensor.name: Tensor(model, tensor) for tensor in model.graph.tensors().values()}
+    found = {name: channel_axis(tensors[name]) for name in plan.measured if name in tensors}
+    return {name: axis for name, axis in found.items() if axis is not None}
+
+
+def channel_axis(tensor: Tensor) -> int | None:
+    """The channel axis of a tensor, counted from the front, by what reads it, else by what writes it.
+
+    None where nothing tells, or readers disagree.
+    """
+    rank = tensor.rank
+    if rank is None or rank < 2:
+        return None
+    told = {_axis_in(node, tensor, rank) for node in tensor.users} - {None}
+    if not told and tensor.producer is not None:
+        told = {_axis_of(tensor.producer, rank)} - {None}
+    return told.pop() if len(told) == 1 else None
+
+
+def followed(channels: Channels, maps: Mapping[str, ChannelMap]) -> dict[str, np.ndarray]:
+    """The magnitudes after edits; without those that an offset made others, which nobody knows."""
+    found = {}
+    for name, amax in channels.items():
+        change = maps.get(name)
+        if change is None:
+            found[name] = amax
+        elif not np.any(change.offset):
+            kept = amax if change.index is None else amax[change.index]
+            found[name] = np.asarray(kept * np.abs(change.scale), np.float32)
+    return found
+
+
+def _axis_in(node: Node, tensor: Tensor, rank: int) -> int | None:
+    first = node.inputs[0] == tensor
+    if node.domain and node.op not in _LAST:
+        return None
+    if node.op == "Gemm":
+        return (0 if node.attr("transA", 0) else 1) if first else None
+    if not first:
+        return None
+    return _axis_of(node, rank)
+
+
+def _axis_of(node: Node, rank: int) -> int | None:
+    if node.op in _SECOND or (node.op == "Gemm" and not node.domain):
+        return 1
+    return rank - 1 if node.op in _LAST else None
