@@ -31,20 +31,23 @@ class Judge:
         split: its samples.
         values: the outputs, or the logits, float64, of each sample, then the logits where there are any.
         kept: the places of those that are judged: outputs that do not vary are not.
+        logits: whether there are any.
     """
 
     net: Net
     split: Split
     values: Sequence[Values]
     kept: Sequence[int]
+    logits: bool
 
     @staticmethod
     def of(net: Net, split: Split, model: Path) -> Judge:
         """The judge by a float model."""
         values = _values(net, model, split.judging)
-        judged = 1 if net.logits else len(onnx.load(model).graph.output)
+        proto = onnx.load(model)
+        judged = 1 if net.logits else len(proto.graph.output)
         kept = [place for place in range(judged) if _varies([one[place] for one in values])]
-        return Judge(net, split, values, kept)
+        return Judge(net, split, values, kept, in_front_of_softmax(proto) is not None)
 
     def scored(self, model: Path) -> dict[str, Any]:
         """What it says of a file.
@@ -66,7 +69,7 @@ class Judge:
             "noise": np.transpose(noise).tolist(),
             "signal": np.transpose(signal).tolist(),
         }
-        if len(self.values[0]) > max(self.kept, default=-1) + 1:
+        if self.logits:
             pairs = zip(values, self.values, strict=True)
             found["logits"] = [[_power(one[-1] - exact[-1]), _power(exact[-1])] for one, exact in pairs]
         if self.net.classes:

@@ -8,6 +8,7 @@ from benchmarks.repair import intervals, tools
 from benchmarks.repair.nets import Net
 from benchmarks.repair.printing import table
 from benchmarks.repair.rows import Row, Rows
+from onnxq.settings import REPAIR_STEPS
 
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:
@@ -16,7 +17,14 @@ def printed(nets: Sequence[Net], rows: Rows) -> None:
     print("\nSQNR about the mean on samples that judge alone, dB, first split")
     print("'+': what a step adds to no repair (shift and gptq: with bias, to bias alone)")
     print("'-': what is lost where it is left out of all (bias: with shift and gptq)\n")
-    titles = ["net", "none", "all", "auto", *(f"+{s}" for s in tools.STEPS), *(f"-{s}" for s in tools.STEPS)]
+    titles = [
+        "net",
+        "none",
+        "all",
+        "auto",
+        *(f"+{s}" for s in REPAIR_STEPS),
+        *(f"-{s}" for s in REPAIR_STEPS),
+    ]
     table(titles, lines)
 
 
@@ -35,6 +43,6 @@ def _line(net: Net, rows: Rows) -> list[str]:
               for row in (none, every, auto)]  # fmt: skip
     alone = [
         more(first(tools.ALONE[step]), first(tools.ALONE["bias"]) if step in tools.NEEDS else none)
-        for step in tools.STEPS
+        for step in REPAIR_STEPS
     ]
-    return [net.name, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in tools.STEPS)]
+    return [net.name, *levels, *alone, *(more(first(tools.LEFT_OUT[step]), every) for step in REPAIR_STEPS)]

@@ -19,11 +19,9 @@ from typing import Any
 
 from benchmarks.common import peers_python
 from benchmarks.corpus import PEERS_SCRIPT, installed_peers
+from onnxq.settings import REPAIR_STEPS
 
 TIMEOUT = 900  # s
-
-STEPS = ("scale", "smooth", "bias", "shift", "gptq", "split")
-"""All steps, by the names that `--repair` takes."""
 
 NEEDS = {"shift": ("bias",), "gptq": ("bias",)}
 """Those that are only had with others: alone means with these."""
@@ -34,10 +32,11 @@ PEERS = {
     "onnxruntime": "onnxruntime",
 }  # fmt: skip
 
-ALL = ",".join(STEPS)
-ALONE = {step: ",".join((*NEEDS.get(step, ()), step)) for step in STEPS}
+ALL = ",".join(REPAIR_STEPS)
+ALONE = {step: ",".join((*NEEDS.get(step, ()), step)) for step in REPAIR_STEPS}
 LEFT_OUT = {
-    step: ",".join(one for one in STEPS if one != step and step not in NEEDS.get(one, ())) for step in STEPS
+    step: ",".join(one for one in REPAIR_STEPS if one != step and step not in NEEDS.get(one, ()))
+    for step in REPAIR_STEPS
 }
 """What is left where a step is missing, and with it those that need it."""
 
