@@ -1,4 +1,4 @@
-"""What repair gains and costs: `python -m benchmarks.repair [--only GLOB ...] [--tables accuracy,steps]`.
+"""What repair gains and costs: `python -m benchmarks.repair [--only GLOB ...] [--tables accuracy,...]`.
 
 Rows are kept in a folder as they are measured (--rows, out/repair/rows by default): what was interrupted goes
 on where it stopped, and what is there is not measured again; `--again auto` measures such rows anew.
@@ -10,12 +10,12 @@ import argparse
 import platform
 from pathlib import Path
 
-from benchmarks.repair import accuracy, cost, steps, tools
+from benchmarks.repair import accuracy, cost, steps, tools, written
 from benchmarks.repair.nets import nets
 from benchmarks.repair.rows import Rows
 from onnxq.run import trt
 
-TABLES = ("accuracy", "steps", "cost")
+TABLES = ("accuracy", "steps", "written", "cost")
 FOLDER = Path(__file__).resolve().parents[2] / "out" / "repair" / "rows"
 
 
@@ -42,6 +42,8 @@ def main() -> None:
         if not given.print:
             rows.measure(several, ("none", "auto", *tools.SETS), splits=1)
         steps.printed(several, rows)
+    if "written" in wanted:
+        written.printed(found)
     if "cost" in wanted:
         cost.printed()
 

@@ -37,7 +37,7 @@ from benchmarks.sensitivity.trained import DIGITS
 
 ENCODERS = Path(__file__).resolve().parents[2] / "out" / "repair" / "encoders"
 FITTING = 128
-LABELLED, PARTS, FEW = 4000, 128, 32  # samples that judge, at most
+LABELLED, PARTS, FEW = 4000, 96, 32  # samples that judge, at most
 SPLITS = 3
 _STRETCH = 40  # windows of speech, 1.3 s
 
