@@ -24,21 +24,13 @@ LOGITS = {
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:
     """All nets."""
-    lines = [_line(net, rows) for net in nets]
+    print("\nSQNR about the mean on samples that judge alone, dB; 95 % intervals in brackets")
+    print("logits: SQNR in front of the Softmax, their mean counted as signal\n")
     titles = ["net", "judged by", "Model-Optimizer", "its max", "onnxruntime", "no repair", "repair", "gain"]
-    titles += [
-        "logits, none",
-        "repair",
-        "agree, none",
-        "repair",
-        "top-1, none",
-        "repair",
-        "int8 %",
-        "int8 layers",
-    ]
-    print("\nSQNR about the mean on samples that judge alone, dB; 95 % intervals in brackets;")
-    print("logits: SQNR in front of the Softmax, its mean counted as signal\n")
-    table(titles, lines)
+    table([*titles, "logits, none", "repair"], [_levels(net, rows) for net in nets])
+    print("\nhow often the answer is the float model's, %; top-1 against it, points; what is int8\n")
+    titles = ["net", "agreement, none", "repair", "top-1, none", "repair", "int8 %", "int8 layers"]
+    table(titles, [_answers(net, rows) for net in nets])
     for net in nets:
         for tool in (*tools.PEERS, *tools.OURS):
             for row in rows.of(net, tool)[:1]:
@@ -48,19 +40,29 @@ def printed(nets: Sequence[Net], rows: Rows) -> None:
     _claims(nets, rows)
 
 
-def _line(net: Net, rows: Rows) -> list[str]:
+def _levels(net: Net, rows: Rows) -> list[str]:
+    """How near the outputs are."""
     auto, none = _good(rows, net, "auto"), _good(rows, net, "none")
-    engine = [f"{100 * row['int8']:.0f}" for row in auto[:1] if row.get("int8") is not None]
-    layers = [f"{row['int8_layers']} of {row['layers']}" for row in (*none[:1], *auto[:1]) if "layers" in row]
+    judges = f"{len(none[0]['noise'])} x {len(none)}" if none else ""
     return [
         net.name,
-        f"{len(auto[0]['noise']) if auto else 0} x {len(auto)}{', stand-in' * (net.kind == 'stand-in')}",
+        f"{judges}{', stand-in' * (net.kind == 'stand-in')}",
         *(_figure(_good(rows, net, tool), intervals.sqnr) for tool in (*tools.PEERS, *tools.OURS)),
         _gain(auto, none),
         *(_figure(given, intervals.logits) for given in (none, auto)),
+    ]
+
+
+def _answers(net: Net, rows: Rows) -> list[str]:
+    """What a user sees, and what the engine runs."""
+    auto, none = _good(rows, net, "auto"), _good(rows, net, "none")
+    shares = [100 * row["int8"] for row in auto if row.get("int8") is not None]
+    layers = [f"{row['int8_layers']} of {row['layers']}" for row in (*none[:1], *auto[:1]) if "layers" in row]
+    return [
+        net.name,
         *(_figure(given, intervals.agreement) for given in (none, auto)),
         *(_figure(given, intervals.top1_change) for given in (none, auto)),
-        *(engine or [""]),
+        f"{min(shares):.0f}" if shares else "",
         ", ".join(dict.fromkeys(layers)),
     ]
 

@@ -73,7 +73,7 @@ class Rows:
                 if done.error:
                     row["error"] = done.error
                 else:
-                    row |= _scored(judge, source, work / "int8.onnx")
+                    row |= _scored(judge, source, work / "int8.onnx", compiles=seed == 0)
                     row["groups"] = split.groups.tolist()
                     row |= {key: done.report[key] for key in ("repair",) if key in done.report}
                 path = self.path(net.name, seed, tool)
@@ -83,8 +83,10 @@ class Rows:
                 print(f"{net.name}, split {seed}, {tool}: {said}", file=sys.stderr, flush=True)
 
 
-def _scored(judge: Judge, source: Path, made: Path) -> Row:
+def _scored(judge: Judge, source: Path, made: Path, *, compiles: bool) -> Row:
+    """What is measured of a file; which layers are int8 is compiled of one split."""
     try:
-        return judge.scored(made) | engine_of(source, made, judge.split.judging[0])
+        engine = engine_of(source, made, judge.split.judging[0]) if compiles else {}
+        return judge.scored(made) | engine
     except (OnnxqError, ValueError, KeyError) as error:
         return {"error": f"its model is not scored: {error}"}

@@ -1,0 +1,116 @@
+"""The figures of `benchmarks/repair`: SQNR and intervals of rows, answers, the nets and their samples."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from benchmarks.repair import intervals, nets, tools
+from benchmarks.repair.accuracy import printed
+from benchmarks.repair.rows import Rows
+from benchmarks.repair.scoring import in_front_of_softmax
+from onnxq.run.about_mean import AboutMeanMeter
+
+
+def row(random: np.random.Generator, noise: float, samples: int = 60) -> tuple[dict, float]:
+    """A row of two outputs by `benchmarks.repair.scoring`'s rules, and what onnxq's own meter says."""
+    exact = [random.standard_normal((samples, 5)) + 3, 10 * random.standard_normal((samples, 2))]
+    given = [one + noise * random.standard_normal(one.shape) for one in exact]
+    meter = AboutMeanMeter(["a", "b"])
+    for place in range(samples):
+        meter.add([one[place] for one in exact], [[one[place] for one in given]])
+    powers = [np.square(one - one.mean(0)).sum(1) for one in exact]
+    errors = [np.square(a - b).sum(1) for a, b in zip(given, exact, strict=True)]
+    found = {"noise": np.transpose(errors).tolist(), "signal": np.transpose(powers).tolist()}
+    return found | {"groups": list(range(samples))}, float(meter.result().sqnr_db or 0)
+
+
+def test_the_level_is_that_of_the_tool() -> None:
+    random = np.random.default_rng(0)
+    (one, wanted), (other, more) = row(random, 0.1), row(random, 0.01)
+    assert intervals.of([one], intervals.sqnr).value == pytest.approx(wanted, abs=1e-9)
+    both = intervals.of([one, other], intervals.sqnr)
+    assert both.value == pytest.approx((wanted + more) / 2, abs=1e-9)
+    assert both.low < both.value < both.high < both.low + 3
+
+
+def test_a_difference_is_paired() -> None:
+    found, _ = row(np.random.default_rng(0), 0.1)
+    louder = found | {"noise": (10 * np.array(found["noise"])).tolist()}
+    ahead = intervals.difference([found], [louder], intervals.sqnr)
+    assert tuple(ahead) == pytest.approx((10, 10, 10), abs=1e-9)
+    assert intervals.of([found], intervals.sqnr).high > intervals.of([found], intervals.sqnr).low + 0.3
+
+
+def test_a_group_is_drawn_together() -> None:
+    found, _ = row(np.random.default_rng(0), 0.1)
+    alone = intervals.of([found], intervals.sqnr)
+    twice = {key: [*found[key], *found[key]] for key in found}
+    assert intervals.of([twice], intervals.sqnr) == pytest.approx(alone, abs=1e-9)
+
+
+def test_answers_are_counted() -> None:
+    found = {
+        "groups": [0, 1, 2, 3],
+        "agree": [1, 1, 1, 0],
+        "right": [1, 1, 0, 0],
+        "float_right": [1, 1, 1, 1],
+    }
+    assert intervals.of([found], intervals.agreement).value == 75
+    assert intervals.of([found], intervals.top1_change).value == -50
+
+
+def test_left_out_takes_along_what_needs_it() -> None:
+    assert tools.ALONE["gptq"] == "bias,gptq"
+    assert "shift" not in tools.LEFT_OUT["bias"]
+    assert "gptq" not in tools.LEFT_OUT["bias"]
+    assert "bias" in tools.LEFT_OUT["gptq"].split(",")
+
+
+def test_the_logits_are_found_behind_casts() -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["p"]),
+        helper.make_node("Cast", ["p"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]))
+    assert in_front_of_softmax(model) == "logits"
+    model.graph.node[1].op_type = "Sigmoid"
+    assert in_front_of_softmax(model) is None
+
+
+def test_no_sample_fits_and_judges() -> None:
+    (net,) = nets.nets(["digits"])
+    split = net.split(0)
+    fitting = {feeds["image"].tobytes() for feeds in split.fitting}
+    assert fitting.isdisjoint(feeds["image"].tobytes() for feeds in split.judging)
+    assert split.labels is not None
+    assert len(split.judging) == len(split.labels) == len(split.groups) == 600 - nets.FITTING
+
+
+def test_the_concat_is_as_uneven_as_its_name() -> None:
+    (net,) = nets.nets(["planted Concat*"])
+    given = net.model(0)
+    assert isinstance(given, onnx.ModelProto)
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in given.graph.initializer}
+    assert weights["great.w"].std() / weights["small.w"].std() == pytest.approx(100, rel=0.05)
+
+
+def test_what_was_measured_is_printed(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    (net,) = nets.nets(["digits"])
+    rows, random = Rows(tmp_path), np.random.default_rng(0)
+    for tool, noise in (("none", 0.1), ("auto", 0.02), ("modelopt-default", 0.2)):
+        for seed in range(net.splits):
+            path = rows.path(net.name, seed, tool)
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(row(random, noise)[0]))
+    printed([net], rows)
+    said = capsys.readouterr().out
+    assert "ok     digits: loses at most 0.2 dB: +1" in said
+    assert "ok     digits: not behind modelopt-default: +" in said
+    assert "modelopt-max" not in said
