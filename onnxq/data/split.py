@@ -12,7 +12,7 @@ from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.errors import UserError
 
-_HOLD_EVERY, _CHOOSE_EVERY = 8, 4
+_HOLD_EVERY, CHOOSE_EVERY = 8, 4
 HELD_OUT, CHOOSING = 64, 128
 """How many samples verify, and choose, at most."""
 
@@ -86,7 +86,7 @@ def split(
         return _IndexSplit(source, (0,), (0,) if choose else (), (0,))
     order = _good_last(source, [int(i) for i in np.random.default_rng(seed).permutation(source.count)])
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
-    chosen = min(CHOOSING, source.count // _CHOOSE_EVERY) if choose else 0
+    chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
     used = order[: min(samples, source.count - held - chosen)]
     if seen is not None:
         used, known = [i for i in order if i in seen], frozenset(seen)
@@ -155,7 +155,7 @@ class _StreamSplit(Split):
     def __init__(self, source: Source, samples: int, choose: bool) -> None:
         self._source = source
         self._samples = samples
-        places = (0, _CHOOSE_EVERY) if choose else (0,)
+        places = (0, CHOOSE_EVERY) if choose else (0,)
         self._kept: dict[int, list[Sample]] = {place: [] for place in places}
         self._first: list[Sample] | None = None  # of those that calibrate, until one is there to choose
 
@@ -183,7 +183,7 @@ class _StreamSplit(Split):
             yield self._first[0]
 
     def choice(self) -> Iterator[Sample]:
-        kept = self._kept.get(_CHOOSE_EVERY, [])
+        kept = self._kept.get(CHOOSE_EVERY, [])
         self.chosen_with = len(kept)
         return iter(kept)
 

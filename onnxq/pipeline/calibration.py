@@ -244,7 +244,7 @@ def _patch(job: Job, prepared: Prepared, file: PlanFile) -> None:
     for kind, key, named in said.named:
         for index, (name, values) in enumerate(named.items()):
             try:
-                replace(NONE, **{_FIELDS[kind]: {name: values}}).apply(duplicate(job.model))
+                _TAKEN[kind]({name: values}).apply(duplicate(job.model))
             except UserError as error:
                 raise file.error((kind, index, key), str(error), error.hint) from error
     fits = fits_of(patches, job.model)
@@ -255,7 +255,11 @@ def _patch(job: Job, prepared: Prepared, file: PlanFile) -> None:
         prepared.notes.append(f"{gone[0]!r}{more}: in float, without what was fitted for it in int8")
 
 
-_FIELDS = {"bias": "biases", "constant": "constants", "codes": "codes"}
+_TAKEN: Mapping[str, Callable[[Mapping[str, np.ndarray]], Patches]] = {
+    "bias": lambda one: Patches(biases=one),
+    "constant": lambda one: Patches(constants=one),
+    "codes": lambda one: Patches(codes=one),
+}
 
 
 def activations(job: Job, prepared: Prepared) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
-from onnxq.pipeline.repairing import NO_SAMPLES, repaired, stated_part, untried
+from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
@@ -133,7 +133,10 @@ class Quantization:
 
     def _sampling(self, *, chooses: bool = False) -> Sampling:
         """The samples: where there is repair, some are kept apart to choose."""
+        count = self._source.count if self._source is not None else None
         repairs = bool(self._repair.steps) and self._job.target.explicit
+        if self._repair.is_auto and count is not None and not enough(count):
+            repairs = False
         return Sampling(
             self._job, self._options, self._source, self._given, chooses=chooses or repairs,
             keeps=self._repair.repair_samples if repairs else 0,

@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 
 from onnxq.calib.stats import Stats
+from onnxq.data.split import CHOOSE_EVERY
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Prepared
@@ -109,6 +110,11 @@ def repaired(
             tried = {entry.step for entry in ledger.steps}
             ledger.steps += [StepEntry(step, "failed", what) for step in steps if step not in tried]
             return Repair(done, stats, ledger.to_json())
+
+
+def enough(samples: int) -> bool:
+    """Whether so many samples are enough for repair that nobody asks for."""
+    return samples // CHOOSE_EVERY >= LEAST_JUDGING
 
 
 def untried(options: AccuracyRepair, why: str) -> dict[str, Any]:

@@ -222,7 +222,7 @@ class RepairEntry:
 
     @property
     def named(self) -> Sequence[tuple[str, str, Mapping[str, np.ndarray]]]:
-        """The tables about what is in the file beside: their kind, the key of the name, the arrays by name."""
+        """The tables of what is in the file beside: their kind, the key of the name, the arrays by name."""
         return (
             ("bias", "node", self.biases), ("constant", "name", self.constants),
             ("codes", "weight", self.codes),

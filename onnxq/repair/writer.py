@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,18 @@ class Writer:
         self.model = model
         self._given: dict[tuple[str, int], tuple[Node, np.ndarray, bool]] = {}
         self._ops: dict[str, tuple[Node, str, list[np.ndarray], Mapping[str, Any]]] = {}
+
+    def copy(self) -> Writer:
+        """Another one that was given the same."""
+        twin = Writer(self.model)
+        twin._given, twin._ops = dict(self._given), dict(self._ops)
+        return twin
+
+    @property
+    def given(self) -> Iterator[tuple[Node, int, np.ndarray]]:
+        """The node, the input and the new values, float64, of each constant."""
+        for (_, index), (node, values, _) in self._given.items():
+            yield node, index, values
 
     def value(self, node: Node, index: int) -> np.ndarray | None:
         """The constant that an input is by now, float64; None where it is none, or left out.
@@ -66,17 +78,22 @@ class Writer:
         """Makes a node another one with the same name, first input and output, and these further inputs."""
         self._ops[node.name] = (node, op, constants, attrs or {})
 
-    def check(self) -> None:
+    def check(self, *, exact: bool = False) -> None:
         """Looks whether all can be written.
 
+        Args:
+            exact: whether no value may be rounded.
+
         Raises:
-            NoFit: something else reads weights that are to change, or values leave the range of their type.
+            NoFit: something else reads weights that are to change, values leave the range of their type, or
+                are rounded.
         """
         for (_, index), (node, values, weight) in self._given.items():
             dtype = _dtype(node, index)
             with np.errstate(over="ignore", under="ignore"):
-                if not np.isfinite(values.astype(dtype)).all():
-                    raise NoFit(f"constants of {node.name!r} leave the range of {dtype}")
+                written = values.astype(dtype)
+            if not np.isfinite(written).all() or (exact and not np.array_equal(written, values)):
+                raise NoFit(f"constants of {node.name!r} leave the range of {dtype}")
             if weight:
                 self._check_readers(node, index)
 

@@ -48,10 +48,14 @@ def net(
 def samples(model: onnx.ModelProto, count: int = 3, seed: int = 7) -> list[dict[str, np.ndarray]]:
     """Normal inputs."""
     rng = np.random.default_rng(seed)
-    (x,) = model.graph.input
-    shape = [dim.dim_value for dim in x.type.tensor_type.shape.dim]
-    kind = onnx.helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type)
-    return [{x.name: rng.standard_normal(shape).astype(kind)} for _ in range(count)]
+    kinds = {
+        x.name: onnx.helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type) for x in model.graph.input
+    }
+    shapes = {x.name: [dim.dim_value for dim in x.type.tensor_type.shape.dim] for x in model.graph.input}
+    return [
+        {name: rng.standard_normal(shape).astype(kinds[name]) for name, shape in shapes.items()}
+        for _ in range(count)
+    ]
 
 
 def values_of(
@@ -81,15 +85,16 @@ class Case:
         self.proto = self.model.to_proto()
         self.feeds = samples(proto)
         self.plan = make_plan(self.model, RULES)
-        names = list(self.plan.measured)
+        axes = channel_axes(self.model, self.plan)
+        names = list({**dict.fromkeys(self.plan.measured), **axes})
         measured = dict(zip(names, values_of(self.proto, self.feeds, names), strict=True)) if names else {}
-        amax = {name: float(np.abs(values).max()) for name, values in measured.items()}
+        amax = {name: float(np.abs(measured[name]).max()) for name in self.plan.measured}
         self.channels = {
             name: np.abs(np.moveaxis(measured[name], axis + 1, 0))
             .reshape(measured[name].shape[axis + 1], -1)
             .max(1)
             .astype(np.float32)
-            for name, axis in channel_axes(self.model, self.plan).items()
+            for name, axis in axes.items()
         }
         self.draft = Draft(self.plan, amax)
         self.outputs = [output.name for output in proto.graph.output]
@@ -129,9 +134,11 @@ class Case:
         return sqnr(reference, found)
 
     def follows_maps(self, draft: Draft) -> float:
-        """The least SQNR, dB, of a tensor that edits change, to what their maps say of it."""
+        """The least SQNR, dB, of a tensor that edits change, to what their maps say of it.
+
+        No axis of samples, nor the first one, has as many elements as channels.
+        """
         result, maps = edited(self.model, draft.edits)
-        ranks = {name: len(t.shape) for name, t in self.model.graph.tensors().items() if t.shape}
         names = list(maps)
         least = np.inf
         for name, before, after in zip(
@@ -140,8 +147,10 @@ class Case:
             values_of(result.to_proto(), self.feeds, names),
             strict=True,
         ):
-            axis = ranks[name] - 1 if ranks[name] < 4 else 1
-            told = maps[name].apply(before, axis + 1)
+            change = maps[name]
+            sizes = {part.size for part in (change.scale, change.offset) if part.ndim}
+            axes = [axis for axis in range(2, before.ndim) if before.shape[axis] in sizes]
+            told = change.apply(before, axes[0] if axes else 2)
             least = min(least, sqnr(told, after))
         return least
 
