@@ -63,7 +63,8 @@ def samples(count: int = 32, seed: int = 1) -> list[dict[str, np.ndarray]]:
 
 
 def quantize(model: Any, data: Any = None, **options: Any) -> onnxq.pipeline.Result:
-    return onnxq.quantize(model, data, **{"prove": "never", "compile": False, "body": "fp32", **options})
+    common = {"prove": "never", "compile": False, "body": "fp32", "repair": "none"}
+    return onnxq.quantize(model, data, **{**common, **options})
 
 
 @dataclass

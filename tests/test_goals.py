@@ -37,7 +37,9 @@ FLOAT = ort.load(MODEL)
 (INPUT,) = FLOAT.inputs
 (OUTPUT,) = FLOAT.outputs
 DATA = [{INPUT: sample} for sample in SAMPLES]
-COMMON: dict[str, Any] = {"compile": False, "method": "mse", "prove": "never", "body": "fp32"}
+COMMON: dict[str, Any] = {
+    "compile": False, "method": "mse", "prove": "never", "body": "fp32", "repair": "none",
+}  # fmt: skip
 
 
 def quantized(**options: Any) -> onnxq.pipeline.Result:  # type: ignore[name-defined]

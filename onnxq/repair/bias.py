@@ -41,22 +41,27 @@ def shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation:
         off = mean - sum(part.sum(axis=0, dtype=np.float64) for part in given) / count
         return np.asarray(_limited(off, spread))
     aim = sum(activation(part).sum(axis=0, dtype=np.float64) for part in exact) / count
-    found = np.zeros(len(spread))
+    found, best, least = np.zeros(len(spread)), np.zeros(len(spread)), np.full(len(spread), np.inf)
     step = np.maximum(_STEP * spread, _TINY).astype(np.float32)
-    for _ in range(_STEPS):
+    for left in reversed(range(_STEPS + 1)):
         reached, slope, steepest = np.zeros((3, len(spread)))
         for part in given:
             values = part + found.astype(np.float32)
             reached += activation(values).sum(axis=0, dtype=np.float64)
+            if not left:
+                continue
             slopes = (activation(values + step) - activation(values - step)) / (2 * step)
             slope += slopes.sum(axis=0, dtype=np.float64)
             steepest = np.maximum(steepest, np.abs(slopes).max(axis=0, initial=0.0))
+        off = aim - reached / count
+        better = np.abs(off) < least  # near where the slope is 0 steps go too far
+        best, least = np.where(better, found, best), np.where(better, np.abs(off), least)
         slope = slope / count / np.maximum(steepest, _TINY)
         alive = np.abs(slope) > _DEAD
         divisor = np.copysign(np.maximum(np.abs(slope), _LEAST), slope) * np.maximum(steepest, _TINY)
-        change = np.where(alive, (aim - reached / count) / divisor, 0.0)
+        change = np.where(alive, off / divisor, 0.0)
         found = _limited(found + change, spread)
-    return np.asarray(np.where(np.isfinite(found), found, 0.0))
+    return best
 
 
 def _limited(shift: np.ndarray, spread: np.ndarray) -> np.ndarray:

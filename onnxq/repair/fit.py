@@ -80,6 +80,7 @@ class Fitter:
         budget_bytes: int = 1 << 28,
         rows: int = 8192,
         most_terms: int = 1152,
+        float_layers: bool = False,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> None:
         """Nothing is run yet.
@@ -94,6 +95,7 @@ class Fitter:
             budget_bytes: of activations in memory; the others go to a temporary file.
             rows: with how many a layer is fitted, about.
             most_terms: of a layer whose codes are fitted.
+            float_layers: whether layers with float weights get other biases, too.
             progress: hears how many runs are done, and of how many, if that is known.
         """
         self._model, self._plan, self._samples = model, plan, samples
@@ -102,7 +104,7 @@ class Fitter:
         self._threads = Threads(threads)
         self._shelf = Shelf(budget_bytes)
         self._rows, self._most_terms = rows, most_terms
-        self._progress = progress
+        self._float_layers, self._progress = float_layers, progress
         self._floats: FloatRows | None = None
         self.runs = 0.0
 
@@ -148,11 +150,15 @@ class Fitter:
             found = one.run()
         return dataclasses.replace(found, runs=self.runs - before)
 
+    def takes(self, layer: FitLayer) -> bool:
+        """Whether a layer is fitted."""
+        return layer.site is not None or (self._float_layers and not layer.no_bias)
+
     def _float_rows(self) -> FloatRows:
         """What the float model gives, run once."""
         if self._floats is None:
             layers, _ = fit_layers(self._model, self._plan)
-            tensors = {layer.output: layer.axis for layer in layers.values() if _is_wanted(layer)}
+            tensors = {layer.output: layer.axis for layer in layers.values() if self.takes(layer)}
             known = self._model.graph.tensors()
             ranks = {}
             for name, axis in self._wanted.items():
@@ -174,11 +180,6 @@ class Fitter:
                 )
             self.runs += self._floats.samples
         return self._floats
-
-
-def _is_wanted(layer: FitLayer) -> bool:
-    """Whether a layer is looked at."""
-    return layer.site is not None
 
 
 class _Fit:
@@ -204,7 +205,7 @@ class _Fit:
         self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
         self._skipped = {name: why for name, why in skipped.items() if self._steps[name]}
         self._layers = {
-            name: layer for name, layer in layers.items() if self._steps[name] and _is_wanted(layer)
+            name: layer for name, layer in layers.items() if self._steps[name] and fitter.takes(layer)
         }
 
     def run(self) -> Fitted:
@@ -234,8 +235,7 @@ class _Fit:
             for stage, names in enumerate(stream.stages):
                 for name in names:
                     self._fit(stream, self._layers[name])
-                if stage + 1 < len(stream.stages):
-                    stream.run(stage)
+                stream.run(stage)
             self._fitter.runs += stream.samples
         finally:
             stream.close()
@@ -249,7 +249,7 @@ class _Fit:
         if bias and layer.no_bias:
             whys.append(layer.no_bias)
             bias = False
-        gptq = "gptq" in steps
+        gptq = "gptq" in steps and layer.site is not None
         if gptq and (why := layer.no_codes or work.no_codes):
             whys.append(why)
             gptq = False
@@ -321,21 +321,31 @@ class _Work:
     def __init__(self, fit: _Fit, stream: Stream, layer: FitLayer) -> None:
         self._fit, self._stream, self._layer = fit, stream, layer
         self._data = stream.codes(layer.node, 0)
-        held = stream.codes(layer.node, 1)
         self.no_codes = ""
         if self._data is None or not self._data.plain:
             self.no_codes = "its input has no int8 codes around 0"
-        assert held is not None
-        assert layer.site is not None
-        self.codes_name, self.dtype = held.tensor, held.dtype
         weights = np.asarray(fit.constant(layer.weight), np.float32)
-        amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
-        codes, scales = quantize_weights(weights, layer.site.axis, amax)
-        codes = fit._codes.get(layer.weight, codes)
         self._weights = layer.by_group(weights)
-        self.codes = layer.by_group(codes)
-        self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
+        self.codes_name, self.dtype = stream.weights(layer.node, 1)
+        if layer.site is None:
+            self._scales = np.ones((layer.groups, layer.outputs // layer.groups), np.float32)
+            self._factors = self._weights
+        else:
+            amax = fit._draft.patches.amax.get((layer.site.tensor, layer.site.axis))
+            codes, scales = quantize_weights(weights, layer.site.axis, amax)
+            self._scales = np.broadcast_to(scales, layer.outputs).reshape(layer.groups, -1)
+            self.codes = layer.by_group(fit._codes.get(layer.weight, codes))
         self._kept: dict[int, np.ndarray] | None = None
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Of its weights, int8 [groups, outputs, terms]."""
+        return self._codes
+
+    @codes.setter
+    def codes(self, values: np.ndarray) -> None:
+        self._codes = values
+        self._factors = values.astype(np.float32)
 
     @property
     def bias(self) -> np.ndarray:
@@ -405,20 +415,19 @@ class _Work:
             wide, scales = rows.astype(np.float32), scales * float(data.scale.reshape(-1)[0])
         else:
             wide = data.values(rows)
-        sums = _products(wide, self.codes) * scales
+        sums = _products(wide, self._factors) * scales
         found = sums.reshape(len(rows), layer.outputs) + self.bias.astype(np.float64) * layer.beta
         return found.astype(np.float32)
 
 
-def _products(rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """The products of rows and codes, group by group; of codes exact: float64 [rows, groups, outputs].
+def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:
+    """The products of rows and weights, group by group; of codes exact: float64 [rows, groups, outputs].
 
     Args:
         rows: float32 [rows, groups, terms].
-        codes: int8 [groups, outputs, terms].
+        wide: float32 [groups, outputs, terms].
     """
-    groups, outputs, terms = codes.shape
-    wide = codes.astype(np.float32)
+    groups, outputs, terms = wide.shape
     total = np.zeros((len(rows), groups, outputs))
     for start in range(0, terms, EXACT_ROWS):
         part = slice(start, start + EXACT_ROWS)

@@ -37,7 +37,7 @@ class FitLayer:
         bias: the name of the constant that is its bias; "" where it has none.
         addend: whether that one is of an Add behind it.
         no_bias: why its bias cannot be another one; "": it can.
-        no_codes: why its codes cannot be others; "": they can.
+        no_codes: why its codes cannot be others, where it has some; "": they can.
     """
 
     node: str
@@ -162,9 +162,7 @@ def _fit_layer(layer: Layer, site: Site | None, count: Mapping[str, int]) -> Fit
     shape = tuple(int(dim or 0) for dim in layer.weight.shape or ())
     bias, addend, output, no_bias = _bias(layer)
     no_codes = ""
-    if site is None:
-        no_codes = "its weights are not quantized"
-    elif count[site.tensor] > 1:
+    if site is not None and count[site.tensor] > 1:
         no_codes = "another layer has the same weights"
     return FitLayer(
         node=node.name,

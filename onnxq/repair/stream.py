@@ -193,6 +193,15 @@ class Stream:
         zero = self.constant(maker.input[2]) if len(maker.input) > 2 and maker.input[2] else None
         return None if scale is None else Codes(maker.input[0], scale, zero, dtype)
 
+    def weights(self, node: str, index: int) -> tuple[str, np.dtype]:
+        """The constant that holds the weights of a layer, or the codes of them, and what it computes with."""
+        found = self.codes(node, index)
+        if found is not None:
+            return found.tensor, found.dtype
+        name = self._nodes[node].input[index]
+        tensor = self._constants[self._source(name)] if name not in self._constants else self._constants[name]
+        return name, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+
     def constant(self, name: str) -> np.ndarray | None:
         """The values of a constant of the model, None for another tensor."""
         tensor = self._constants.get(name)

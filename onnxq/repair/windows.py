@@ -87,7 +87,9 @@ class Windows:
             taken = np.zeros((batch, channels, found.size), values.dtype)
             taken[:, :, inside.ravel()] = flat[:, :, found[inside]]
         taken = taken.reshape(batch, channels, len(at), math.prod(self.kernel))
-        return np.ascontiguousarray(taken.transpose(0, 2, 1, 3)).reshape(batch, len(at), -1)
+        return np.ascontiguousarray(taken.transpose(0, 2, 1, 3)).reshape(
+            batch, len(at), channels * taken.shape[3]
+        )
 
     def _flat(self, sizes: Sequence[int], at: np.ndarray) -> np.ndarray:
         """The flat index of each input, -1 in the padding: int64 [positions, kernel]."""

@@ -1,0 +1,87 @@
+"""GPTQ: the codes, by the algorithm as published, and what they gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnxq.repair.rounding import DAMPING, moments, rounded
+from onnxq.repair.side_by_side import Threads
+
+
+def correlated(rows: int, terms: int, seed: int = 0) -> np.ndarray:
+    """Codes of inputs of which few are independent."""
+    rng = np.random.default_rng(seed)
+    mixed = rng.standard_normal((rows, max(2, terms // 4))) @ rng.standard_normal((max(2, terms // 4), terms))
+    noisy = mixed + 0.3 * rng.standard_normal(mixed.shape)
+    found: np.ndarray = np.clip(np.rint(noisy * rng.uniform(2, 30, terms)), -127, 127).astype(np.int8)
+    return found
+
+
+def error(weights: np.ndarray, codes: np.ndarray, second: np.ndarray) -> float:
+    off = weights - codes
+    return float(np.einsum("ok,kl,ol->", off, second, off))
+
+
+def as_published(weights: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Column by column, with the Cholesky factor of the inverse (arXiv 2210.17323, algorithm 1)."""
+    order = np.argsort(-np.diagonal(second), kind="stable")
+    damped = second[np.ix_(order, order)] + np.eye(len(order)) * DAMPING * np.diagonal(second).mean()
+    upper = np.linalg.cholesky(np.linalg.inv(damped)).T
+    left, codes = weights[:, order].copy(), np.zeros(weights.shape)
+    for k in range(len(order)):
+        codes[:, k] = np.clip(np.rint(left[:, k]), -127, 127)
+        off = (left[:, k] - codes[:, k]) / upper[k, k]
+        left[:, k:] -= np.outer(off, upper[k, k:])
+    back = np.empty_like(codes)
+    back[:, order] = codes
+    return back
+
+
+@pytest.mark.parametrize(("outputs", "terms"), [(5, 9), (40, 70), (200, 150)])
+def test_codes_are_those_of_the_algorithm(outputs: int, terms: int) -> None:
+    rng = np.random.default_rng(1)
+    total, products = moments(correlated(2000, terms), Threads(1))
+    second = products / 2000 - np.outer(total, total) / 2000**2
+    weights = rng.uniform(-127, 127, (outputs, terms))
+    codes = rounded(weights, second)
+    assert codes.dtype == np.int8
+    exact = as_published(weights, second)
+    assert np.mean(codes != exact) < 1e-4  # ties
+    for block in (1, 7, 1000):
+        assert np.mean(rounded(weights, second, block=block) != codes) < 1e-4
+    nearest = np.clip(np.rint(weights), -127, 127)
+    assert error(weights, codes, second) < 0.6 * error(weights, nearest, second)
+
+
+def test_codes_stay_in_range() -> None:
+    rng = np.random.default_rng(2)
+    weights = rng.choice([-127.0, 127.0, 126.6, -126.6], (30, 40))
+    _, products = moments(correlated(500, 40), Threads(1))
+    codes = rounded(weights, products / 500)
+    assert codes.min() == -127
+    assert codes.max() == 127
+
+
+def test_inputs_that_are_always_zero() -> None:
+    rng = np.random.default_rng(3)
+    rows = correlated(300, 20)
+    rows[:, ::2] = 0
+    weights = rng.uniform(-127, 127, (8, 20))
+    codes = rounded(weights, moments(rows, Threads(1))[1])
+    np.testing.assert_array_equal(codes[:, ::2], np.rint(weights[:, ::2]))
+    np.testing.assert_array_equal(rounded(weights, np.zeros((20, 20))), np.rint(weights))
+
+
+@pytest.mark.parametrize("count", [1, 1039, 1040, 1041, 5000])
+def test_moments_are_exact(count: int) -> None:
+    """Also where all products have the greatest magnitude, and whoever adds them up."""
+    rng = np.random.default_rng(4)
+    rows = rng.choice(np.array([-127, 127, 127], np.int8), (count, 33))
+    wide = rows.astype(np.int64)
+    threads = Threads(2)
+    for one in (Threads(1), threads):
+        total, products = moments(rows, one)
+        np.testing.assert_array_equal(total, wide.sum(0))
+        np.testing.assert_array_equal(products, wide.T @ wide)
+    threads.close()
