@@ -112,8 +112,9 @@ def _good(rows: Rows, net: Net, tool: str) -> list[Row]:
 
 
 def _paired(auto: Sequence[Row], others: Sequence[Row], figure: Figure) -> Value | None:
-    """The difference where both have the same splits."""
-    return intervals.difference(auto, others, figure) if auto and len(auto) == len(others) else None
+    """The difference on the splits that both have: the first ones."""
+    count = min(len(auto), len(others))
+    return intervals.difference(auto[:count], others[:count], figure) if count else None
 
 
 def _gain(auto: Sequence[Row], none: Sequence[Row]) -> str:
