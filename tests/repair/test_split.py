@@ -22,8 +22,8 @@ from onnxq.run import trt
 
 CLOSE_DB = 105.0
 WEIGHTS = {
-    "w": (32, 16, 3, 3), "b": (32,), "v": (32, 32, 1, 1), "d": (32,), "dw": (32, 1, 3, 3), "v3": (32, 32, 3, 3),
-    "vg": (32, 8, 3, 3), "ct": (32, 16, 2, 2), "wg": (32, 8, 3, 3),
+    "w": (32, 16, 3, 3), "b": (32,), "v": (32, 32, 1, 1), "d": (32,), "dw": (32, 1, 3, 3),
+    "v3": (32, 32, 3, 3), "vg": (32, 8, 3, 3), "ct": (32, 16, 2, 2), "wg": (32, 8, 3, 3),
     "zero": np.array(0, np.float32), "one": np.array(1, np.float32), "low": np.array(-0.5, np.float32),
 }  # fmt: skip
 FRONTS = {
@@ -146,17 +146,20 @@ def test_the_price_is_stated() -> None:
 REFUSED = {
     "an output": ("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", "y, a", "is an output"),
     "an input": ("y = Conv (x, w, b)", "y", "no layer computes it"),
-    "another reader": ("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (a)", "y, z", "'z' reads it"),
+    "another reader": (
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (a)", "y, z", "'z' reads it",
+    ),
     "another reader in front": (
         "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (s)", "y, z", "others read 's'",
     ),
     "a sum": ("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv (a, v, d)", "y", "no layer computes it"),
     "a computed bound": (
-        "s = Conv (x, w, b)  h = ReduceMax <keepdims = 0> (x)  a = Clip (s, zero, h)  y = Conv (a, v, d)", "y",
-        "computes its bounds",
+        "s = Conv (x, w, b)  h = ReduceMax <keepdims = 0> (x)  a = Clip (s, zero, h)  y = Conv (a, v, d)",
+        "y", "computes its bounds",
     ),
     "shared weights": (
-        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Conv (x, w)", "y, z", "reads weights 'w' too",
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Conv (x, w)", "y, z",
+        "reads weights 'w' too",
     ),
     "a scale of others": (
         "s = Conv (x, w, b)  a = Relu (s)  m = MaxPool <kernel_shape = [2, 2]> (a)  y = Conv (m, v, d)", "y",
