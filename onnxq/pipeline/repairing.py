@@ -213,8 +213,8 @@ class _Repairing:
         most = self._before() if options.is_auto else None
         if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
             why = (
-                f"{fitting} samples to fit with and {judging} apart to judge with are too few ({LEAST_FITTING} "
-                f"and {LEAST_JUDGING} at least): give more, or --repair bias,shift,gptq"
+                f"{fitting} samples to fit with and {judging} apart to judge with are too few: give more "
+                f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
             )
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
             self._ledger.short = f"not tried: {why}"
