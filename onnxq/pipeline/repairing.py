@@ -211,11 +211,10 @@ class _Repairing:
         steps = [step for step in options.steps if self._edits or step not in EDITS]
         fitting, judging = self._counts()
         most = self._before() if options.is_auto else None
-        short = options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING)
-        if short:
+        if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
             why = (
-                f"{fitting} samples to fit with and {judging} to judge with are too few ({LEAST_FITTING} and "
-                f"{LEAST_JUDGING} at least): give more, or --repair {','.join(steps)}"
+                f"{fitting} samples to fit with and {judging} apart to judge with are too few: give more "
+                f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
             )
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
             self._ledger.short = f"not tried: {why}"
@@ -247,6 +246,8 @@ class _Repairing:
         parts = self._sampling.parts
         assert parts is not None
         judging = sum(1 for _ in self._sampling.choosing())
+        if self._options.is_auto and not self._sampling.apart:
+            judging = 0
         return sum(1 for _ in self._sampling.fitting(self._options.repair_samples)), judging
 
     def _before(self) -> float:

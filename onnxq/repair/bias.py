@@ -31,15 +31,21 @@ def shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation:
         activation: f.
 
     Returns:
-        float64 [channels].
+        float64 [channels], 0 for those in which Y is not finite.
     """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        return _shifts(exact, given, activation)
+
+
+def _shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation: Activation) -> np.ndarray:
     count = sum(len(part) for part in exact)
     mean = sum(part.sum(axis=0, dtype=np.float64) for part in exact) / count
     second = sum(np.square(part - mean).sum(axis=0, dtype=np.float64) for part in exact) / count
     spread = np.sqrt(second)
     if activation.is_identity:
         off = mean - sum(part.sum(axis=0, dtype=np.float64) for part in given) / count
-        return np.asarray(_limited(off, spread))
+        off = _limited(off, spread)
+        return np.asarray(np.where(np.isfinite(off), off, 0.0))
     aim = sum(activation(part).sum(axis=0, dtype=np.float64) for part in exact) / count
     found, best, least = np.zeros(len(spread)), np.zeros(len(spread)), np.full(len(spread), np.inf)
     step = np.maximum(_STEP * spread, _TINY).astype(np.float32)

@@ -81,6 +81,7 @@ class Fitter:
         rows: int = 8192,
         most_terms: int = 1152,
         float_layers: bool = False,
+        count: int | None = None,
         progress: Callable[[int, int | None], None] = lambda done, total: None,
     ) -> None:
         """Nothing is run yet.
@@ -96,7 +97,8 @@ class Fitter:
             rows: with how many a layer is fitted, about.
             most_terms: of a layer whose codes are fitted.
             float_layers: whether layers with float weights get other biases, too.
-            progress: hears how many runs are done, and of how many, if that is known.
+            count: how many samples there are; None: they are read once more, and counted.
+            progress: hears how many runs are done, of as many as there are samples.
         """
         self._model, self._plan, self._samples = model, plan, samples
         self._wanted = dict(ends or {})
@@ -104,7 +106,7 @@ class Fitter:
         self._threads = Threads(threads)
         self._shelf = Shelf(budget_bytes)
         self._rows, self._most_terms = rows, most_terms
-        self._float_layers, self._progress = float_layers, progress
+        self._float_layers, self._count, self._progress = float_layers, count, progress
         self._floats: FloatRows | None = None
         self.runs = 0.0
 
@@ -165,18 +167,18 @@ class Fitter:
                 shape = tensor_shape(known[name]) if name in known else None
                 if shape is not None and -len(shape) <= axis < len(shape):
                     ranks[name] = (axis, len(shape))
-            samples = list(self._samples())
+            count = sum(1 for _ in self._samples()) if self._count is None else self._count
             with threadpool_limits(1, "blas"):
                 self._floats = float_rows(
                     self._runnable(self._model.to_proto()),
                     tensors,
                     ranks,
-                    samples,
-                    max(1, -(-self._rows // max(1, len(samples)))),
+                    self._samples(),
+                    max(1, -(-self._rows // max(1, count))),
                     self._shelf,
                     self._threads,
                     data_dir=self._model.data_dir,
-                    progress=lambda done: self._progress(done, len(samples)),
+                    progress=lambda done: self._progress(done, count),
                 )
             self.runs += self._floats.samples
         return self._floats
@@ -236,6 +238,8 @@ class _Fit:
                 for name in names:
                     self._fit(stream, self._layers[name])
                 stream.run(stage)
+                done = stream.samples * (stage + 1) // len(stream.stages)
+                self._fitter._progress(done, stream.samples)
             self._fitter.runs += stream.samples
         finally:
             stream.close()
@@ -280,7 +284,7 @@ class _Fit:
         rank = len(layer.shape) if layer.op == "Conv" else None if shape is None else len(shape)
         activation = activation_of(self._model, layer.output, layer.axis, layer.outputs, rank)
         shift = shifts(exact, given, activation)
-        new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta)
+        new = self._bias_in_file(layer, old.astype(np.float64) + shift / layer.beta, old)
         self._shifted += bool((new.reshape(-1) != old.reshape(-1)).any())
         operands = stream.operands(layer.node)
         if layer.addend:
@@ -294,15 +298,12 @@ class _Fit:
             dtype = work.dtype if held is None else held.dtype
             stream.set_bias(layer.node, new.astype(dtype))
 
-    def _bias_in_file(self, layer: FitLayer, values: np.ndarray) -> np.ndarray:
+    def _bias_in_file(self, layer: FitLayer, values: np.ndarray, old: np.ndarray) -> np.ndarray:
         """A bias as patches have it: of the type and the shape of the one it replaces."""
         if layer.addend:
-            old = self._constants.get(layer.bias)
-            old = constant_of(self._tensors[layer.bias]) if old is None else old
-            assert old is not None
-            return values.astype(old.dtype).reshape(old.shape)
-        weights = self._tensors[layer.weight]
-        found = values.astype(weights.dtype)
+            old = self.constant(layer.bias)
+            return _as(values, old).reshape(old.shape)
+        found = _as(values, old.astype(self._tensors[layer.weight].dtype))
         if layer.bias:
             found = found.reshape([int(dim) for dim in self._tensors[layer.bias].shape])
         return found
@@ -313,6 +314,13 @@ class _Fit:
         found = constant_of(self._tensors[name]) if found is None else found
         assert found is not None
         return found
+
+
+def _as(values: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Values in the type of old ones; where they are too large for it, the old ones."""
+    with np.errstate(over="ignore"):
+        found = values.astype(old.dtype)
+    return np.where(np.isfinite(found.astype(np.float64)), found, old.reshape(-1)).astype(old.dtype)
 
 
 class _Work:
@@ -359,14 +367,14 @@ class _Work:
     def _samples(self) -> Iterator[int]:
         """Those in which the float model has as many positions."""
         for sample in range(self._stream.samples):
-            spot = self._fit._floats.of(self._layer.output, sample)
-            if spot.places == self._layer.places(self._stream.shape(self._layer.node, sample)):
+            places = self._fit._floats.places(self._layer.output, sample)
+            if places == self._layer.places(self._stream.shape(self._layer.node, sample)):
                 yield sample
 
     def count(self) -> int:
         """With how many rows it is fitted."""
         self._used = list(self._samples())
-        return sum(len(self._fit._floats.of(self._layer.output, sample).rows) for sample in self._used)
+        return sum(self._fit._floats.count(self._layer.output, sample) for sample in self._used)
 
     def _rows(self, sample: int) -> np.ndarray:
         at = self._fit._floats.of(self._layer.output, sample).at

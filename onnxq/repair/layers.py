@@ -143,7 +143,8 @@ def fit_layers(model: Model, plan: QuantPlan) -> tuple[dict[str, FitLayer], dict
 def _unknown(layer: Layer | None, node: Node) -> str:
     """Why nothing is fitted to a layer."""
     if layer is None:
-        return "its weights are not constants of the model"
+        own = layer_of(node, quantized=True) is not None
+        return "the model itself quantizes its weights" if own else "it multiplies two activations"
     if node.op == "ConvTranspose":
         return "it is a ConvTranspose"
     if node.op == "MatMul" and layer.index == 0:

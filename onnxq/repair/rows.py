@@ -72,6 +72,14 @@ class FloatRows:
         self._shelf = shelf
         self.ends, self.samples = ends, samples
 
+    def places(self, tensor: str, sample: int) -> int:
+        """How many positions a tensor had in a sample."""
+        return int(self._shelf.get((FloatRows, tensor, sample, 2)))
+
+    def count(self, tensor: str, sample: int) -> int:
+        """How many rows there are of a tensor in a sample."""
+        return self._shelf.shape((FloatRows, tensor, sample, 0))[0]
+
     def of(self, tensor: str, sample: int) -> Spot:
         """The rows of a tensor in a sample."""
         return Spot(*(self._shelf.get((FloatRows, tensor, sample, part)) for part in range(3)))

@@ -6,8 +6,8 @@
 with a k for each channel. Positively homogeneous operators hand powers of two on without rounding, so that
 the outputs are the same bits, but where a float underflows; constants that would do so are refused.
 
-The columns of V that belong to large channels grow, and the steps of its weights with them. So k is not what
-makes all channels alike, but what makes the noise least that a simple model predicts:
+The columns of V that belong to large channels grow, and the steps of its weights with them. So a channel
+comes down no further than to the rest, and only where a simple model of the noise promises a gain:
 
     J = Σ_o [T² Σ_c V_oc² + max_c(V_oc)² Σ_c (r a_c)²]
 
@@ -16,6 +16,7 @@ T is the range of the tensor, a_c the magnitude of a channel, and r the part of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ from onnxq.repair.statistics import Channels, channel_axis
 
 _USUAL = 0.25
 """The part of a channel's greatest magnitude that its values usually have."""
+
+_GAP = 4.0
+"""So many times larger than the rest is what stands out."""
 
 _GAIN = 1.4
 """So many times less noise (1.5 dB) an edit has to promise."""
@@ -222,21 +226,22 @@ def _told(tensor: Tensor, flow: Flow, channels: Channels) -> tuple[np.ndarray, n
 
 
 def _steps(tensor: Tensor, amax: np.ndarray, ratio: float) -> list[np.ndarray]:
-    """Powers of two that bring channels below ever lower bounds: each alone, or the branches of a Concat."""
-    live = amax[amax > 0]
-    if len(live) < 2 or live.max() < ratio * live.min():
-        return []
+    """Powers of two that bring what is far larger down to the largest of the rest: channels, or branches.
+
+    Only what a gap sets apart: a channel may be larger in samples that nobody has seen, and the less room
+    there is between channels, the sooner it saturates. And the few, of channels, not the many.
+    """
     found: dict[bytes, np.ndarray] = {}
     for sizes in (amax, _branches(tensor, amax)):
         if sizes is None:
             continue
-        for step in range(1, 25):
-            over = np.maximum(sizes, 1e-300) / (live.max() * 2.0**-step)
-            powers = 2.0 ** -np.ceil(np.maximum(np.log2(over), 0))
-            if powers.min() < powers.max():
+        levels = np.unique(sizes[sizes > 0])
+        for rest, above in itertools.pairwise(levels):
+            if sizes is amax and 2 * np.sum(amax > rest) > np.sum(amax > 0):
+                continue
+            if above >= _GAP * rest and levels[-1] >= ratio * rest:
+                powers = 2.0 ** -np.ceil(np.log2(np.maximum(sizes / rest, 1)))
                 found[powers.tobytes()] = powers
-            if live.max() * 2.0**-step < live.min():
-                break
     return list(found.values())
 
 

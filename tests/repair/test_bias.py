@@ -71,6 +71,16 @@ def test_means_behind_any_activation_become_equal(op: str) -> None:
     assert before.max() > 0.03
 
 
+def test_what_is_not_finite_changes_nothing() -> None:
+    y, z = both()
+    exact = y.copy()
+    exact[7, 3] = np.inf
+    for f in (Activation(None), activation("Relu", 24), activation("Softplus", 24)):
+        plain, found = shifts([y], [z], f), shifts([exact], [z], f)
+        assert found[3] == 0
+        np.testing.assert_array_equal(np.delete(found, 3), np.delete(plain, 3))
+
+
 def test_without_an_activation_it_is_the_mean() -> None:
     y, z = both()
     found = shifts([y], [z], Activation(None))

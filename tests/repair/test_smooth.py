@@ -44,7 +44,8 @@ NETS = {
     "layer norm": "n = LayerNormalization (x, gamma, beta)  t = MatMul (n, w)  y = Add (t, b)",
     "layer norm without beta": "n = LayerNormalization (x, gamma)  y = MatMul (n, w)",
     "two readers": "n = LayerNormalization (x, gamma, beta)  y = MatMul (n, w)  z = MatMul (n, v)",
-    "skip": "m = MatMul (x, v)  n = com.microsoft.SkipLayerNormalization (m, x, gamma, beta)  y = MatMul (n, w)",
+    "skip": "m = MatMul (x, v)"
+    "  n = com.microsoft.SkipLayerNormalization (m, x, gamma, beta)  y = MatMul (n, w)",
     "rms": "n = RMSNormalization (x, gamma)  y = MatMul (n, w)",
     "in steps": """m = ReduceMean <axes = [-1]> (x)
         d = Sub (x, m)  p = Pow (d, two)

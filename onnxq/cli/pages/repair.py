@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
-_VERDICTS = {
-    "kept": "kept", "dropped": "dropped", "not-applicable": "not here", "left-out": "left out",
-    "failed": "failed",
-}  # fmt: skip
+_SHOWN = ("kept", "dropped", "failed")
 
 
 def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
@@ -22,19 +19,31 @@ def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
         page.section("Repair", part["why_not"], "dim")
         return
     page.section("Repair", _summary(part))
-    steps = part["steps"]
-    width = max(len(entry["step"]) for entry in steps)
-    for entry in steps:
-        style = {"failed": "yellow", "left-out": "yellow"}.get(entry["verdict"], "")
-        head = f"{entry['step']:<{width}}  {_VERDICTS[entry['verdict']]:<8}"
-        page.entry(f"{head}  {_outcome(entry)}", style=style)
-    if any(entry["verdict"] == "left-out" for entry in steps) and part["runs_before"] is not None:
-        names = ",".join(entry["step"] for entry in steps)
-        page.entry(
-            f"what is left out takes more than all else does: --repair {names} tries it", style="yellow"
-        )
+    steps, auto = part["steps"], part["asked"] == "auto"
+    shown = [entry for entry in steps if not auto or entry["verdict"] in _SHOWN]
+    width = max((len(entry["step"]) for entry in shown), default=0)
+    for entry in shown:
+        head = f"{entry['step']:<{width}}  {entry['verdict'].replace('-', ' '):<7}"
+        page.entry(f"{head}  {_outcome(entry)}", style="yellow" if entry["verdict"] == "failed" else "")
+    if auto:
+        _unmeasured(page, steps)
     if part.get("few"):
         page.entry(part["few"], style="yellow")
+
+
+def _unmeasured(page: Page, steps: Sequence[Mapping[str, Any]]) -> None:
+    """The steps that there was nothing for, and those that would have taken too much."""
+    nothing = [entry["step"] for entry in steps if entry["verdict"] == "not-applicable"]
+    dear = [entry["step"] for entry in steps if entry["verdict"] == "left-out"]
+    if nothing:
+        page.entry(f"nothing to do for {', '.join(nothing)}: the report says why", style="dim")
+    if dear:
+        names = ",".join(entry["step"] for entry in steps if entry["verdict"] != "not-applicable")
+        page.entry(
+            f"left out, as more would be run than for all else: {', '.join(dear)}; --repair {names} "
+            f"{'tries it' if len(dear) == 1 else 'tries them'}",
+            style="yellow",
+        )
 
 
 def _summary(part: Mapping[str, Any]) -> str:

@@ -1,0 +1,67 @@
+"""What is kept: by the outputs together, by each of them, and by how sure the gain is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnxq.repair.acceptance import Levels, judged
+from onnxq.repair.ledger import MARGIN_DB
+from onnxq.run.about_mean import AboutMean, AboutMeanMeter
+
+
+def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = ()) -> Levels:
+    named = {f"y{number}": level for number, level in enumerate(outputs)}
+    return Levels(AboutMean(of_all, named, {}, 8), without)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept", "why"),
+    [
+        (levels(20.0, 20.0), levels(21.0, 21.0), True, "it gains 1.00 dB"),
+        (levels(20.0, 20.0), levels(19.0, 19.0), False, "it loses 1.00 dB"),
+        (levels(20.0, 20.0), levels(20.005, 20.005), False, "it gains nothing"),
+        (levels(20.0, 20.0, 30.0), levels(21.0, 21.0, 29.6), True, "it gains 1.00 dB"),
+        (levels(20.0, 20.0, 30.0), levels(21.0, 21.0, 29.4), False, "output 'y1' loses 0.60 dB"),
+        (levels(20.0, 20.0, 30.0), levels(21.0, 21.0), False, "output 'y1' cannot be compared any more"),
+        (levels(None), levels(20.0, 20.0), False, "no output tells how near it is"),
+    ],
+)
+def test_verdicts(before: Levels, after: Levels, kept: bool, why: str) -> None:
+    found = judged(before, after)
+    assert (found.kept, found.why) == (kept, why)
+
+
+def test_the_margin_is_where_it_is_said_to_be() -> None:
+    before = levels(20.0, 20.0, 30.0)
+    for more, kept in ((-0.01, True), (0.01, False)):
+        assert judged(before, levels(25.0, 25.0, 30.0 - MARGIN_DB - more)).kept is kept
+
+
+def test_the_worst_output_is_named() -> None:
+    found = judged(levels(20.0, 18.0, 30.0, 25.0), levels(21.0, 19.0, 29.7, 24.9))
+    assert found.worst == ("y1", pytest.approx(-0.3))
+    assert judged(levels(20.0, 18.0), levels(21.0, 19.0)).worst is None
+
+
+def test_a_gain_that_may_be_chance_is_none() -> None:
+    steady = (20.0,) * 8
+    sure = judged(levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=(20.3,) * 8))
+    spread = tuple(20.3 + off for off in (-0.6, 0.6) * 4)
+    chance = judged(levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=spread))
+    assert (sure.kept, chance.kept) == (True, False)
+    assert "may be chance" in chance.why
+
+
+def test_levels_are_those_of_all_samples() -> None:
+    rng = np.random.default_rng(0)
+    whole, groups = AboutMeanMeter(["y"]), [AboutMeanMeter(["y"]) for _ in range(4)]
+    for number in range(11):
+        exact = rng.standard_normal(16)
+        found = [[exact + 0.1 * rng.standard_normal(16)]]
+        whole.add([exact], found)
+        groups[number % 4].add([exact], found)
+    levels = Levels.of(groups)
+    assert levels.sqnr_db == pytest.approx(whole.result().sqnr_db, abs=1e-9)
+    assert len(levels.without) == 4
+    assert Levels.of(groups[:1] + [AboutMeanMeter(["y"])] * 3).without == ()

@@ -1,0 +1,231 @@
+"""The order of steps, what they start from, what is undone, and what the ledger says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from onnxq.graph.model import Model
+from onnxq.quant.patches import Patches
+from onnxq.quant.placement import make_plan
+from onnxq.repair import course as module
+from onnxq.repair.acceptance import Levels
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.course import Course, Refused, Tools, Version
+from onnxq.repair.draft import Draft
+from onnxq.repair.fit import Fitted
+from onnxq.repair.found import FoundEdits
+from onnxq.repair.workload import Workload
+from onnxq.rule.load import load_rules
+from onnxq.run.about_mean import AboutMean
+
+NET = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y) {
+        [first] a = Conv (x, w1)  [relu] r = Relu (a)  [second] b = Conv (r, w2)
+        [relu2] s = Relu (b)  [third] y = Conv (s, w3) }"""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """An edit of the float model that changes nothing."""
+
+    tensor: str
+    kind: str = "shift"
+
+    def apply(self, model: Model) -> None:
+        pass
+
+    def maps(self, model: Model) -> Mapping[str, ChannelMap]:
+        return {}
+
+    def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
+        return {self.tensor: amax[self.tensor] / 2}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "tensor": self.tensor}
+
+
+@dataclass
+class Bench(Tools):
+    """Says how near drafts are by what is in them."""
+
+    gain: Mapping[str, float]
+    fails: str = ""
+    near: float = 120.0
+    ran: float = 0.0
+    fits: list[dict[str, frozenset[str]]] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+
+    @property
+    def runs(self) -> float:
+        return self.ran
+
+    def begin(self, step: str) -> None:
+        self.begun.append(step)
+        if step == self.fails:
+            raise ZeroDivisionError("planted")
+
+    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+        self.ran += 10
+        has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
+        level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
+        return Levels(AboutMean(level, {"y": level}, {}, 8))
+
+    def nearness(self, model: Model) -> float:
+        return self.near
+
+    def fit(
+        self, model: Model, maps: Mapping[str, ChannelMap], draft: Draft,
+        steps_of: Callable[[str], frozenset[str]],
+    ) -> Fitted:  # fmt: skip
+        self.ran += 5
+        self.fits.append({layer: steps_of(layer) for layer in draft.plan.planned})
+        biases = {"first": np.ones(16, np.float32)}
+        return Fitted(replace(draft.patches, biases=biases), 5, 64, {"biases": 1}, {"third": "why not"})
+
+    def channels(self) -> Mapping[str, np.ndarray]:
+        return {}
+
+    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
+        return {}
+
+    def thresholds(self, state: Version) -> Mapping[str, float]:
+        return {}
+
+
+def model() -> Model:
+    proto = onnx.parser.parse_model(NET)
+    rng = np.random.default_rng(0)
+    for name in ("w1", "w2", "w3"):
+        values = rng.standard_normal((16, 16, 1, 1)).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    return Model.open(proto)
+
+
+@pytest.fixture(autouse=True)
+def one_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scale", "smooth", "split"):
+        monkeypatch.setattr(getattr(module, name), "find", lambda *_, **__: FoundEdits())
+    monkeypatch.setattr(
+        module.shift, "find", lambda *_: FoundEdits((Nothing("r"), Nothing("s")), {"x": "it is an input"})
+    )
+
+
+def course(bench: Bench, *steps: str, **more: Any) -> Course:
+    net = model()
+    plan = make_plan(net, load_rules(()))
+    draft = Draft(plan, dict.fromkeys(plan.measured, 1.0))
+    work = more.pop("work", Workload(8, 8))
+    return Course(net, draft, bench, steps, work, **more)
+
+
+def verdicts(found: Course) -> dict[str, str]:
+    return {entry.step: entry.verdict for entry in found.ledger}
+
+
+GAINS = {"bias": 3.0, "shift": 1.0, "gptq": 0.5}
+
+
+def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
+    bench = Bench(GAINS)
+    found = course(bench, "gptq", "shift", "bias")
+    state = found.run()
+    assert bench.begun == ["bias", "shift", "gptq"]
+    assert verdicts(found) == dict.fromkeys(bench.begun, "kept")
+    assert [entry.before_db for entry in found.ledger] == [20, 23, 25]  # two edits of a shift
+    assert state.levels.sqnr_db == 25.5
+    assert state.draft.fitted == {"bias", "gptq"}
+    assert [edit.tensor for edit in state.draft.edits] == ["r", "s"]
+    assert (state.draft.amax["r"], state.draft.amax["s"]) == (0.5, 0.5)
+    assert found.ledger[1].changed == {"tensors": 2, "biases": 1}
+    assert found.ledger[1].skipped == {"x": "it is an input", "third": "why not"}
+    assert "within 120 dB" in found.ledger[1].why
+    assert found.spent == 10 * 4 + 5 * 3 == sum(entry.runs for entry in found.ledger) + 10
+
+
+def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
+    found = course(Bench({**GAINS, "shift": -1.0}), "bias", "shift", "gptq")
+    state = found.run()
+    assert verdicts(found) == {"bias": "kept", "shift": "dropped", "gptq": "kept"}
+    assert state.draft.edits == ()
+    assert state.levels.sqnr_db == 23.5
+
+
+def test_shift_is_not_tried_without_bias() -> None:
+    found = course(Bench({**GAINS, "bias": -1.0}), "bias", "shift")
+    found.run()
+    assert verdicts(found) == {"bias": "dropped", "shift": "not-applicable"}
+    alone = course(Bench(GAINS), "shift", "gptq")
+    alone.run()
+    assert verdicts(alone) == {"shift": "not-applicable", "gptq": "not-applicable"}
+
+
+@pytest.mark.parametrize("step", ["bias", "shift", "gptq"])
+def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(GAINS)
+
+    def fails(*_: Any) -> Levels:
+        if bench.begun and bench.begun[-1] == step:
+            raise ZeroDivisionError("planted")
+        return Bench.levels(bench, *_)
+
+    monkeypatch.setattr(bench, "levels", fails)
+    found = course(bench, "bias", "shift", "gptq")
+    state = found.run()
+    assert verdicts(found)[step] == "failed"
+    assert "ZeroDivisionError: planted" in next(e.why for e in found.ledger if e.step == step)
+    assert verdicts(found)["gptq" if step != "gptq" else "bias"] == "kept"
+    assert step not in state.draft.fitted or step == "bias"  # gptq brings it along
+
+
+def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = course(Bench(GAINS, near=40.0), "bias", "shift")
+    assert far.run().draft.edits == ()
+    assert "only within 40.0 dB" in far.ledger[1].why
+    bench = Bench(GAINS)
+
+    def refuses(_: Model) -> float:
+        raise Refused("its outputs change")
+
+    monkeypatch.setattr(bench, "nearness", refuses)
+    other = course(bench, "bias", "shift")
+    other.run()
+    assert (other.ledger[1].verdict, other.ledger[1].why) == ("dropped", "its outputs change")
+
+
+def test_a_layer_has_the_steps_that_it_may_have() -> None:
+    bench = Bench(GAINS)
+    found = course(bench, "bias", "shift", "gptq", allowed={"first": (), "third": ("bias",)})
+    state = found.run()
+    assert state.draft.edits == ()  # r is made by first, and s is read by third
+    assert found.ledger[1].verdict == "not-applicable"
+    both = frozenset({"bias", "gptq"})
+    assert bench.fits[-1] == {"first": frozenset(), "second": both, "third": frozenset({"bias"})}
+
+
+def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
+    work = Workload(5, 10, 60)
+    found = course(Bench(GAINS), "scale", "bias", "shift", "gptq", "split", "thresholds", work=work)
+    found.run()
+    assert found.spent <= 60
+    assert verdicts(found)["split"] == "left-out"
+    assert verdicts(found)["bias"] == "kept"
+    none = course(Bench(GAINS), "bias", work=Workload(5, 10, 12))
+    none.run()
+    assert verdicts(none) == {"bias": "left-out"}
+    assert "15 runs of the model, and 2 are left" in none.ledger[0].why
+
+
+def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(GAINS)
+    level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
+    monkeypatch.setattr(bench, "levels", lambda *_: level)
+    found = course(bench, "bias", "shift")
+    found.run()
+    assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
+    assert found.ledger[0].why == "no output tells how near it is ('y': it does not vary)"

@@ -1,0 +1,201 @@
+"""Half steps: the same outputs from a tensor that is there twice, with a bit more of it left by int8."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from edit_nets import Case, kernels, net
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.quant.insert import insert
+from onnxq.repair import shift, split
+from onnxq.repair.edits import edited
+from onnxq.repair.registry import edit_of
+from onnxq.run import trt
+
+CLOSE_DB = 105.0
+WEIGHTS = {
+    "w": (32, 16, 3, 3), "b": (32,), "v": (32, 32, 1, 1), "d": (32,), "dw": (32, 1, 3, 3),
+    "v3": (32, 32, 3, 3), "vg": (32, 8, 3, 3), "ct": (32, 16, 2, 2), "wg": (32, 8, 3, 3),
+    "zero": np.array(0, np.float32), "one": np.array(1, np.float32), "low": np.array(-0.5, np.float32),
+}  # fmt: skip
+FRONTS = {
+    "conv": "s = Conv <pads = [1, 1, 1, 1]> (x, w, b)",
+    "conv without a bias": "s = Conv (x, w)",
+    "depthwise": "t = Conv (x, w)  s = Conv <group = 32, pads = [1, 1, 1, 1]> (t, dw, b)",
+    "groups": "s = Conv <group = 2> (x, wg, b)",
+}
+BENDS = {
+    "relu": "a = Relu (s)",
+    "clip": "a = Clip (s, zero, one)",
+    "half a clip": "a = Clip (s, low)",
+    "the other half": "a = Clip (s, , one)",
+    "no bounds": "a = Clip (s)",
+    "linear": None,
+}
+ENDS = {
+    "conv": "{y} = Conv ({a}, v, d)",
+    "padded": "{y} = Conv <pads = [1, 1, 1, 1]> ({a}, v3)",
+    "groups": "{y} = Conv <group = 4> ({a}, vg, d)",
+    "depthwise": "{y} = Conv <group = 32> ({a}, dw, d)",
+    "transposed": "{y} = ConvTranspose <group = 2> ({a}, ct)",
+}
+
+
+def check(proto: onnx.ModelProto, tensor: str) -> tuple[Case, split.HalfSteps, split.FoundEdits]:
+    case = Case(proto)
+    found = split.find(case.model, case.draft)
+    (edit,) = (edit for edit in found.edits if edit.tensor == tensor)
+    assert isinstance(edit, split.HalfSteps)
+    assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+    draft = case.draft.extended([edit])
+    assert draft.amax == case.draft.amax
+    assert case.close(draft) > CLOSE_DB
+    model, maps = edited(case.model, draft.edits)
+    assert tensor in maps
+    inferred = Model.open(model.to_proto())
+    for name, one in model.graph.tensors().items():
+        assert one.shape == inferred.graph.tensors()[name].shape, name
+    assert case.follows_maps(draft) > CLOSE_DB - 10
+    return case, edit, found
+
+
+def body(front: str, bend: str, ends: list[str]) -> tuple[str, str, str]:
+    tensor = "s" if BENDS[bend] is None else "a"
+    tails = [ENDS[end].format(y="y" if i == 0 else f"z{i}", a=tensor) for i, end in enumerate(ends)]
+    outputs = ["y", *(f"z{i}" for i in range(1, len(ends)))]
+    return "  ".join([FRONTS[front], BENDS[bend] or "", *tails]), ", ".join(outputs), tensor
+
+
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("bend", BENDS)
+def test_the_outputs_stay(front: str, bend: str) -> None:
+    lines, outputs, tensor = body(front, bend, ["conv"])
+    check(net(lines, WEIGHTS, y=outputs), tensor)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(sorted(FRONTS)),
+    st.sampled_from(sorted(BENDS)),
+    st.lists(st.sampled_from(sorted(set(ENDS) - {"conv"})), max_size=2, unique=True),
+    st.integers(0, 99),
+)
+def test_nets_that_nobody_thought_of(front: str, bend: str, ends: list[str], seed: int) -> None:
+    if "padded" in ends:
+        ends = [end for end in ends if end != "depthwise"]
+    lines, outputs, tensor = body(front, bend, ["conv", *ends])
+    if front == "depthwise":
+        lines = lines.replace("(t, dw, b)", "(t, dw2, b)")
+    weights = {**WEIGHTS, "dw2": (32, 1, 3, 3)}
+    check(net(lines, weights, y=outputs, seed=seed), tensor)
+
+
+PRODUCTS = {
+    "gemm": "s = Gemm (x, w, b)  a = Relu (s)  y = Gemm (a, v, d)",
+    "factors": "s = Gemm <alpha = 0.5, beta = 2.0, transB = 1> (x, w, b)  a = Clip (s, zero, one)"
+    "  y = Gemm <alpha = 0.5, transB = 1> (a, v, d)",
+    "matmul": "q = MatMul (x, w)  s = Add (q, b)  a = Relu (s)  y = MatMul (a, v)",
+    "one number": "q = MatMul (x, w)  s = Add (low, q)  a = Clip (s, low, one)  y = MatMul (a, v)",
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str) -> None:
+    weights = {**WEIGHTS, "w": (64, 64), "b": (64,), "v": (64, 64), "d": (64,)}
+    check(net(PRODUCTS[name], weights, x="float[32, 64]"), "a")
+
+
+def test_it_is_a_bit() -> None:
+    """Weights and image lie on their grids: what is left is the tensor."""
+    rng = np.random.default_rng(3)
+    weights = {
+        "w": rng.choice(np.array([-1, 1], np.float32), (32, 16, 3, 3)) / 8,
+        "b": np.zeros(32, np.float32),
+        "v": rng.choice(np.array([-1, 1], np.float32), (32, 32, 1, 1)),
+        "d": np.zeros(32, np.float32),
+    }
+    case = Case(net("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", weights))
+    for feed in case.feeds:
+        feed["x"] = np.rint(np.clip(feed["x"], -3, 3) * 42).astype(np.float32) / 42
+    before = type(case.draft)(case.plan, {**case.draft.amax, "x": 127 / 42})
+    after = before.extended(split.find(case.model, before).edits)
+    assert 5.5 < case.noise(after) - case.noise(before) < 6.5
+    moved = before.extended(shift.find(case.model, before).edits)
+    both = moved.extended(split.find(edited(case.model, moved.edits)[0], moved).edits)
+    assert case.close(both) > CLOSE_DB
+    assert 11.0 < case.noise(both) - case.noise(before) < 13.0
+
+
+def test_the_price_is_stated() -> None:
+    case, _, found = check(net("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", WEIGHTS), "a")
+    macs = {layer.node: layer.macs for layer in case.plan.layers}
+    assert found.macs == {"a": sum(filter(None, macs.values()))}
+    lines = "t = Conv (x, w)  s = Conv <group = 32> (t, dw, b)  a = Relu (s)  y = Conv (a, v, d)"
+    case, _, found = check(net(lines, WEIGHTS), "a")
+    assert found.macs["a"] == {layer.node: layer.macs for layer in case.plan.layers}["y"]
+
+
+REFUSED = {
+    "an output": ("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", "y, a", "is an output"),
+    "an input": ("y = Conv (x, w, b)", "y", "no layer computes it"),
+    "another reader": (
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (a)", "y, z", "'z' reads it",
+    ),
+    "another reader in front": (
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (s)", "y, z", "others read 's'",
+    ),
+    "a sum": ("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv (a, v, d)", "y", "no layer computes it"),
+    "a computed bound": (
+        "s = Conv (x, w, b)  h = ReduceMax <keepdims = 0> (x)  a = Clip (s, zero, h)  y = Conv (a, v, d)",
+        "y", "computes its bounds",
+    ),
+    "shared weights": (
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Conv (x, w)", "y, z",
+        "reads weights 'w' too",
+    ),
+    "a scale of others": (
+        "s = Conv (x, w, b)  a = Relu (s)  m = MaxPool <kernel_shape = [2, 2]> (a)  y = Conv (m, v, d)", "y",
+        "shares its scale",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_change_the_outputs_is_left(name: str) -> None:
+    lines, outputs, why = REFUSED[name]
+    case = Case(net(lines, WEIGHTS, y=outputs))
+    found = split.find(case.model, case.draft)
+    assert not found.edits
+    assert any(why in said for said in found.skipped.values()), found.skipped
+
+
+def test_an_edit_of_another_model_is_refused() -> None:
+    other = Case(net("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv (a, v, d)", WEIGHTS))
+    with pytest.raises(UserError, match="'a' cannot be computed twice"):
+        edited(other.model, [split.HalfSteps("a", 0.1)])
+    with pytest.raises(UserError, match="not complete"):
+        edit_of({"kind": "split", "tensor": "a", "step": 0})
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize("half", [False, True])
+def test_the_engine_has_as_many_kernels(tmp_path: Path, half: bool) -> None:
+    lines = """t = Conv <pads = [1, 1, 1, 1]> (x, w, b)  s = Conv <group = 32, pads = [1, 1, 1, 1]> (t, dw, b)
+        a = Clip (s, zero, one)  y = Conv (a, v, d)"""
+    case = Case(net(lines, WEIGHTS))
+    before = kernels(case.quantized(case.draft), tmp_path, half=half)
+    for first in ((), shift.find(case.model, case.draft).edits):
+        draft = case.draft.extended(first)
+        model, _ = edited(case.model, draft.edits)
+        after = draft.extended(split.find(model, draft).edits)
+        assert len(after.edits) == len(first) + 1
+        made = insert(edited(case.model, after.edits)[0], after.plan, after.scales).model.to_proto()
+        assert kernels(made, tmp_path, half=half) == before

@@ -1,0 +1,37 @@
+"""Repair costs no more than all before it, or fewer samples fit and judge."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, Workload, workload_of
+
+STEPS = ("bias", "shift", "gptq")
+
+
+def test_what_is_asked_for_is_done_on_all_samples() -> None:
+    assert workload_of(STEPS, 64, 128, None) == Workload(64, 128)
+
+
+@pytest.mark.parametrize("most", [10_000, 500, 300, 200, 120])
+def test_samples_become_fewer_until_it_fits(most: float) -> None:
+    found = workload_of(STEPS, 64, 128, most)
+    assert found.first + found.reserved(STEPS) <= most
+    assert found.fitting >= LEAST_FITTING
+    assert found.judging >= LEAST_JUDGING
+
+
+def test_never_fewer_than_tell_something() -> None:
+    found = workload_of(STEPS, 64, 128, 1)
+    assert (found.fitting, found.judging) == (LEAST_FITTING, 2 * LEAST_JUDGING)
+
+
+def test_few_samples_stay_as_few() -> None:
+    assert workload_of(STEPS, 10, 5, 10_000) == Workload(10, 5, 10_000)
+
+
+def test_a_fit_runs_what_fits_and_what_judges() -> None:
+    work = Workload(10, 3)
+    assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (13, 3, 9)
+    assert work.reserved(("scale", "bias", "gptq")) == 10 + 2 * 13
+    assert work.reserved(("scale",)) == 0

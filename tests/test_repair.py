@@ -1,0 +1,423 @@
+"""Repair of accuracy from the library and from the command line: what is written, obeyed, and said."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import onnxq
+from onnxq.config import LayerRule
+from onnxq.errors import UserError
+from onnxq.pipeline import repairing
+from onnxq.run import ort
+from onnxq.run.about_mean import about_mean
+
+NET = """<ir_version: 8, opset_import: ["" : 17]>
+    net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y) {
+        [first] a = Conv (x, w1, b1)  [relu] r = Relu (a)
+        [second] b = Conv (r, w2)  [relu2] s = Relu (b)
+        [third] y = Conv (s, w3) }"""
+DIGITS = Path(__file__).parent.parent / "sample_models" / "digits"
+COMMON: dict[str, Any] = {"prove": "never", "body": "fp32", "method": "mse"}
+STEPS = ("bias", "shift", "gptq")
+
+
+@functools.cache
+def net() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(NET)
+    random = np.random.default_rng(0)
+    for name in ("w1", "w2", "w3"):
+        values = random.standard_normal((16, 16, 1, 1)).astype(np.float32) / 4
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    bias = random.standard_normal(16).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(bias, "b1"))
+    return model
+
+
+@functools.cache
+def data(count: int = 64) -> list[dict[str, np.ndarray]]:
+    return samples(count, 1)
+
+
+def samples(count: int, seed: int) -> list[dict[str, np.ndarray]]:
+    """Samples whose channels go together: else there is nothing that rounding could make good."""
+    random, mixing = np.random.default_rng(seed), np.random.default_rng(0).standard_normal((16, 5))
+    found = []
+    for _ in range(count):
+        own, common = random.standard_normal((16, 8, 8)), random.standard_normal((5, 8, 8))
+        found.append({"x": (0.5 * own + np.tensordot(mixing, common, 1)).astype(np.float32)[None]})
+    return found
+
+
+def quantize(given: Any = None, **options: Any) -> onnxq.pipeline.Result:  # type: ignore[name-defined]
+    samples = data() if given is None and not options.keys() & {"plan", "stats"} else given
+    return onnxq.quantize(net(), samples, **{**COMMON, "compile": False, **options})
+
+
+@functools.cache
+def repaired() -> onnxq.pipeline.Result:  # type: ignore[name-defined]
+    return quantize(repair=STEPS)
+
+
+@functools.cache
+def plain() -> onnxq.pipeline.Result:  # type: ignore[name-defined]
+    return quantize(repair="none")
+
+
+def content(result: Any) -> str:
+    return hashlib.sha256(result.model.SerializeToString(deterministic=True)).hexdigest()
+
+
+def ledger(result: Any) -> dict[str, dict[str, Any]]:
+    return {entry["step"]: entry for entry in result.report["repair"]["steps"]}
+
+
+def constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+
+
+def level(model: onnx.ModelProto, samples: Any) -> float:
+    found = about_mean(ort.load(net()), ort.load(model), samples).sqnr_db
+    assert found is not None
+    return found
+
+
+def test_the_written_file_is_nearer_on_samples_that_nobody_saw() -> None:
+    fresh = samples(16, 9)
+    gain = level(repaired().model, fresh) - level(plain().model, fresh)
+    assert gain > 1.0
+
+
+def test_the_ledger_says_what_was_done() -> None:
+    part, steps = repaired().report["repair"], ledger(repaired())
+    assert part["asked"] == list(STEPS)
+    assert list(steps) == list(STEPS)
+    assert {entry["verdict"] for entry in steps.values()} == {"kept"}
+    assert (part["fitted_on"], part["judged_on"], part["apart"]) == (40, 16, True)
+    levels = [part["before_db"], *(entry["after_db"] for entry in steps.values())]
+    assert levels == sorted(levels)
+    assert levels[-1] == part["after_db"]
+    assert [entry["before_db"] for entry in steps.values()] == levels[:-1]
+    assert {(edit["kind"], edit["tensor"]) for edit in part["edits"]} == {("shift", "r"), ("shift", "s")}
+    assert (part["biases"], part["codes"]) == (3, 3)
+    assert part["runs"] >= sum(entry["runs"] for entry in steps.values())
+    json.dumps(repaired().report)
+
+
+def test_the_report_is_of_the_repaired_model() -> None:
+    """Half of the range of a Relu is below zero after a shift; its scale is half."""
+    before, after = (one.report["calibration"] for one in (plain(), repaired()))
+    for name in ("r", "s"):
+        assert after["scales"][name] == pytest.approx(before["scales"][name] / 2, rel=0.2)
+        assert "shift" in after["thresholds"][name]["because"]
+        assert after["thresholds"][name]["code"] == before["thresholds"][name]["code"]
+
+
+def test_none_is_what_there_was_without_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("it is not asked for")
+
+    monkeypatch.setattr(repairing, "Fitter", never)
+    monkeypatch.setattr(repairing, "Course", never)
+    result = quantize(repair="none")
+    assert content(result) == content(plain())
+    assert result.report["repair"] is None
+    assert result.report["calibration"]["samples"] == 56  # all that do not verify
+    found = constants(result.model)
+    for name in ("w1", "w2", "w3"):  # the nearest codes, and the model's own biases
+        values = constants(net())[name]
+        scale = found[f"{name}_scale"].reshape(-1, 1, 1, 1)
+        np.testing.assert_array_equal(found[f"{name}_int8"], np.rint(values / scale))
+    np.testing.assert_array_equal(found["b1"], constants(net())["b1"])
+
+
+def test_a_second_run_writes_the_same_bytes() -> None:
+    assert content(quantize(repair=STEPS)) == content(repaired())
+
+
+@pytest.mark.parametrize("steps", [("bias",), ("bias", "gptq"), ("bias", "shift"), STEPS])
+@pytest.mark.parametrize("options", [{}, {"method": "minmax", "body": "fp16"}])
+def test_a_plan_states_it(tmp_path: Path, steps: tuple[str, ...], options: dict[str, Any]) -> None:
+    before = quantize(repair=steps, **options)
+    assert "kept" in {entry["verdict"] for entry in ledger(before).values()}
+    common = {**COMMON, **options, "repair": steps}
+    written = onnxq.plan(net(), data(), **common).save(tmp_path / "p.toml")
+    assert [path.name.split(".")[1] for path in written] == ["repair", "toml"]
+    again = quantize(plan=tmp_path / "p.toml", method="mse", body=None)
+    assert content(again) == content(before)
+    assert again.report["repair"]["why_not"].startswith("as the plan states:")
+    assert again.report["repair"]["edits"] == before.report["repair"]["edits"]
+    verified = quantize(data(), plan=tmp_path / "p.toml", body=None)
+    assert content(verified) == content(before)
+    assert verified.report["about_mean"] == before.report["about_mean"]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    onnxq.plan(net(), data(), **COMMON, repair=STEPS).save(tmp_path / "p.toml")
+    return tmp_path / "p.toml"
+
+
+def test_a_layer_that_the_user_puts_into_float_has_its_own_bias_and_weights(plan: Path) -> None:
+    text = plan.read_text().replace(
+        'node = "second"\nop = "Conv"\nformat = "int8"', 'node = "second"\nop = "Conv"\nformat = "float"'
+    )
+    plan.write_text(text)
+    result = quantize(data(), plan=plan)
+    nodes = {node.name: node for node in result.model.graph.node}
+    found, (edits, own) = constants(result.model), (repaired().report["repair"]["edits"], constants(net()))
+    assert nodes["second"].input[1] == "w2"
+    np.testing.assert_array_equal(found["w2"], own["w2"])
+    by = {edit["tensor"]: np.float32(edit["by"]) for edit in edits}
+    expected = own["w2"].sum((1, 2, 3)) * by["r"] - by["s"]  # the shifts stay
+    np.testing.assert_allclose(found[nodes["second"].input[2]], expected, rtol=1e-5, atol=1e-5)
+    assert any(
+        "'second': in float, without what was fitted" in n for n in result.report["calibration"]["notes"]
+    )
+    assert result.report["about_mean"]["sqnr_about_mean_db"] > 20
+
+
+def test_a_table_that_is_taken_out_is_not_obeyed(plan: Path) -> None:
+    text = plan.read_text()
+    assert '[[bias]]\nnode = "third"' in text
+    plan.write_text(text.replace('[[bias]]\nnode = "third"\n', ""))
+    report = quantize(plan=plan).report["repair"]
+    assert (report["biases"], report["codes"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('[[bias]]\nnode = "third"', '[[bias]]\nnode = "thrid"', "has nothing for [[bias]] 'thrid'"),
+        ('kind = "shift"', 'kind = "shfit"', "there is no kind of edit 'shfit'"),
+        ('kind = "shift"\ntensor = "r"', 'kind = "shift"\ntensor = "x"', ""),
+        ('kind = "shift"\n', "", "[[edit]] 1 has no kind"),
+        ("repairs = ", "# repairs = ", "names no file of fitted values"),
+        ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w1"\naxis = 3', "there is no key 'axis'"),
+        ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w2"', "[[codes]] 'w2' is there twice"),
+    ],
+)
+def test_mistakes_in_a_plan(plan: Path, old: str, new: str, message: str) -> None:
+    text = plan.read_text()
+    assert old in text
+    plan.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError) as error:
+        quantize(plan=plan)
+    assert message in str(error.value)
+    assert "p.toml" in str(error.value)
+    assert error.value.hint
+
+
+def test_a_file_of_fitted_values_that_is_another_one(plan: Path) -> None:
+    (beside,) = plan.parent.glob("*.repair.*.npz")
+    beside.write_bytes(beside.read_bytes()[:-40])
+    with pytest.raises(UserError, match="is another file than was written"):
+        quantize(plan=plan)
+    beside.unlink()
+    with pytest.raises(UserError, match="cannot read"):
+        quantize(plan=plan)
+
+
+def test_a_plan_with_repair_is_not_repaired_again(plan: Path) -> None:
+    with pytest.raises(UserError, match="the plan states what repair makes of the model"):
+        quantize(data(), plan=plan, repair="auto")
+
+
+def test_a_plan_without_repair_is_repaired_where_that_is_asked_for(tmp_path: Path) -> None:
+    onnxq.plan(net(), data(), **COMMON, repair="none").save(tmp_path / "p.toml")
+    assert quantize(data(), plan=tmp_path / "p.toml").report["repair"] is None
+    asked = quantize(data(), plan=tmp_path / "p.toml", repair="bias")
+    assert ledger(asked)["bias"]["verdict"] == "kept"
+
+
+def test_layers_have_the_steps_that_they_may_have() -> None:
+    rules = [
+        LayerRule(match=("second",), repair=(), index=1),
+        LayerRule(match=("third",), repair=("bias",), index=2),
+    ]
+    result = quantize(repair=STEPS, layers=rules)
+    found, own = constants(result.model), constants(net())
+    nodes = {node.name: node for node in result.model.graph.node}
+    assert list(nodes["second"].input)[2:] == []
+    assert len(nodes["third"].input) == 3
+    for name in ("w2", "w3"):
+        scale = found[f"{name}_scale"].reshape(-1, 1, 1, 1)
+        np.testing.assert_array_equal(found[f"{name}_int8"], np.rint(own[name] / scale))
+    scale = found["w1_scale"].reshape(-1, 1, 1, 1)
+    assert (found["w1_int8"] != np.rint(own["w1"] / scale)).any()
+    assert result.report["repair"]["edits"] == []
+    skipped = {entry["node"] for entry in ledger(result)["shift"]["skipped"]}
+    assert {"r", "s"} <= skipped
+
+
+def test_a_goal_takes_repair_along() -> None:
+    """A layer that goes to float for a goal has its own weights; predicted is the repaired model."""
+    level = repaired().report["about_mean"]["sqnr_about_mean_db"]
+    result = quantize(repair=STEPS, min_sqnr=level + 2)
+    goal = result.report["goal"]
+    assert goal["met"]
+    (first, *_) = goal["search"]["float"]
+    assert goal["default"][0]["measured"] == pytest.approx(level, abs=1e-6)
+    nodes = {node.name: node for node in result.model.graph.node}
+    weight = nodes[first["node"]].input[1]
+    found, own = constants(result.model), constants(net())
+    np.testing.assert_array_equal(found[weight], own[weight])
+
+
+def test_sensitivity_is_that_of_the_repaired_model() -> None:
+    part = onnxq.sensitivity(net(), data(), **COMMON, repair=STEPS).report["sensitivity"]
+    assert part["repair"]["after_db"] > part["repair"]["before_db"] + 1
+    assert part["sqnr_about_mean_db"] == pytest.approx(part["repair"]["after_db"], abs=0.05)
+
+
+def test_auto_costs_no_more_than_all_else() -> None:
+    part = quantize(method="auto").report["repair"]
+    assert part["asked"] == "auto"
+    assert part["runs"] <= part["runs_before"]
+    assert {entry["step"] for entry in part["steps"]} == set(onnxq.settings.REPAIR_STEPS)  # type: ignore[attr-defined]
+    left_out = [entry for entry in part["steps"] if entry["verdict"] == "left-out"]
+    assert all("runs of the model" in entry["why"] for entry in left_out)
+
+
+def test_auto_leaves_few_samples_to_calibration() -> None:
+    result = quantize(data(12))
+    assert result.report["calibration"]["samples"] == 11
+    assert "too few" in result.report["repair"]["why_not"]
+    asked = quantize(data(12), repair="bias")
+    assert asked.report["calibration"]["samples"] == 8
+    assert ledger(asked)["bias"]["verdict"] in ("kept", "dropped")
+
+
+def test_statistics_alone_are_not_enough(tmp_path: Path) -> None:
+    onnx.save(net(), tmp_path / "net.onnx")
+    onnxq.calibrate(tmp_path / "net.onnx", data(), tmp_path / "s.npz")
+    result = onnxq.quantize(
+        tmp_path / "net.onnx",
+        stats=tmp_path / "s.npz",
+        compile=False,
+        body="fp32",
+        repair=["bias", "shift"],
+    )
+    assert "--calib DATA" in result.report["repair"]["why_not"]
+    assert {entry["verdict"] for entry in result.report["repair"]["steps"]} == {"not-applicable"}
+    both = onnxq.quantize(
+        tmp_path / "net.onnx", data(), stats=tmp_path / "s.npz", compile=False, body="fp32", repair="bias"
+    )
+    assert ledger(both)["bias"]["verdict"] == "kept"
+
+
+def test_a_target_that_quantizes_by_itself() -> None:
+    result = quantize(target="tensorrt-7", body=None, repair="bias")
+    assert "by itself" in result.report["repair"]["why_not"]
+    assert result.report["calibration"]["samples"] == 56
+
+
+def test_data_that_is_read_once() -> None:
+    part = quantize(iter(data()), repair="bias").report["repair"]
+    assert part["steps"][0]["verdict"] == "kept"
+    assert part["fitted_on"] >= 40
+
+
+@pytest.mark.parametrize("where", ["Fitter", "insert", "workload_of"])
+def test_a_fault_of_ours_costs_no_run(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(repairing, where, fails)
+    before = quantize(repair="none", samples=40)
+    monkeypatch.setattr(repairing, where, fails)
+    result = quantize(repair=STEPS)
+    assert {entry["verdict"] for entry in result.report["repair"]["steps"]} == {"failed"}
+    assert "planted" in ledger(result)["bias"]["why"]
+    assert result.report["repair"]["edits"] == []
+    assert len(result.model.graph.node) == len(before.model.graph.node)
+
+
+def test_no_file_beside_the_cache_is_edited() -> None:
+    result = quantize(target="tensorrt-8.6", body=None, cache=True, repair=STEPS)
+    assert ledger(result)["shift"]["verdict"] == "left-out"
+    assert "calibration cache" in ledger(result)["shift"]["why"]
+    assert ledger(result)["bias"]["verdict"] == "kept"
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+def run(folder: Path, *words: str, cores: set[int] | None = None) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+
+    return subprocess.run(
+        [sys.executable, "-m", "onnxq", *words], cwd=folder, capture_output=True, text=True, preexec_fn=limit
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_the_same_bytes_on_one_core_and_on_two(tmp_path: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("there is one core")
+    for number in (1, 2):
+        words = (
+            "quantize",
+            str(DIGITS / "digits.onnx"),
+            "--calib",
+            str(DIGITS / "calib"),
+            "--no-engine",
+            "-q",
+        )
+        ran = run(
+            tmp_path, *words, "--repair", "bias,gptq", "-o", f"{number}.onnx", cores=set(cores[:number])
+        )
+        assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes()
+    reports = [json.loads((tmp_path / f"{number}.report.json").read_text())["repair"] for number in (1, 2)]
+    assert {entry["verdict"] for entry in reports[0]["steps"]} == {"kept"}
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ("bais", "there is no step of repair 'bais'", "did you mean 'bias'?"),
+        ("bias,auto", "step of repair 'auto' stands alone", "leave it out"),
+        (",", "there is no step of repair ''", "known: "),
+    ],
+)
+def test_bad_steps(tmp_path: Path, given: str, message: str, hint: str) -> None:
+    onnx.save(net(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "d.npz", x=np.concatenate([one["x"] for one in data(8)]))
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--repair", given)
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert hint in ran.stderr
+    assert "Traceback" not in ran.stderr
+    (tmp_path / "onnxq.toml").write_text(f'[repair]\nsteps = "{given}"\n')
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz")
+    assert ran.returncode == 2
+    assert "line 2" in ran.stderr
+
+
+def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
+    onnx.save(net(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "d.npz", x=np.concatenate([one["x"] for one in data()]))
+    (tmp_path / "onnxq.toml").write_text(
+        '[repair]\nsteps = ["bias", "shift"]\nsamples = 16\n[[layer]]\nmatch = "third"\nrepair = "none"\n'
+    )
+    ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse")
+    assert ran.returncode == 0, ran.stderr
+    section = " ".join(ran.stdout.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
+    assert "on 16 samples kept apart; fitted on 16" in section
+    assert " bias kept " in section
+    assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
