@@ -23,29 +23,24 @@ from onnxq.run import trt
 CLOSE_DB = 105.0
 WEIGHTS = {
     "w": (32, 16, 3, 3), "b": (32,), "v": (32, 32, 1, 1), "d": (32,), "dw": (32, 1, 3, 3),
-    "v3": (32, 32, 3, 3), "vg": (32, 8, 3, 3), "ct": (32, 16, 2, 2), "wg": (32, 8, 3, 3),
+    "v3": (32, 32, 3, 3), "vg": (32, 8, 3, 3), "ct": (32, 16, 2, 2), "wt": (32, 16, 3, 3),
+    "v2": (32, 32, 1, 1), "vh": (32, 16, 3, 3), "dw2": (32, 1, 3, 3),
     "zero": np.array(0, np.float32), "one": np.array(1, np.float32), "low": np.array(-0.5, np.float32),
 }  # fmt: skip
 FRONTS = {
-    "conv": "s = Conv <pads = [1, 1, 1, 1]> (x, w, b)",
-    "conv without a bias": "s = Conv (x, w)",
-    "depthwise": "t = Conv (x, w)  s = Conv <group = 32, pads = [1, 1, 1, 1]> (t, dw, b)",
-    "groups": "s = Conv <group = 2> (x, wg, b)",
-}
-BENDS = {
-    "relu": "a = Relu (s)",
-    "clip": "a = Clip (s, zero, one)",
-    "half a clip": "a = Clip (s, low)",
-    "the other half": "a = Clip (s, , one)",
-    "no bounds": "a = Clip (s)",
-    "linear": None,
+    "conv": "s = Conv <pads = [1, 1, 1, 1]> (x, w, b)  a = Relu (s)",
+    "depthwise": "t = Conv (x, w)  s = Conv <group = 32> (t, dw, b)  a = Clip (s, zero, one)",
+    "linear": "a = Conv (x, w)",
+    "silu": "s = Conv (x, w)  g = Sigmoid (s)  a = Mul (s, g)",
+    "sum": "s = Conv (x, w)  g = Conv (x, wt)  a = Add (s, g)",
 }
 ENDS = {
-    "conv": "{y} = Conv ({a}, v, d)",
-    "padded": "{y} = Conv <pads = [1, 1, 1, 1]> ({a}, v3)",
-    "groups": "{y} = Conv <group = 4> ({a}, vg, d)",
-    "depthwise": "{y} = Conv <group = 32> ({a}, dw, d)",
-    "transposed": "{y} = ConvTranspose <group = 2> ({a}, ct)",
+    "conv": "{y} = Conv (a, v, d)",
+    "padded": "{y} = Conv <pads = [1, 1, 1, 1]> (a, v3)",
+    "float": "{y} = Exp (a)",
+    "residual": "{y}r = Conv (a, v2)  {y} = Mul ({y}r, a)",
+    "transposed": "{y} = ConvTranspose (a, ct)",
+    "depthwise": "{y} = Conv <group = 32> (a, dw2, d)",
 }
 
 
@@ -67,35 +62,16 @@ def check(proto: onnx.ModelProto, tensor: str) -> tuple[Case, split.HalfSteps, s
     return case, edit, found
 
 
-def body(front: str, bend: str, ends: list[str]) -> tuple[str, str, str]:
-    tensor = "s" if BENDS[bend] is None else "a"
-    tails = [ENDS[end].format(y="y" if i == 0 else f"z{i}", a=tensor) for i, end in enumerate(ends)]
-    outputs = ["y", *(f"z{i}" for i in range(1, len(ends)))]
-    return "  ".join([FRONTS[front], BENDS[bend] or "", *tails]), ", ".join(outputs), tensor
-
-
-@pytest.mark.parametrize("front", FRONTS)
-@pytest.mark.parametrize("bend", BENDS)
-def test_the_outputs_stay(front: str, bend: str) -> None:
-    lines, outputs, tensor = body(front, bend, ["conv"])
-    check(net(lines, WEIGHTS, y=outputs), tensor)
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(sorted(FRONTS)),
-    st.sampled_from(sorted(BENDS)),
-    st.lists(st.sampled_from(sorted(set(ENDS) - {"conv"})), max_size=2, unique=True),
+    st.lists(st.sampled_from(sorted(set(ENDS) - {"conv"})), max_size=3, unique=True),
     st.integers(0, 99),
 )
-def test_nets_that_nobody_thought_of(front: str, bend: str, ends: list[str], seed: int) -> None:
-    if "padded" in ends:
-        ends = [end for end in ends if end != "depthwise"]
-    lines, outputs, tensor = body(front, bend, ["conv", *ends])
-    if front == "depthwise":
-        lines = lines.replace("(t, dw, b)", "(t, dw2, b)")
-    weights = {**WEIGHTS, "dw2": (32, 1, 3, 3)}
-    check(net(lines, weights, y=outputs, seed=seed), tensor)
+def test_the_outputs_stay(front: str, ends: list[str], seed: int) -> None:
+    tails = [ENDS[end].format(y="y" if i == 0 else f"z{i}") for i, end in enumerate(["conv", *ends])]
+    outputs = ", ".join(["y", *(f"z{i}" for i in range(1, len(ends) + 1))])
+    check(net("  ".join([FRONTS[front], *tails]), WEIGHTS, y=outputs, seed=seed), "a")
 
 
 PRODUCTS = {
@@ -137,33 +113,16 @@ def test_it_is_a_bit() -> None:
 def test_the_price_is_stated() -> None:
     case, _, found = check(net("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", WEIGHTS), "a")
     macs = {layer.node: layer.macs for layer in case.plan.layers}
-    assert found.macs == {"a": sum(filter(None, macs.values()))}
-    lines = "t = Conv (x, w)  s = Conv <group = 32> (t, dw, b)  a = Relu (s)  y = Conv (a, v, d)"
-    case, _, found = check(net(lines, WEIGHTS), "a")
-    assert found.macs["a"] == {layer.node: layer.macs for layer in case.plan.layers}["y"]
+    assert found.macs["a"] == macs["y"]
 
 
 REFUSED = {
     "an output": ("s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)", "y, a", "is an output"),
-    "an input": ("y = Conv (x, w, b)", "y", "no layer computes it"),
-    "another reader": (
-        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (a)", "y, z", "'z' reads it",
-    ),
-    "another reader in front": (
-        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Exp (s)", "y, z", "others read 's'",
-    ),
-    "a sum": ("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv (a, v, d)", "y", "no layer computes it"),
-    "a computed bound": (
-        "s = Conv (x, w, b)  h = ReduceMax <keepdims = 0> (x)  a = Clip (s, zero, h)  y = Conv (a, v, d)",
-        "y", "computes its bounds",
-    ),
+    "an input": ("y = Conv (x, w, b)", "y", "'x' is an input"),
+    "groups": ("s = Conv (x, w, b)  a = Relu (s)  y = Conv <group = 2> (a, vh)", "y", "not one matrix"),
     "shared weights": (
-        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  z = Conv (x, w)", "y, z",
-        "reads weights 'w' too",
-    ),
-    "a scale of others": (
-        "s = Conv (x, w, b)  a = Relu (s)  m = MaxPool <kernel_shape = [2, 2]> (a)  y = Conv (m, v, d)", "y",
-        "shares its scale",
+        "s = Conv (x, w, b)  a = Relu (s)  y = Conv (a, v, d)  t = Conv (x, wt)  z = Conv (t, v)", "y, z",
+        "reads weights 'v' too",
     ),
 }  # fmt: skip
 
@@ -177,12 +136,22 @@ def test_what_would_change_the_outputs_is_left(name: str) -> None:
     assert any(why in said for said in found.skipped.values()), found.skipped
 
 
+def test_rounded_values_are_left() -> None:
+    lines = (
+        "s = Conv (x, w, b)  a = Relu (s)  [p] m = MaxPool <kernel_shape = [2, 2]> (a)  y = Conv (m, v, d)"
+    )
+    case = Case(net(lines, WEIGHTS))
+    assert any("rounded already" in why for why in split.find(case.model, case.draft).skipped.values())
+
+
 def test_an_edit_of_another_model_is_refused() -> None:
-    other = Case(net("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv (a, v, d)", WEIGHTS))
+    other = Case(net("s = Conv (x, w, b)  a = Sigmoid (s)  y = Conv <group = 2> (a, vh, d)", WEIGHTS))
     with pytest.raises(UserError, match="'a' cannot be computed twice"):
-        edited(other.model, [split.HalfSteps("a", 0.1)])
+        edited(other.model, [split.HalfSteps("a", 0.1, ("y",))])
+    with pytest.raises(UserError, match="'a' cannot be computed twice"):
+        edited(other.model, [split.HalfSteps("a", 0.1, ("z",))])
     with pytest.raises(UserError, match="not complete"):
-        edit_of({"kind": "split", "tensor": "a", "step": 0})
+        edit_of({"kind": "split", "tensor": "a", "step": 0, "readers": []})
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")

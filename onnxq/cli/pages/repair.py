@@ -56,14 +56,14 @@ def _summary(part: Mapping[str, Any]) -> str:
     before, after = part["before_db"], part["after_db"]
     if before is None or after is None:
         return f"{took}: no output tells anything"
-    return f"{before:.1f} -> {decibels(after)} on {samples}; {took}"
+    return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 
 
 def _outcome(entry: Mapping[str, Any]) -> str:
     """What a step did: figures where it was measured, else why not."""
     if entry["after_db"] is None:
         return str(entry["why"])
-    text = f"{entry['before_db']:.2f} -> {entry['after_db']:.2f} dB, {entry['runs']:.0f} runs"
+    text = f"{entry['before_db']:.2f} dB -> {entry['after_db']:.2f} dB, {entry['runs']:.0f} runs"
     changed = ", ".join(f"{count:,} {what}" for what, count in entry["changed"].items() if count)
     if entry["verdict"] != "kept":
         return f"{text}: {entry['why']}"
