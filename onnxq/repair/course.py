@@ -155,6 +155,7 @@ class Course:
         self._allowed = dict(allowed or {})
         self._first = draft
         self._spent = tools.runs
+        self._seen = False  # whether the float model ran on the samples that fit
         self.ledger: list[StepEntry] = []
 
     def run(self) -> Version:
@@ -194,7 +195,7 @@ class Course:
             if not proposal.drafts:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
-            why = self._too_dear(step, len(proposal.drafts), later)
+            why = self._too_dear(step, len(proposal.drafts), self._there(later, state))
             if why:
                 entry("left-out", why)
                 return state
@@ -228,11 +229,15 @@ class Course:
             return ""
         left = most - self.spent
         cost = self._effort.cost(step, candidates)
-        kept = 0.0 if step in REFITS else self._effort.reserved(later)
+        kept = 0.0 if step in REFITS else self._effort.reserved(later, floats=not self._seen)
         if cost + kept <= left:
             return ""
         beside = " for it" if kept else ""
         return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
+
+    def _there(self, later: Sequence[str], state: Version) -> list[str]:
+        """Those of the steps that have something to do, as far as looking at the model tells."""
+        return [s for s in later if s != "shift" or shift.find(state.model, state.draft).edits]
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
@@ -285,6 +290,7 @@ class Course:
 
     def _scaled(self, step: str, state: Version) -> _Proposal:
         channels = followed(self._tools.channels(), state.maps)
+        self._seen = True
         if step == "smooth":
             founds = [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS]
             return self._of_edits(step, state.draft, [self._permitted(step, state, one) for one in founds])

@@ -38,10 +38,10 @@ class Workload:
         """What is taken before the first step: float and quantized, on the samples that judge."""
         return 2.0 * self.judging
 
-    def reserved(self, steps: Sequence[str]) -> float:
-        """What those of the steps take that gain most."""
+    def reserved(self, steps: Sequence[str], *, floats: bool = True) -> float:
+        """What those of the steps take that gain most; `floats`: and the float model, on samples that fit."""
         refits = [step for step in steps if step in REFITS]
-        once = self.fitting if refits else 0  # the float model, on samples that fit
+        once = self.fitting if refits and floats else 0
         return once + sum(map(self.cost, refits))
 
 

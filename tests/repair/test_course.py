@@ -221,6 +221,16 @@ def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
     assert "15 runs of the model, and 2 are left" in none.ledger[0].why
 
 
+def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
+    monkeypatch.setattr(module.shift, "find", lambda *_: FoundEdits())
+    first, scale, bias = 10, 10, 15
+    for most, verdict in ((first + scale + bias, "kept"), (first + scale + bias - 1, "left-out")):
+        found = course(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
+        found.run()
+        assert verdicts(found) == {"scale": verdict, "bias": "kept", "shift": "not-applicable"}
+
+
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
     level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
