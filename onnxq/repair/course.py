@@ -277,10 +277,10 @@ class Course:
                 return _Proposal(why_not="it goes with bias only, which is not asked for")
             return _Proposal([replace(draft, fitted=draft.fitted | {"bias", "gptq"})])
         if step == "shift":
-            if "bias" not in draft.fitted:
-                return _Proposal(why_not="it goes with bias only, which is not in force")
+            if "bias" not in self._steps:
+                return _Proposal(why_not="it goes with bias only, which is not asked for")
             found = self._permitted(step, state, shift.find(state.model, draft))
-            return self._of_edits(step, draft, [found])
+            return self._of_edits(step, replace(draft, fitted=draft.fitted | {"bias"}), [found])
         if step == "split":
             return self._split(state)
         amax = dict(self._tools.thresholds(state))

@@ -156,10 +156,12 @@ def test_what_loses_is_dropped_and_the_next_step_starts_without_it() -> None:
     assert state.levels.sqnr_db == 23.5
 
 
-def test_shift_is_not_tried_without_bias() -> None:
+def test_shift_and_gptq_bring_bias_along() -> None:
+    """Alone it may lose where it gains with them."""
     found = course(Bench({**GAINS, "bias": -1.0}), "bias", "shift")
-    found.run()
-    assert verdicts(found) == {"bias": "dropped", "shift": "not-applicable"}
+    state = found.run()
+    assert verdicts(found) == {"bias": "dropped", "shift": "kept"}
+    assert state.draft.fitted == {"bias"}
     alone = course(Bench(GAINS), "shift", "gptq")
     alone.run()
     assert verdicts(alone) == {"shift": "not-applicable", "gptq": "not-applicable"}
