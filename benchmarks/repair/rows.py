@@ -17,6 +17,9 @@ from benchmarks.repair.nets import Net
 from benchmarks.repair.scoring import Judge, engine_of
 from onnxq.errors import OnnxqError
 
+COMPILED = (*tools.OURS, *tools.PEERS)
+"""Whose engines are looked at, of the first split; sets of steps are measured for their accuracy alone."""
+
 LEAST_IR = 8
 """Model-Optimizer takes no file of an older version whose weights are inputs, or no inputs."""
 
@@ -73,7 +76,7 @@ class Rows:
                 if done.error:
                     row["error"] = done.error
                 else:
-                    row |= _scored(judge, source, work / "int8.onnx", compiles=seed == 0)
+                    row |= _scored(judge, source, work / "int8.onnx", compiles=seed == 0 and tool in COMPILED)
                     row["groups"] = split.groups.tolist()
                     row |= {key: done.report[key] for key in ("repair",) if key in done.report}
                 path = self.path(net.name, seed, tool)
