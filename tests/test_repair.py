@@ -469,3 +469,13 @@ def test_an_edit_by_factors(kind: str, tmp_path: Path) -> None:
     onnxq.plan(model, feeds, **common).save(tmp_path / "p.toml")
     again = onnxq.quantize(model, plan=tmp_path / "p.toml", compile=False, prove="never")
     assert content(again) == content(result)
+
+
+def test_a_range_that_clips_is_found() -> None:
+    result = quantize(data(160), method="percentile", percentile=90.0, repair="thresholds")
+    (entry,) = result.report["repair"]["steps"]
+    assert entry["verdict"] == "kept", entry
+    assert entry["after_db"] > entry["before_db"] + 1
+    assert entry["changed"]["ranges"] >= 1
+    verified = result.report["about_mean"]["sqnr_about_mean_db"]
+    assert verified == pytest.approx(entry["after_db"], abs=0.5)
