@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats
@@ -19,11 +20,12 @@ from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading
+from onnxq.quant.choice import refined_ranges
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
-from onnxq.quant.ranges import Range
+from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
 from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
 from onnxq.repair.affine import ChannelMap
@@ -35,7 +37,7 @@ from onnxq.repair.moved import moved
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, workload_of
 from onnxq.rewrite.whole import Differs
-from onnxq.run import ort
+from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
@@ -45,6 +47,8 @@ _IN_MEMORY = 1 << 28
 """Bytes of samples that are kept; others are read again each time."""
 
 _EDITED = 8  # samples with which an edited float model is compared with the one without edits
+_PIECES = 4  # as for choosing scales
+_NOW = Reason("repair", "as it is before thresholds are tried")
 _LOOKS = 8  # samples that say which tensor to split
 
 METHOD = (
@@ -78,6 +82,7 @@ def repaired(
     sampling: Sampling,
     prepared: Prepared,
     stats: Stats,
+    ranges: Ranges,
     done: Quantized,
     *,
     edits: bool = True,
@@ -90,7 +95,8 @@ def repaired(
         options: which steps, and on how many samples.
         sampling: gives the samples.
         prepared: the plan.
-        stats: the ranges of tensors.
+        stats: what calibration saw.
+        ranges: the ranges of tensors, by any method.
         done: the quantized model.
         edits: whether the float model may be edited.
         weights: what outputs weigh.
@@ -104,7 +110,9 @@ def repaired(
     ledger = _Ledger(options)
     with job.step("repair"):
         try:
-            return _Repairing(job, options, sampling, prepared, stats, done, ledger, edits, weights).run()
+            return _Repairing(
+                job, options, sampling, prepared, stats, ranges, done, ledger, edits, weights
+            ).run()
         except Exception as error:  # a fault of ours: the model stays as it was
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
@@ -197,6 +205,7 @@ class _Repairing:
         sampling: Sampling,
         prepared: Prepared,
         stats: Stats,
+        ranges: Ranges,
         done: Quantized,
         ledger: _Ledger,
         edits: bool,
@@ -204,7 +213,7 @@ class _Repairing:
     ) -> None:
         self._job, self._options, self._sampling, self._prepared = job, options, sampling, prepared
         self._stats, self._done, self._ledger, self._edits = stats, done, ledger, edits
-        self._weights = weights
+        self._weights, self._ranges = weights, ranges
 
     def run(self) -> Repair:
         job, prepared, options = self._job, self._prepared, self._options
@@ -222,7 +231,16 @@ class _Repairing:
         effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
-        with _Bench(job, self._sampling, prepared, self._weights, effort.fitting, effort.judging) as bench:
+        with _Bench(
+            job,
+            self._sampling,
+            prepared,
+            self._ranges,
+            self._weights,
+            effort.fitting,
+            effort.judging,
+            amax,
+        ) as bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
             self._ledger.steps = course.ledger
             self._ledger.facts |= {
@@ -303,16 +321,20 @@ class _Bench:
         job: Job,
         sampling: Sampling,
         prepared: Prepared,
+        ranges: Ranges,
         weights: Mapping[str, float] | None,
         fitting: int,
         judging: int,
+        amax: Mapping[str, float],
     ) -> None:
         self._job, self._prepared, self._weights = job, prepared, weights
+        self._ranges = ranges
         self._judging = _Kept(lambda: itertools.islice(sampling.feeds(sampling.choosing()), judging))
         self._fitting = _Kept(lambda: sampling.feeds(sampling.fitting(fitting)))
         self._ran = 0.0
         self._judged = judging
         self._exact: Recording | None = None
+        self._first = dict(amax)
         self._fitter = Fitter(
             job.model,
             prepared.plan,
@@ -400,18 +422,7 @@ class _Bench:
         names = [name for name in tensors if name in sites]
         if not names:
             return {}
-        patches = state.fitted.patches
-        inserted = insert(state.model, plan, state.draft.scales, patches)
-        copy = MeasuringCopy(
-            inserted,
-            plan,
-            self._runnable(inserted.model.to_proto(handover=True)),
-            self._runnable(state.model.to_proto()),
-            data_dir=self._job.model.data_dir,
-            in_float32=self._job.in_float32,
-            fits=fits_of(patches, state.model),
-        )
-        floats = self._floats
+        copy, floats = self._copy(state), self._floats
         candidates = [
             Candidate(),
             *(Candidate(float_edges=[(e.node, e.input) for e in sites[name].readers]) for name in names),
@@ -429,7 +440,44 @@ class _Bench:
         return {name: gain for name, gain in found.items() if gain > LEAST_DB}
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
-        return {}
+        draft = state.draft
+        current = {name: Range(amax, _NOW) for name, amax in draft.amax.items()}
+        fixed = {name: entry for name, entry in current.items() if not self._is_known(name, draft)}
+        ranges = replace(self._ranges, plan=draft.plan, stated={**self._ranges.stated, **fixed})
+        copy = self._copy(state, pieces=_PIECES)
+
+        def samples() -> Iterator[Feeds]:
+            _ = self._floats  # from the first sample on
+            return self._judging.feeds()
+
+        def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+            assert self._exact is not None
+            return noise.measure(self._exact, copy, feeds, [Candidate(scales=one) for one in scales])
+
+        found = refined_ranges(ranges, current, samples, measure, self._judged)
+        self._ran += copy.switched.runs
+        return {name: entry.amax for name, entry in found.items() if entry is not current[name]}
+
+    def _is_known(self, tensor: str, draft: Draft) -> bool:
+        """Whether the statistics of a tensor tell other ranges: it is as it was when they were taken."""
+        entry = self._ranges.tensors.get(tensor)
+        counted = entry is not None and entry.histogram is not None
+        return counted and draft.amax[tensor] == self._first[tensor]
+
+    def _copy(self, state: Version, pieces: int | None = None) -> MeasuringCopy:
+        """The model of a state, to be run with other scales and with pairs off."""
+        plan, patches = state.draft.plan, state.fitted.patches
+        inserted = insert(state.model, plan, state.draft.scales, patches)
+        return MeasuringCopy(
+            inserted,
+            plan,
+            self._runnable(inserted.model.to_proto(handover=True)),
+            self._runnable(state.model.to_proto()),
+            data_dir=self._job.model.data_dir,
+            in_float32=self._job.in_float32,
+            pieces=pieces,
+            fits=fits_of(patches, state.model),
+        )
 
 
 class _Kept:

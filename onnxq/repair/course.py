@@ -19,7 +19,7 @@ from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import StepEntry, Verdict
 from onnxq.repair.statistics import Channels, followed
-from onnxq.repair.workload import REFITS, Workload
+from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
 ALPHAS = (0.35, 0.5, 0.65)
@@ -29,9 +29,6 @@ NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
 
 _SPLITS = 2  # tensors that are tried
-_SEARCHING = ("split", "thresholds")
-"""Steps that run the model before they know what they propose."""
-
 _MOST_SPLIT = 0.05  # of the int8 multiply-accumulates, that a split may add
 
 
@@ -185,7 +182,7 @@ class Course:
             runs = self._tools.runs - start
             self.ledger.append(StepEntry(step, verdict, why, before, runs=runs, **said))
 
-        why = self._too_dear(step, 1, later) if step in _SEARCHING else ""
+        why = self._too_dear(step, 1, later) if step in SEARCHING else ""
         if why:
             entry("left-out", why)
             return state
