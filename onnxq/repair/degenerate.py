@@ -1,8 +1,9 @@
 """Channels of weights that are all but zero: what training left of dead ones.
 
 Their scales would be far below the others' (1e-14 is met), down to where products with the scale of an
-activation leave the normal floats. Nothing of such a channel reaches an output beside its bias, so that its scale is raised to
-what the layer's other channels make negligible. Channels that are zero have the scale 1 anyway.
+activation leave the normal floats. Nothing of such a channel reaches an output beside its bias, so that its
+scale is raised to what the layer's other channels make negligible. Channels that are zero have the scale 1
+anyway.
 """
 
 from __future__ import annotations
