@@ -27,7 +27,7 @@ from onnxq.repair.affine import ChannelMap
 from onnxq.repair.bias import shifts
 from onnxq.repair.draft import Draft
 from onnxq.repair.layers import FitLayer, fit_layers
-from onnxq.repair.rounding import EXACT_ROWS, moments, rounded
+from onnxq.repair.rounding import EXACT_ROWS, rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
 from onnxq.repair.shelf import Shelf
 from onnxq.repair.side_by_side import Threads
@@ -368,7 +368,9 @@ class _Work:
         """Those in which the float model has as many positions."""
         for sample in range(self._stream.samples):
             places = self._fit._floats.places(self._layer.output, sample)
-            if places == self._layer.places(self._stream.shape(self._layer.node, sample)):
+            if places is not None and places == self._layer.places(
+                self._stream.shape(self._layer.node, sample)
+            ):
                 yield sample
 
     def count(self) -> int:
@@ -386,11 +388,7 @@ class _Work:
         rows = np.concatenate(list(self._kept.values()))
         found = []
         for group in range(self._layer.groups):
-            total, products = moments(rows[:, group], self._fit._threads)
-            count = len(rows)
-            second = products / count
-            if centred:
-                second -= np.outer(total, total) / count**2
+            second = second_moment(rows[:, group], self._fit._threads, centred=centred)
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
             found.append(rounded(steps, second, self._fit._threads.map))
         return np.stack(found)

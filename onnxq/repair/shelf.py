@@ -43,6 +43,10 @@ class Shelf:
         with self._lock:
             self._held[key] = _Filed(path, value.dtype, value.shape)
 
+    def has(self, key: Hashable) -> bool:
+        """Whether there is such a value."""
+        return key in self._held
+
     def get(self, key: Hashable) -> Any:
         """The value."""
         found = self._held[key]

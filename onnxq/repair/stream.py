@@ -269,9 +269,10 @@ class Stream:
             given = {name: self._shelf.get((Stream, name, sample)) for name in names}
             return dict(zip(gives, session.run(given, gives), strict=True))
 
-        self._fold(self._threads.map(one, range(self.samples)))
-        for name in [name for name in self._kept if self._last[name] <= stage + 1]:
-            self._drop(name)
+        spent = [name for name in self._kept if self._last[name] <= stage + 1]
+        self._fold(self._threads.map(one, range(self.samples)), spent)
+        for name in spent:
+            del self._kept[name]
 
     def outputs(self, sample: int) -> list[Any]:
         """The outputs, at the end, of a sample."""
@@ -285,12 +286,17 @@ class Stream:
 
     def close(self) -> None:
         """Forgets the samples."""
-        for name in list(self._kept):
-            self._drop(name)
+        for name in self._kept:
+            for sample in range(self.samples):
+                self._shelf.drop((Stream, name, sample))
+        self._kept.clear()
 
-    def _fold(self, found: Iterable[Mapping[str, Any]]) -> int:
+    def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> int:
+        """Keeps what samples give, and forgets what they do not need any more; how many there are."""
         count = 0
         for sample, values in enumerate(found):
+            for name in spent:
+                self._shelf.drop((Stream, name, sample))
             for name, given in values.items():
                 value = np.asarray(given) if isinstance(given, np.generic) else given
                 self._shelf.put((Stream, name, sample), value)
@@ -313,11 +319,6 @@ class Stream:
             shape = tuple(a if a == b else None for a, b in zip(old, value.shape, strict=True))
         self._kept[name] = shape
         self._types[name] = value_info(name, value.dtype, shape).type
-
-    def _drop(self, name: str) -> None:
-        for sample in range(self.samples):
-            self._shelf.drop((Stream, name, sample))
-        del self._kept[name]
 
     def _session(
         self, place: int, wanted: Collection[str] = ()
