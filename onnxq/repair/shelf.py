@@ -28,7 +28,8 @@ class Shelf:
         self._files = 0
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keeps a value; what is no array of numbers stays in memory."""
+        """Keeps a value, instead of what had its key; what is no array of numbers stays in memory."""
+        self.drop(key)
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
         with self._lock:
             if not numbers or value.nbytes <= self._free:

@@ -257,7 +257,7 @@ class Stream:
                 found.update(zip(gives, session.run(given, gives), strict=True))
             return found
 
-        self.samples = self._fold(self._threads.map(one, samples))
+        self._fold(self._threads.map(one, samples))
 
     def run(self, stage: int) -> None:
         """Runs a stage, the first of which is 0, as its layers are now."""
@@ -291,18 +291,16 @@ class Stream:
                 self._shelf.drop((Stream, name, sample))
         self._kept.clear()
 
-    def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> int:
-        """Keeps what samples give, and forgets what they do not need any more; how many there are."""
-        count = 0
+    def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> None:
+        """Keeps what samples give, and forgets what they do not need any more."""
         for sample, values in enumerate(found):
+            self.samples = max(self.samples, sample + 1)
             for name in spent:
                 self._shelf.drop((Stream, name, sample))
             for name, given in values.items():
                 value = np.asarray(given) if isinstance(given, np.generic) else given
                 self._shelf.put((Stream, name, sample), value)
                 self._note(name, value)
-            count += 1
-        return count
 
     def _note(self, name: str, value: Any) -> None:
         """Remembers the type of what is handed on, with the sizes that all samples have."""

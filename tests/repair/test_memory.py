@@ -13,7 +13,7 @@ from onnxq.repair.stream import Stream
 
 
 def test_memory_is_what_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many samples there are: what is beyond it is in files, and what nobody reads any more is gone."""
+    """However many samples there are: what is beyond it is in files, and what nobody reads is gone."""
     net = Net(1, 16, 24, 24)
     x = "x"
     for _ in range(4):
