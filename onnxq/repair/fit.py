@@ -234,6 +234,9 @@ class _Fit:
             stream.begin(self._fitter._samples())
             if stream.samples != self._floats.samples:
                 raise Fault(f"there were {self._floats.samples} samples, and now {stream.samples}")
+            if not stream.samples:
+                self._skipped.update(dict.fromkeys(self._layers, "there are no samples"))
+                return
             for stage, names in enumerate(stream.stages):
                 for name in names:
                     self._fit(stream, self._layers[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from onnxq.errors import Fault
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.quant.insert import insert
@@ -287,9 +289,7 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
         second = fitter.fit(case.model, {}, case.draft)
         assert (first.runs, second.runs, fitter.runs) == (12, 6, 18)
         assert not [key for key in fitter._shelf._held if key[0] is Stream]  # type: ignore[index]
-    import os
-
-    assert not os.path.exists(folder)
+    assert not Path(folder).exists()
 
 
 def test_sizes_that_differ_from_sample_to_sample(streamed: list[Any]) -> None:
@@ -449,6 +449,26 @@ def test_an_edited_model_is_fitted_to_mapped_rows() -> None:
         assert fitter.runs == 3 * len(case.feeds)
     first = next(node.name for node in net.graph.node)
     np.testing.assert_allclose(found.patches.biases[first], plain.patches.biases[first] - 1, atol=2e-3)
+
+
+def test_no_samples_and_others_than_before() -> None:
+    net = residual_net()
+    case = Case(net, last_of(net))
+    every, case.feeds = case.feeds, []
+    found = case.fit()
+    assert set(found.skipped.values()) == {"there are no samples"}
+    assert found.patches == Patches()
+    case.feeds = every
+    with case.fitter() as fitter:
+        fitter.fit(case.model, {}, case.draft)
+        case.feeds = every[:3]
+        with pytest.raises(Fault, match="6 samples, and now 3"):
+            fitter.fit(case.model, {}, case.draft)
+        case.feeds = every
+        again = fitter.fit(case.model, {}, case.draft)
+    assert {k: v.tobytes() for k, v in again.patches.codes.items()} == {
+        k: v.tobytes() for k, v in case.fit().patches.codes.items()
+    }
 
 
 def test_ends_of_channels() -> None:
