@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from onnxq.errors import Fault
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.quant.insert import insert
@@ -287,9 +289,7 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
         second = fitter.fit(case.model, {}, case.draft)
         assert (first.runs, second.runs, fitter.runs) == (12, 6, 18)
         assert not [key for key in fitter._shelf._held if key[0] is Stream]  # type: ignore[index]
-    import os
-
-    assert not os.path.exists(folder)
+    assert not Path(folder).exists()
 
 
 def test_sizes_that_differ_from_sample_to_sample(streamed: list[Any]) -> None:
@@ -354,6 +354,30 @@ def test_too_many_terms_and_too_few_rows() -> None:
     found = few.fit()
     assert list(found.skipped.values()) == ["15 rows: too few to fit it"]
     assert not found.patches.biases
+
+
+@pytest.mark.parametrize("zero", [np.uint8(100), np.uint8(0), np.int8(0), np.int8(-3)])
+def test_pairs_that_the_model_has(streamed: list[Any], zero: np.generic) -> None:
+    """What is padded is 0, not the code 0."""
+    net = Net(1, 16, 8, 8)
+    scale, point = net.const(np.array(0.03, np.float32)), net.const(np.array(zero))
+    codes = net.add("QuantizeLinear", net.add("Relu", net.conv("x", 16, 16, 3, 3)), scale, point)
+    y = net.conv(net.add("DequantizeLinear", codes, scale, point), 16, 16, 3, 3, pads=[2] * 4)
+    case = Case(net, net.add("Tanh", y))
+    taken: list[Any] = []
+    real = fits.shifts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fits, "shifts", lambda *given: taken.append(given) or real(*given))
+        found = case.fit("bias", rows=100000, float_layers=True)
+    assert found.changed["biases"] == 2
+    only_first = {name: v for name, v in found.patches.biases.items() if name != y}
+    rows = [
+        one[0].transpose(0, 2, 3, 1).reshape(-1, 16)
+        for one in case.run(case.file(Patches(biases=only_first)), y)
+    ]
+    np.testing.assert_allclose(np.concatenate(taken[1][1]), np.concatenate(rows), rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(streamed[0], case.run(case.file(found.patches)), strict=True):
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-5, atol=2e-5)
 
 
 def test_a_branch_that_samples_do_not_reach() -> None:
@@ -425,6 +449,26 @@ def test_an_edited_model_is_fitted_to_mapped_rows() -> None:
         assert fitter.runs == 3 * len(case.feeds)
     first = next(node.name for node in net.graph.node)
     np.testing.assert_allclose(found.patches.biases[first], plain.patches.biases[first] - 1, atol=2e-3)
+
+
+def test_no_samples_and_others_than_before() -> None:
+    net = residual_net()
+    case = Case(net, last_of(net))
+    every, case.feeds = case.feeds, []
+    found = case.fit()
+    assert set(found.skipped.values()) == {"there are no samples"}
+    assert found.patches == Patches()
+    case.feeds = every
+    with case.fitter() as fitter:
+        fitter.fit(case.model, {}, case.draft)
+        case.feeds = every[:3]
+        with pytest.raises(Fault, match="6 samples, and now 3"):
+            fitter.fit(case.model, {}, case.draft)
+        case.feeds = every
+        again = fitter.fit(case.model, {}, case.draft)
+    assert {k: v.tobytes() for k, v in again.patches.codes.items()} == {
+        k: v.tobytes() for k, v in case.fit().patches.codes.items()
+    }
 
 
 def test_ends_of_channels() -> None:
