@@ -329,6 +329,26 @@ def test_data_that_is_read_once() -> None:
     assert part["fitted_on"] >= 40
 
 
+@pytest.mark.parametrize("method", ["mse", "auto"])
+def test_a_bad_sample_is_the_users(method: str) -> None:
+    """One that neither calibrates nor verifies."""
+    bad = [{"x": one["x"] * np.float32(np.nan if n == 7 else 1)} for n, one in enumerate(data(40))]
+    with pytest.raises(UserError, match="item 7 of the data"):
+        quantize(bad, repair="bias", method=method)
+    skipped = quantize(bad, repair="bias", method=method, skip_bad=True).report
+    assert [entry["verdict"] for entry in skipped["repair"]["steps"]] != ["failed"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"repair": ()}, {"repair": "x"}, {"repair": 3}, {"repair": ["bias", "none"]}, {"repair_samples": 0}],
+)
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as error:
+        quantize(**options)
+    assert error.value.hint
+
+
 @pytest.mark.parametrize("where", ["Fitter", "insert", "workload_of"])
 def test_a_fault_of_ours_costs_no_run(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats
+from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
+from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Prepared
@@ -113,6 +115,8 @@ def repaired(
             return _Repairing(
                 job, options, sampling, prepared, stats, ranges, done, ledger, edits, weights
             ).run()
+        except UserError:  # a sample that cannot be used: what steps raise ends up in the ledger
+            raise
         except Exception as error:  # a fault of ours: the model stays as it was
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
@@ -218,7 +222,10 @@ class _Repairing:
     def run(self) -> Repair:
         job, prepared, options = self._job, self._prepared, self._options
         steps = [step for step in options.steps if self._edits or step not in EDITS]
-        fitting, judging = self._counts()
+        sampling = self._sampling
+        to_fit = _Kept(sampling, lambda: sampling.fitting(options.repair_samples))
+        to_judge = _Kept(sampling, sampling.choosing)
+        fitting, judging = self._counts(to_fit, to_judge)
         most = self._before() if options.is_auto else None
         if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
             why = (
@@ -231,16 +238,8 @@ class _Repairing:
         effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
-        with _Bench(
-            job,
-            self._sampling,
-            prepared,
-            self._ranges,
-            self._weights,
-            effort.fitting,
-            effort.judging,
-            amax,
-        ) as bench:
+        to_fit.most, to_judge.most = effort.fitting, effort.judging
+        with _Bench(job, sampling, prepared, self._ranges, self._weights, to_fit, to_judge, amax) as bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
             self._ledger.steps = course.ledger
             self._ledger.facts |= {
@@ -259,14 +258,16 @@ class _Repairing:
             return Repair(self._done, self._stats, self._ledger.to_json())
         return self._taken(state)
 
-    def _counts(self) -> tuple[int, int]:
-        """How many samples there are to fit with, and to judge with."""
-        parts = self._sampling.parts
-        assert parts is not None
-        judging = sum(1 for _ in self._sampling.choosing())
+    def _counts(self, fitting: _Kept, judging: _Kept) -> tuple[int, int]:
+        """How many samples there are to fit with, and to judge with; they are read.
+
+        Raises:
+            UserError: one of them cannot be used.
+        """
+        apart = sum(1 for _ in judging.feeds())
         if self._options.is_auto and not self._sampling.apart:
-            judging = 0
-        return sum(1 for _ in self._sampling.fitting(self._options.repair_samples)), judging
+            apart = 0
+        return sum(1 for _ in fitting.feeds()), apart
 
     def _before(self) -> float:
         """How many runs of the model all before repair takes, and what verifies it."""
@@ -323,16 +324,15 @@ class _Bench:
         prepared: Prepared,
         ranges: Ranges,
         weights: Mapping[str, float] | None,
-        fitting: int,
-        judging: int,
+        fitting: _Kept,
+        judging: _Kept,
         amax: Mapping[str, float],
     ) -> None:
         self._job, self._prepared, self._weights = job, prepared, weights
         self._ranges = ranges
-        self._judging = _Kept(lambda: itertools.islice(sampling.feeds(sampling.choosing()), judging))
-        self._fitting = _Kept(lambda: sampling.feeds(sampling.fitting(fitting)))
+        self._sampling, self._fitting, self._judging = sampling, fitting, judging
         self._ran = 0.0
-        self._judged = judging
+        self._judged = judging.most or 0
         self._exact: Recording | None = None
         self._first = dict(amax)
         self._fitter = Fitter(
@@ -367,7 +367,8 @@ class _Bench:
         """What the float model without edits gives for the samples that choose."""
         if self._exact is None:
             session = ort.load(self._prepared.reference, data_dir=self._job.model.data_dir)
-            self._exact = Recording(session, self._judging.feeds())
+            with self._sampling.named():
+                self._exact = Recording(session, self._judging.feeds())
             self._ran += self._judged
         self._exact.rewind()
         return self._exact
@@ -481,25 +482,30 @@ class _Bench:
 
 
 class _Kept:
-    """Samples that are read once, where they fit into memory."""
+    """Samples that are read once, where they fit into memory.
 
-    def __init__(self, read: Callable[[], Iterator[Feeds]]) -> None:
-        self._read = read
-        self._kept: list[Feeds] | None = None
-        self._fits = True
+    Attributes:
+        most: how many of them are given; None: all.
+    """
+
+    def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
+        self._sampling, self._read = sampling, read
+        self._kept: list[Sample] | None = None
+        self.most: int | None = None
 
     def feeds(self) -> Iterator[Feeds]:
-        """They, in their order."""
+        """What they feed the model, in their order."""
+        return self._sampling.feeds(itertools.islice(self._all(), self.most))
+
+    def _all(self) -> Iterator[Sample]:
         if self._kept is not None:
             yield from self._kept
             return
-        found: list[Feeds] = []
+        found: list[Sample] | None = []
         size = 0
-        for feeds in self._read():
-            size += sum(array.nbytes for array in feeds.values())
-            self._fits = self._fits and size <= _IN_MEMORY
-            if self._fits:
-                found.append(feeds)
-            yield feeds
-        if self._fits:
-            self._kept = found
+        for sample in self._read():
+            size += sum(array.nbytes for array in sample.feeds.values())
+            if found is not None:
+                found = [*found, sample] if size <= _IN_MEMORY else None
+            yield sample
+        self._kept = found
