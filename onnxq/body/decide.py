@@ -19,7 +19,10 @@ from onnxq.graph.model import Model
 from onnxq.reason import Reason
 
 ABOVE_DB = 15.0
-"""By how much the body alone is to be nearer to float32 than int8 alone."""
+"""By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then."""
+
+LEAST_ABOVE_DB = 10.0
+"""By how much at least, where int8 was repaired: it adds 0.4 dB then, and more float32 would cost speed."""
 
 ENOUGH_DB = 100.0
 """What is always near enough: float32 has about 140 dB of its own."""
@@ -62,7 +65,7 @@ def decide(
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
     io: bool = False,
-    above_db: float = ABOVE_DB,
+    above: float = ABOVE_DB,
     margin: float = MARGIN,
     threads: int = 0,
 ) -> Decision:
@@ -75,7 +78,7 @@ def decide(
         ranges: what calibration measured of `onnxq.body.bounds.needed(model)`, by tensor.
         samples: feeds of the float32 model; a few. Without any, nothing runs.
         io: whether float32 inputs and outputs of the model are of this type too.
-        above_db: by how much each output is to be nearer to float32 than int8 leaves it.
+        above: by how much each output is to be nearer to float32 than int8 leaves it.
         margin: how many times further than measured a tensor may go.
         threads: threads inside an operator, 0 for all cores.
 
@@ -92,7 +95,7 @@ def decide(
         kind,
         found.stays,
         samples,
-        needed_db=_needed(model, quantized, samples, above_db, threads),
+        needed_db=_needed(model, quantized, samples, above, threads),
         io=io,
         masks=found.masks.sources,
         masked=found.masks.tensors,
@@ -101,11 +104,20 @@ def decide(
     return Decision(kind, io, settled.stays, masks, found, settled)
 
 
+def above_db(gained: float) -> float:
+    """By how much the body alone is to be nearer to float32 than int8 alone.
+
+    Args:
+        gained: what repair brought int8, dB: the body is not asked for all of it as well.
+    """
+    return max(LEAST_ABOVE_DB, ABOVE_DB - max(0.0, gained))
+
+
 def _needed(
     model: Model,
     quantized: onnx.ModelProto | None,
     samples: Sequence[Mapping[str, np.ndarray]],
-    above_db: float,
+    above: float,
     threads: int,
 ) -> dict[str, float]:
     """The SQNR that each float output needs, dB."""
@@ -116,7 +128,7 @@ def _needed(
         model.to_proto(), quantized, ends, samples, threads=threads, data_dir=model.data_dir
     )
     return {
-        name: min(loss.sqnr_db + above_db, ENOUGH_DB)
+        name: min(loss.sqnr_db + above, ENOUGH_DB)
         for name, loss in int8.items()
         if math.isfinite(loss.sqnr_db)
     }

@@ -15,7 +15,7 @@ import onnx
 
 from onnxq.body.bounds import needed
 from onnxq.body.convert import HalfBody
-from onnxq.body.decide import Decision, decide
+from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
 from onnxq.errors import UserError
@@ -258,7 +258,10 @@ def finish_of(
         if runs and sampling.parts is not None:
             samples = list(islice(sampling.feeds(sampling.choosing()), SAMPLES))
         try:
-            finish.decision = decide(job.model, done.proto, wish.kind, ranges, samples, io=wish.io)
+            above = above_db(done.gained_db)
+            finish.decision = decide(
+                job.model, done.proto, wish.kind, ranges, samples, io=wish.io, above=above
+            )
         except ort.RunError as error:
             finish.notes.append(f"the body did not run: {error}; what stays float32 is by ranges alone")
             finish.decision = decide(job.model, None, wish.kind, ranges, (), io=wish.io)

@@ -44,6 +44,7 @@ class Quantized:
         choice: how they were chosen, where the outputs chose.
         names: the name of the constant that holds the scale of each group.
         runs: how many runs of the model chose them.
+        gained_db: what repair brought the outputs, dB.
     """
 
     model: Model
@@ -53,6 +54,7 @@ class Quantized:
     choice: Choice | None = None
     names: Mapping[int, str] = field(default_factory=dict)
     runs: float = 0.0
+    gained_db: float = 0.0
 
 
 def quantized(
@@ -207,7 +209,9 @@ def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Q
         scales = scales_of(plan, ranges)
         inserted = insert(job.model, plan, scales, prepared.patches)
         proto = inserted.model.to_proto(handover=True)
-        return Quantized(inserted.model, proto, ranges, scales, done.choice, inserted.scales)
+        return Quantized(
+            inserted.model, proto, ranges, scales, done.choice, inserted.scales, gained_db=done.gained_db
+        )
 
 
 def measuring_copy(

@@ -31,13 +31,13 @@ from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
 from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
 from onnxq.repair.affine import ChannelMap
-from onnxq.repair.course import Course, Refused, Version
+from onnxq.repair.course import Course, Refused, Version, there
 from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, StepEntry
 from onnxq.repair.moved import moved
 from onnxq.repair.statistics import Channels, channel_axes
-from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, workload_of
+from onnxq.repair.workload import EDITED, EDITS, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter
@@ -48,14 +48,14 @@ from onnxq.settings import AccuracyRepair
 _IN_MEMORY = 1 << 28
 """Bytes of samples that are kept; others are read again each time."""
 
-_EDITED = 8  # samples with which an edited float model is compared with the one without edits
 _PIECES = 4  # as for choosing scales
 _NOW = Reason("repair", "as it is before thresholds are tried")
 _LOOKS = 8  # samples that say which tensor to split
 
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
-    "about the mean), by more than half a standard error, and none of them loses more than {0:g} dB; the "
+    "about the mean), the best of several by more than half a standard error, and none of them loses more "
+    "than {0:g} dB; the "
     "samples that verify judge the end alone"
 )
 
@@ -235,9 +235,10 @@ class _Repairing:
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
             self._ledger.short = f"not tried: {why}"
             return Repair(self._done, self._stats, self._ledger.to_json())
-        effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
+        wanted = there(steps, job.model, draft)
+        effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most)
         to_fit.most, to_judge.most = effort.fitting, effort.judging
         with _Bench(job, sampling, prepared, self._ranges, self._weights, to_fit, to_judge, amax) as bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
@@ -274,7 +275,8 @@ class _Repairing:
         parts = self._sampling.parts
         assert parts is not None
         held = parts.held or 0
-        return self._stats.samples + self._done.runs + 2 * held
+        macs = [layer.macs for layer in self._prepared.plan.layers]
+        return self._stats.samples + self._done.runs + 2 * held + beside_runs(macs)
 
     def _taken(self, state: Version) -> Repair:
         """The repaired model in the place of the other one."""
@@ -292,14 +294,12 @@ class _Repairing:
         proto = inserted.model.to_proto(handover=True)
         stats = moved(self._stats, state.maps)
         self._ledger.facts |= _changes(prepared)
+        before, after = (self._ledger.facts[key] for key in ("before_db", "after_db"))
         found = replace(
-            done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales, names=inserted.scales
-        )
+            done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales,
+            names=inserted.scales, gained_db=after - before,
+        )  # fmt: skip
         return Repair(found, stats, self._ledger.to_json())
-
-
-EDITS = ("scale", "smooth", "shift", "split")
-"""The steps that edit the float model."""
 
 
 def _followed(ranges: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
@@ -397,7 +397,7 @@ class _Bench:
                 job.whole.compare(model, "repair", exact=False)
             except Differs as error:
                 raise Refused(f"the edited float model is another one: {error}") from error
-        groups = self._compared(self._runnable(model.to_proto()), _EDITED)
+        groups = self._compared(self._runnable(model.to_proto()), EDITED)
         level = Levels.of(groups).sqnr_db
         if level is None:
             raise Refused("the edited float model gives no outputs that can be compared")

@@ -16,7 +16,7 @@ GROUPS = 8
 LEAST_DB = 0.01
 """A gain of less is rounding."""
 
-_SURE = 0.5  # standard errors
+_SURE = 0.5  # standard errors, by which the best of several is to be better: one of them is by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,16 @@ class Judgement:
     worst: tuple[str, float] | None = None
 
 
-def judged(before: Levels, after: Levels) -> Judgement:
+def judged(before: Levels, after: Levels, *, of_several: bool = False) -> Judgement:
     """Whether a candidate is kept.
 
-    It is where all outputs together are nearer, by more than half a standard error over the samples, and no
-    output loses more than `MARGIN_DB`.
+    It is where all outputs together are nearer, and no output loses more than `MARGIN_DB`.
+
+    Args:
+        before: without it.
+        after: with it.
+        of_several: whether it is the best of several, or was searched for: then all outputs together are to
+            be nearer by more than half a standard error over the samples.
     """
     if before.sqnr_db is None:
         return Judgement(False, "no output tells how near it is", -np.inf)
@@ -87,7 +92,7 @@ def judged(before: Levels, after: Levels) -> Judgement:
     if gain < LEAST_DB:
         why = "it gains nothing" if gain > -LEAST_DB else f"it loses {-gain:.2f} dB"
         return Judgement(False, why, gain, worst)
-    if gain <= _SURE * error:
+    if of_several and gain <= _SURE * error:
         why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
         return Judgement(False, why, gain, worst)
     if worst is not None and worst[1] < -MARGIN_DB:

@@ -123,6 +123,18 @@ class _Proposal:
     too_dear: str = ""
 
 
+def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
+    """Those of the steps that have something to do, as far as looking at the model tells.
+
+    Args:
+        steps: their names.
+        model: with the draft's edits.
+        draft: what they would begin with.
+    """
+    looked = {"shift": shift.find, "split": split.find}
+    return [step for step in steps if step not in looked or looked[step](model, draft).edits]
+
+
 class Course:
     """The way from the quantized model as it is to the repaired one.
 
@@ -192,7 +204,7 @@ class Course:
                 return state
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
-                why = self._too_dear(step, len(proposal.drafts), self._there(later, state))
+                why = self._too_dear(step, len(proposal.drafts), there(later, state.model, state.draft))
             if why:
                 entry("left-out", why)
                 return state
@@ -204,7 +216,8 @@ class Course:
             what = str(error) if isinstance(error, OnnxqError) else f"{type(error).__name__}: {error}"
             entry("failed", f"it ends in a fault of onnxq, and is undone ({what})")
             return state
-        found = judged(state.levels, best.levels)
+        searched = step in SEARCHING or len(proposal.drafts) > 1
+        found = judged(state.levels, best.levels, of_several=searched)
         why = found.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
@@ -231,10 +244,6 @@ class Course:
             return ""
         beside = " for it" if kept else ""
         return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
-
-    def _there(self, later: Sequence[str], state: Version) -> list[str]:
-        """Those of the steps that have something to do, as far as looking at the model tells."""
-        return [s for s in later if s != "shift" or shift.find(state.model, state.draft).edits]
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:

@@ -9,12 +9,31 @@ LEAST_FITTING, LEAST_JUDGING = 8, 4
 """Fewer samples tell too little: where there are not so many, nothing is repaired unless it is asked for."""
 
 _MOST_JUDGING = 64  # of those that choose, where effort counts
-_SHRINK = 0.75
-_SEARCH = 100  # runs with which a step searches, about
+_SHRINK = 0.9
+
+_FIXED = 40e9
+"""Multiply-accumulates in the time of what is done once, whatever the samples: loading, proofs, compiling.
+
+Measured: 9 CPU seconds of MobileNetV1 (41 M), where one of repair's runs takes 11 ms; this is two thirds of it."""
+
+_OF_A_LAYER = 1e6  # likewise, in what a run takes for each of its layers beside them
+
+_SEARCH = {"split": 60, "thresholds": 100}
+"""Runs with which a step searches, about."""
+
+EDITED = 8
+"""On how many samples an edited float model is compared with the one without edits."""
+
+EDITS = ("scale", "smooth", "shift", "split")
+"""The steps that edit the float model."""
+
 SEARCHING = ("split", "thresholds")
 """Steps that run the model before they know what they propose."""
 REFITS = ("bias", "shift", "gptq")
-"""The steps that gain most: samples become fewer before one of them is left out."""
+"""The steps that fit, and gain most."""
+
+_FIRST = ("scale", *REFITS)  # samples become fewer before one of them is left out
+_ENOUGH = 48  # samples that fit: not fewer for the sake of the other steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +53,8 @@ class Workload:
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about."""
         fits = step in REFITS or step in SEARCHING
-        search = _SEARCH if step in SEARCHING else 0
-        return search + candidates * (self.judging + (self.fitting if fits else 0))
+        each = self.judging + (self.fitting if fits else 0) + (EDITED if step in EDITS else 0)
+        return _SEARCH.get(step, 0) + candidates * each
 
     @property
     def first(self) -> float:
@@ -43,10 +62,27 @@ class Workload:
         return 2.0 * self.judging
 
     def reserved(self, steps: Sequence[str], *, floats: bool = True) -> float:
-        """What those of the steps take that gain most; `floats`: and the float model, on samples that fit."""
-        refits = [step for step in steps if step in REFITS]
-        once = self.fitting if refits and floats else 0
-        return once + sum(map(self.cost, refits))
+        """What those of the steps take that are not to be left out.
+
+        Args:
+            steps: their names.
+            floats: whether the float model is still to be run, on samples that fit.
+        """
+        kept = (*_FIRST, "split") if self.fitting > _ENOUGH else _FIRST
+        first = [step for step in steps if step in kept]
+        once = self.fitting if first and floats else 0
+        return once + sum(map(self.cost, first))
+
+
+def beside_runs(layers: Sequence[int | None]) -> float:
+    """What is done once, whatever the samples, in runs of a model.
+
+    Args:
+        layers: the multiply-accumulates of each of its layers, None where they are not known.
+    """
+    if not layers or None in layers:
+        return 0.0
+    return _FIXED / (sum(filter(None, layers)) + _OF_A_LAYER * len(layers))
 
 
 def workload_of(steps: Sequence[str], fitting: int, judging: int, most: float | None) -> Workload:

@@ -44,12 +44,16 @@ def test_the_worst_output_is_named() -> None:
     assert judged(levels(20.0, 18.0), levels(21.0, 19.0)).worst is None
 
 
-def test_a_gain_that_may_be_chance_is_none() -> None:
+def test_a_gain_of_the_best_of_several_that_may_be_chance_is_none() -> None:
     steady = (20.0,) * 8
-    sure = judged(levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=(20.3,) * 8))
+    sure = judged(
+        levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=(20.3,) * 8), of_several=True
+    )
     spread = tuple(20.3 + off for off in (-0.6, 0.6) * 4)
-    chance = judged(levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=spread))
+    before, after = levels(20.0, 20.0, without=steady), levels(20.3, 20.3, without=spread)
+    chance = judged(before, after, of_several=True)
     assert (sure.kept, chance.kept) == (True, False)
+    assert judged(before, after).kept  # nothing was picked
     assert "may be chance" in chance.why
 
 

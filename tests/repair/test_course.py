@@ -20,7 +20,7 @@ from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
-from onnxq.repair.workload import Workload
+from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
 from onnxq.run.about_mean import AboutMean
 
@@ -227,7 +227,7 @@ def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
 def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
     monkeypatch.setattr(module.shift, "find", lambda *_: FoundEdits())
-    first, scale, bias = 10, 10, 15
+    first, scale, bias = 10, 10 + EDITED, 15
     for most, verdict in ((first + scale + bias, "kept"), (first + scale + bias - 1, "left-out")):
         found = course(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
         found.run()

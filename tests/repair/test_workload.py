@@ -21,6 +21,12 @@ def test_samples_become_fewer_until_it_fits(most: float) -> None:
     assert found.judging >= LEAST_JUDGING
 
 
+def test_a_search_costs_no_more_samples_than_there_are_enough_of() -> None:
+    with_split = ("bias", "shift", "gptq", "split")
+    assert workload_of(with_split, 64, 16, 500).fitting >= 48
+    assert workload_of(with_split, 64, 16, 350) == workload_of(STEPS, 64, 16, 350)
+
+
 def test_never_fewer_than_tell_something() -> None:
     found = workload_of(STEPS, 64, 128, 1)
     assert (found.fitting, found.judging) == (LEAST_FITTING, 2 * LEAST_JUDGING)
@@ -32,6 +38,6 @@ def test_few_samples_stay_as_few() -> None:
 
 def test_a_fit_runs_what_fits_and_what_judges() -> None:
     work = Workload(10, 3)
-    assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (13, 3, 9)
-    assert work.reserved(("scale", "bias", "gptq")) == 10 + 2 * 13
-    assert work.reserved(("scale",)) == 0
+    assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (13, 11, 33)
+    assert work.reserved(("smooth", "bias", "gptq")) == 10 + 2 * 13
+    assert work.reserved(("smooth",)) == 0
