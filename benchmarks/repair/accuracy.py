@@ -23,7 +23,8 @@ LOGITS = {
 
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:
-    """All nets."""
+    """All nets of which there are rows."""
+    nets = [net for net in nets if any(rows.of(net, tool) for tool in tools.OURS)]
     print("\nSQNR about the mean on samples that judge alone, dB; 95 % intervals in brackets")
     print("logits: SQNR in front of the Softmax, their mean counted as signal\n")
     titles = ["net", "judged by", "Model-Optimizer", "its max", "onnxruntime", "no repair", "repair", "gain"]
