@@ -108,9 +108,11 @@ def test_what_was_measured_is_printed(tmp_path, capsys: pytest.CaptureFixture[st
         for seed in range(net.splits):
             path = rows.path(net.name, seed, tool)
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(row(random, noise)[0]))
+            engine = {"layers": 9, "int8_layers": 6, "int8": 1.0} if seed == 0 else {}
+            path.write_text(json.dumps(row(random, noise)[0] | engine))
     printed([net], rows)
     said = capsys.readouterr().out
     assert "ok     digits: loses at most 0.2 dB: +1" in said
+    assert "ok     digits: as many int8 layers as without: +0" in said
     assert "ok     digits: not behind modelopt-default: +" in said
     assert "modelopt-max" not in said
