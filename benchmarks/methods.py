@@ -111,6 +111,7 @@ def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
             result = onnxq.quantize(
                 subject.model,
                 given if name == "auto" else None,
+                repair="none",
                 method=name,  # type: ignore[arg-type]
                 percentile=float(percentile or 99.99),
                 stats=stats,

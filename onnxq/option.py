@@ -109,6 +109,8 @@ def check_some(kind: str, given: str | Sequence[str], names: Sequence[str], alon
     Raises:
         UserError: there is such a name, or none at all.
     """
+    if not isinstance(given, str | Sequence):
+        raise UserError(f"a {kind} is {given!r}", hint=f"give some of {', '.join((*alone, *names))}")
     said = (given,) if isinstance(given, str) else tuple(given)
     if not said:
         raise UserError(f"no {kind} is named", hint=f"give some of {', '.join((*alone, *names))}")

@@ -202,6 +202,7 @@ def test_a_table_that_is_taken_out_is_not_obeyed(plan: Path) -> None:
         ('kind = "shift"', 'kind = "shfit"', "there is no kind of edit 'shfit'"),
         ('kind = "shift"\ntensor = "r"', 'kind = "shift"\ntensor = "x"', ""),
         ('kind = "shift"\n', "", "[[edit]] 1 has no kind"),
+        ('kind = "shift"\n', 'kind = "smooth"\nratios = 3\naxis = 1\nfactors = [2]\n', "this edit is none"),
         ("repairs = ", "# repairs = ", "names no file of fitted values"),
         ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w1"\naxis = 3', "there is no key 'axis'"),
         ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w2"', "[[codes]] 'w2' is there twice"),
@@ -328,6 +329,26 @@ def test_data_that_is_read_once() -> None:
     assert part["fitted_on"] >= 40
 
 
+@pytest.mark.parametrize("method", ["mse", "auto"])
+def test_a_bad_sample_is_the_users(method: str) -> None:
+    """One that neither calibrates nor verifies."""
+    bad = [{"x": one["x"] * np.float32(np.nan if n == 7 else 1)} for n, one in enumerate(data(40))]
+    with pytest.raises(UserError, match="item 7 of the data"):
+        quantize(bad, repair="bias", method=method)
+    skipped = quantize(bad, repair="bias", method=method, skip_bad=True).report
+    assert [entry["verdict"] for entry in skipped["repair"]["steps"]] != ["failed"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"repair": ()}, {"repair": "x"}, {"repair": 3}, {"repair": ["bias", "none"]}, {"repair_samples": 0}],
+)
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError) as error:
+        quantize(**options)
+    assert error.value.hint
+
+
 @pytest.mark.parametrize("where", ["Fitter", "insert", "workload_of"])
 def test_a_fault_of_ours_costs_no_run(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> None:
@@ -421,3 +442,60 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
     assert "on 16 samples kept apart; fitted on 16" in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section
+
+
+# -- edits with which a net that int8 spoils is as good as another --------------------------------
+
+
+def planted(kind: str) -> onnx.ModelProto:
+    """A channel 300 times as large as the others, which the layer behind it undoes."""
+    lines = {
+        "scale": "a = Conv (x, w1)  r = Relu (a)  b = Conv (r, w2)  s = Relu (b)  y = Conv (s, w3)",
+        "smooth": """n = LayerNormalization <axis = -1> (x, gamma, beta)  b = MatMul (n, v2)
+            s = Relu (b)  y = MatMul (s, v3)""",
+    }[kind]
+    shape = "1, 16, 8, 8" if kind == "scale" else "1, 32, 16"
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[{shape}] x) => (float[{shape}] y) {{ {lines} }}"""
+    )
+    random = np.random.default_rng(0)
+    values = {f"w{number}": random.standard_normal((16, 16, 1, 1)) / 4 for number in (1, 2, 3)}
+    values |= {f"v{number}": random.standard_normal((16, 16)) / 4 for number in (2, 3)}
+    values |= {"gamma": np.ones(16), "beta": random.standard_normal(16) / 4}
+    values["w1"][3] *= 300
+    values["w2"][:, 3] /= 300
+    values["gamma"][3], values["v2"][3] = 300, values["v2"][3] / 300
+    read = {name for node in model.graph.node for name in node.input}
+    for number, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}_{number}"
+    for name in sorted(read & values.keys()):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values[name].astype(np.float32), name))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["scale", "smooth"])
+def test_an_edit_by_factors(kind: str, tmp_path: Path) -> None:
+    model, random = planted(kind), np.random.default_rng(3)
+    shape = (1, 16, 8, 8) if kind == "scale" else (1, 32, 16)
+    feeds = [{"x": random.standard_normal(shape).astype(np.float32)} for _ in range(64)]
+    common = {**COMMON, "repair": kind}
+    result = onnxq.quantize(model, feeds, compile=False, **common)
+    (entry,) = result.report["repair"]["steps"]
+    assert entry["verdict"] == "kept", entry
+    assert entry["after_db"] > entry["before_db"] + 5
+    verified = result.report["about_mean"]["sqnr_about_mean_db"]
+    assert verified == pytest.approx(entry["after_db"], abs=1)
+    onnxq.plan(model, feeds, **common).save(tmp_path / "p.toml")
+    again = onnxq.quantize(model, plan=tmp_path / "p.toml", compile=False, prove="never")
+    assert content(again) == content(result)
+
+
+def test_a_range_that_clips_is_found() -> None:
+    result = quantize(data(160), method="percentile", percentile=90.0, repair="thresholds")
+    (entry,) = result.report["repair"]["steps"]
+    assert entry["verdict"] == "kept", entry
+    assert entry["after_db"] > entry["before_db"] + 1
+    assert entry["changed"]["ranges"] >= 1
+    verified = result.report["about_mean"]["sqnr_about_mean_db"]
+    assert verified == pytest.approx(entry["after_db"], abs=0.5)

@@ -25,7 +25,7 @@ from onnxq.run import ort
 NETS = ("mnist_cntk_ortie", "cifar10_pytorch_winml")
 JUDGING, CALIBRATING, CHOOSING = 2000, 256, 2000
 MAX_DROP, SPOILED = 0.1, 1.0  # points
-OPTIONS: dict[str, Any] = {"body": "fp32", "prove": "never", "compile": False}
+OPTIONS: dict[str, Any] = {"body": "fp32", "prove": "never", "compile": False, "repair": "none"}
 STEPS, HALVINGS = 10, 2  # of the powers of two that spoil
 
 Feeds = dict[str, np.ndarray]

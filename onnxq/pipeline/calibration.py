@@ -229,6 +229,9 @@ def _edit(job: Job, file: PlanFile) -> tuple[FloatEdit, ...]:
             job.model, _ = edited(job.model, [edit])
         except UserError as error:
             raise file.error(("edit", index), str(error), error.hint) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            message = f"this edit is none, or does not fit the model: {type(error).__name__}: {error}"
+            raise file.error(("edit", index), message, "write the plan anew: onnxq plan") from error
         found.append(edit)
     return tuple(found)
 

@@ -311,8 +311,9 @@ class Quantization:
             return _Measured(wish, prepared, stats, ranges, done, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
         found = repaired(
-            job, self._repair, sampling, prepared, stats, done, edits=self._header is None, weights=weights
-        )
+            job, self._repair, sampling, prepared, stats, ranges, done,
+            edits=self._header is None, weights=weights,
+        )  # fmt: skip
         return _Measured(wish, prepared, found.stats, ranges, found.done, expected, found.part)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:

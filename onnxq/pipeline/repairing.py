@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats
+from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
+from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Prepared
@@ -19,11 +22,12 @@ from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import loading
+from onnxq.quant.choice import refined_ranges
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
-from onnxq.quant.ranges import Range
+from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
 from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
 from onnxq.repair.affine import ChannelMap
@@ -35,7 +39,7 @@ from onnxq.repair.moved import moved
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, workload_of
 from onnxq.rewrite.whole import Differs
-from onnxq.run import ort
+from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
@@ -45,6 +49,8 @@ _IN_MEMORY = 1 << 28
 """Bytes of samples that are kept; others are read again each time."""
 
 _EDITED = 8  # samples with which an edited float model is compared with the one without edits
+_PIECES = 4  # as for choosing scales
+_NOW = Reason("repair", "as it is before thresholds are tried")
 _LOOKS = 8  # samples that say which tensor to split
 
 METHOD = (
@@ -78,6 +84,7 @@ def repaired(
     sampling: Sampling,
     prepared: Prepared,
     stats: Stats,
+    ranges: Ranges,
     done: Quantized,
     *,
     edits: bool = True,
@@ -90,7 +97,8 @@ def repaired(
         options: which steps, and on how many samples.
         sampling: gives the samples.
         prepared: the plan.
-        stats: the ranges of tensors.
+        stats: what calibration saw.
+        ranges: the ranges of tensors, by any method.
         done: the quantized model.
         edits: whether the float model may be edited.
         weights: what outputs weigh.
@@ -104,7 +112,11 @@ def repaired(
     ledger = _Ledger(options)
     with job.step("repair"):
         try:
-            return _Repairing(job, options, sampling, prepared, stats, done, ledger, edits, weights).run()
+            return _Repairing(
+                job, options, sampling, prepared, stats, ranges, done, ledger, edits, weights
+            ).run()
+        except UserError:  # a sample that cannot be used: what steps raise ends up in the ledger
+            raise
         except Exception as error:  # a fault of ours: the model stays as it was
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
@@ -197,6 +209,7 @@ class _Repairing:
         sampling: Sampling,
         prepared: Prepared,
         stats: Stats,
+        ranges: Ranges,
         done: Quantized,
         ledger: _Ledger,
         edits: bool,
@@ -204,12 +217,15 @@ class _Repairing:
     ) -> None:
         self._job, self._options, self._sampling, self._prepared = job, options, sampling, prepared
         self._stats, self._done, self._ledger, self._edits = stats, done, ledger, edits
-        self._weights = weights
+        self._weights, self._ranges = weights, ranges
 
     def run(self) -> Repair:
         job, prepared, options = self._job, self._prepared, self._options
         steps = [step for step in options.steps if self._edits or step not in EDITS]
-        fitting, judging = self._counts()
+        sampling = self._sampling
+        to_fit = _Kept(sampling, lambda: sampling.fitting(options.repair_samples))
+        to_judge = _Kept(sampling, sampling.choosing)
+        fitting, judging = self._counts(to_fit, to_judge)
         most = self._before() if options.is_auto else None
         if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
             why = (
@@ -222,7 +238,8 @@ class _Repairing:
         effort = workload_of(steps, min(fitting, options.repair_samples), judging, most)
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
-        with _Bench(job, self._sampling, prepared, self._weights, effort.fitting, effort.judging) as bench:
+        to_fit.most, to_judge.most = effort.fitting, effort.judging
+        with _Bench(job, sampling, prepared, self._ranges, self._weights, to_fit, to_judge, amax) as bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
             self._ledger.steps = course.ledger
             self._ledger.facts |= {
@@ -241,14 +258,16 @@ class _Repairing:
             return Repair(self._done, self._stats, self._ledger.to_json())
         return self._taken(state)
 
-    def _counts(self) -> tuple[int, int]:
-        """How many samples there are to fit with, and to judge with."""
-        parts = self._sampling.parts
-        assert parts is not None
-        judging = sum(1 for _ in self._sampling.choosing())
+    def _counts(self, fitting: _Kept, judging: _Kept) -> tuple[int, int]:
+        """How many samples there are to fit with, and to judge with; they are read.
+
+        Raises:
+            UserError: one of them cannot be used.
+        """
+        apart = sum(1 for _ in judging.feeds())
         if self._options.is_auto and not self._sampling.apart:
-            judging = 0
-        return sum(1 for _ in self._sampling.fitting(self._options.repair_samples)), judging
+            apart = 0
+        return sum(1 for _ in fitting.feeds()), apart
 
     def _before(self) -> float:
         """How many runs of the model all before repair takes, and what verifies it."""
@@ -303,16 +322,19 @@ class _Bench:
         job: Job,
         sampling: Sampling,
         prepared: Prepared,
+        ranges: Ranges,
         weights: Mapping[str, float] | None,
-        fitting: int,
-        judging: int,
+        fitting: _Kept,
+        judging: _Kept,
+        amax: Mapping[str, float],
     ) -> None:
         self._job, self._prepared, self._weights = job, prepared, weights
-        self._judging = _Kept(lambda: itertools.islice(sampling.feeds(sampling.choosing()), judging))
-        self._fitting = _Kept(lambda: sampling.feeds(sampling.fitting(fitting)))
+        self._ranges = ranges
+        self._sampling, self._fitting, self._judging = sampling, fitting, judging
         self._ran = 0.0
-        self._judged = judging
+        self._judged = judging.most or 0
         self._exact: Recording | None = None
+        self._first = dict(amax)
         self._fitter = Fitter(
             job.model,
             prepared.plan,
@@ -345,7 +367,8 @@ class _Bench:
         """What the float model without edits gives for the samples that choose."""
         if self._exact is None:
             session = ort.load(self._prepared.reference, data_dir=self._job.model.data_dir)
-            self._exact = Recording(session, self._judging.feeds())
+            with self._sampling.named():
+                self._exact = Recording(session, self._judging.feeds())
             self._ran += self._judged
         self._exact.rewind()
         return self._exact
@@ -400,18 +423,7 @@ class _Bench:
         names = [name for name in tensors if name in sites]
         if not names:
             return {}
-        patches = state.fitted.patches
-        inserted = insert(state.model, plan, state.draft.scales, patches)
-        copy = MeasuringCopy(
-            inserted,
-            plan,
-            self._runnable(inserted.model.to_proto(handover=True)),
-            self._runnable(state.model.to_proto()),
-            data_dir=self._job.model.data_dir,
-            in_float32=self._job.in_float32,
-            fits=fits_of(patches, state.model),
-        )
-        floats = self._floats
+        copy, floats = self._copy(state), self._floats
         candidates = [
             Candidate(),
             *(Candidate(float_edges=[(e.node, e.input) for e in sites[name].readers]) for name in names),
@@ -429,29 +441,71 @@ class _Bench:
         return {name: gain for name, gain in found.items() if gain > LEAST_DB}
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
-        return {}
+        draft = state.draft
+        current = {name: Range(amax, _NOW) for name, amax in draft.amax.items()}
+        fixed = {name: entry for name, entry in current.items() if not self._is_known(name, draft)}
+        ranges = replace(self._ranges, plan=draft.plan, stated={**self._ranges.stated, **fixed})
+        copy = self._copy(state, pieces=_PIECES)
+
+        def samples() -> Iterator[Feeds]:
+            _ = self._floats  # from the first sample on
+            return self._judging.feeds()
+
+        def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
+            assert self._exact is not None
+            return noise.measure(self._exact, copy, feeds, [Candidate(scales=one) for one in scales])
+
+        found = refined_ranges(ranges, current, samples, measure, self._judged)
+        self._ran += copy.switched.runs
+        return {name: entry.amax for name, entry in found.items() if entry is not current[name]}
+
+    def _is_known(self, tensor: str, draft: Draft) -> bool:
+        """Whether the statistics of a tensor tell other ranges: it is as it was when they were taken."""
+        entry = self._ranges.tensors.get(tensor)
+        counted = entry is not None and entry.histogram is not None
+        return counted and draft.amax[tensor] == self._first[tensor]
+
+    def _copy(self, state: Version, pieces: int | None = None) -> MeasuringCopy:
+        """The model of a state, to be run with other scales and with pairs off."""
+        plan, patches = state.draft.plan, state.fitted.patches
+        inserted = insert(state.model, plan, state.draft.scales, patches)
+        return MeasuringCopy(
+            inserted,
+            plan,
+            self._runnable(inserted.model.to_proto(handover=True)),
+            self._runnable(state.model.to_proto()),
+            data_dir=self._job.model.data_dir,
+            in_float32=self._job.in_float32,
+            pieces=pieces,
+            fits=fits_of(patches, state.model),
+        )
 
 
 class _Kept:
-    """Samples that are read once, where they fit into memory."""
+    """Samples that are read once, where they fit into memory.
 
-    def __init__(self, read: Callable[[], Iterator[Feeds]]) -> None:
-        self._read = read
-        self._kept: list[Feeds] | None = None
-        self._fits = True
+    Attributes:
+        most: how many of them are given; None: all.
+    """
+
+    def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
+        self._sampling, self._read = sampling, read
+        self._kept: list[Sample] | None = None
+        self.most: int | None = None
 
     def feeds(self) -> Iterator[Feeds]:
-        """They, in their order."""
+        """What they feed the model, in their order."""
+        return self._sampling.feeds(itertools.islice(self._all(), self.most))
+
+    def _all(self) -> Iterator[Sample]:
         if self._kept is not None:
             yield from self._kept
             return
-        found: list[Feeds] = []
+        found: list[Sample] | None = []
         size = 0
-        for feeds in self._read():
-            size += sum(array.nbytes for array in feeds.values())
-            self._fits = self._fits and size <= _IN_MEMORY
-            if self._fits:
-                found.append(feeds)
-            yield feeds
-        if self._fits:
-            self._kept = found
+        for sample in self._read():
+            size += sum(array.nbytes for array in sample.feeds.values())
+            if found is not None:
+                found = [*found, sample] if size <= _IN_MEMORY else None
+            yield sample
+        self._kept = found

@@ -182,6 +182,28 @@ def choose(
     return choice
 
 
+def refined_ranges(
+    ranges: Ranges,
+    current: Mapping[str, Range],
+    samples: Callable[[], Iterable[Feeds]],
+    measure: Measure,
+    count: int,
+) -> dict[str, Range]:
+    """Ranges with other thresholds for single tensors where these surely improve the outputs; see `choose`.
+
+    Args:
+        ranges: of the tensors; those that are not free stay.
+        current: the ranges as they are.
+        samples: gives the samples, as often as it is called.
+        measure: runs the model.
+        count: how many samples there are; fewer than 32 tell too little.
+    """
+    choice = Choice(ranges.default, dict(current), samples=count)
+    if count >= _REFINED_WITH:
+        _Refiner(ranges, AUTO, samples, measure, choice).run()
+    return choice.ranges
+
+
 def scale_sets(ranges: Ranges, methods: Sequence[Method]) -> list[Scales]:
     """The scales of each method, without those that are nearly the same."""
     found = _different({method: ranges.all(method) for method in methods})

@@ -331,7 +331,9 @@ class PlanFile:
             said = {"name": weight.name} | _given(weight, "axis")
             yield _table("weight", said | _amax(weight) | _given(weight, "because"))
         for edit in self.repair.edits:
-            yield _table("edit", edit)
+            flat = {key: value for key, value in edit.items() if not isinstance(value, Mapping)}
+            inner = {key: value for key, value in edit.items() if isinstance(value, Mapping)}
+            yield _table("edit", flat) + (tomli_w.dumps({"edit": inner}) if inner else "")
         for kind, key, named in self.repair.named:
             for one in named:
                 yield _table(kind, {key: one})

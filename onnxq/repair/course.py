@@ -19,7 +19,7 @@ from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import StepEntry, Verdict
 from onnxq.repair.statistics import Channels, followed
-from onnxq.repair.workload import REFITS, Workload
+from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
 ALPHAS = (0.35, 0.5, 0.65)
@@ -29,9 +29,6 @@ NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
 
 _SPLITS = 2  # tensors that are tried
-_SEARCHING = ("split", "thresholds")
-"""Steps that run the model before they know what they propose."""
-
 _MOST_SPLIT = 0.05  # of the int8 multiply-accumulates, that a split may add
 
 
@@ -116,12 +113,14 @@ class _Proposal:
         skipped: what is left as it is, and why.
         changed: what a candidate changes beside what is fitted.
         why_not: why there is none.
+        too_dear: why the search for one is left out.
     """
 
     drafts: list[Draft] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     why_not: str = ""
+    too_dear: str = ""
 
 
 class Course:
@@ -185,17 +184,15 @@ class Course:
             runs = self._tools.runs - start
             self.ledger.append(StepEntry(step, verdict, why, before, runs=runs, **said))
 
-        why = self._too_dear(step, 1, later) if step in _SEARCHING else ""
-        if why:
-            entry("left-out", why)
-            return state
         self._tools.begin(step)
         try:
             proposal = self._proposal(step, state)
-            if not proposal.drafts:
+            if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
-            why = self._too_dear(step, len(proposal.drafts), self._there(later, state))
+            why = proposal.too_dear
+            if step not in SEARCHING:  # these are asked before they search
+                why = self._too_dear(step, len(proposal.drafts), self._there(later, state))
             if why:
                 entry("left-out", why)
                 return state
@@ -283,6 +280,9 @@ class Course:
             return self._of_edits(step, replace(draft, fitted=draft.fitted | {"bias"}), [found])
         if step == "split":
             return self._split(state)
+        too_dear = self._too_dear(step, 1, ())
+        if too_dear:
+            return _Proposal(too_dear=too_dear)
         amax = dict(self._tools.thresholds(state))
         if not amax:
             return _Proposal(why_not="no other range of a single tensor surely gains anything")
@@ -329,6 +329,9 @@ class Course:
         skipped = {**found.skipped, **dear}
         if not edits:
             return _Proposal(skipped=skipped, why_not=_NOTHING["split"])
+        too_dear = self._too_dear("split", _SPLITS, ())
+        if too_dear:
+            return _Proposal(skipped=skipped, too_dear=too_dear)
         gains = self._tools.gains(state, list(edits))
         first = sorted(gains, key=lambda name: -gains[name])[:_SPLITS]
         drafts = [draft.extended([edits[name]]) for name in first]

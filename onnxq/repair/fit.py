@@ -27,7 +27,7 @@ from onnxq.repair.affine import ChannelMap
 from onnxq.repair.bias import shifts
 from onnxq.repair.draft import Draft
 from onnxq.repair.layers import FitLayer, fit_layers
-from onnxq.repair.rounding import EXACT_ROWS, moments, rounded
+from onnxq.repair.rounding import EXACT_ROWS, rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
 from onnxq.repair.shelf import Shelf
 from onnxq.repair.side_by_side import Threads
@@ -248,12 +248,12 @@ class _Fit:
         """Fits a layer, and tells the stream."""
         steps, name = self._steps[layer.node], layer.node
         work = _Work(self, stream, layer)
-        whys = []
-        bias = "bias" in steps
+        whys = [work.why_not] if work.why_not else []
+        bias = "bias" in steps and not whys
+        gptq = "gptq" in steps and layer.site is not None and not whys
         if bias and layer.no_bias:
             whys.append(layer.no_bias)
             bias = False
-        gptq = "gptq" in steps and layer.site is not None
         if gptq and (why := layer.no_codes or work.no_codes):
             whys.append(why)
             gptq = False
@@ -328,10 +328,13 @@ class _Work:
 
     def __init__(self, fit: _Fit, stream: Stream, layer: FitLayer) -> None:
         self._fit, self._stream, self._layer = fit, stream, layer
+        self._used: list[int] = []
         self._data = stream.codes(layer.node, 0)
         self.no_codes = ""
         if self._data is None or not self._data.plain:
             self.no_codes = "its input has no int8 codes around 0"
+        several = self._data is not None and self._data.scale.size != 1
+        self.why_not = "its input has several scales" if several else ""
         weights = np.asarray(fit.constant(layer.weight), np.float32)
         self._weights = layer.by_group(weights)
         self.codes_name, self.dtype = stream.weights(layer.node, 1)
@@ -368,7 +371,9 @@ class _Work:
         """Those in which the float model has as many positions."""
         for sample in range(self._stream.samples):
             places = self._fit._floats.places(self._layer.output, sample)
-            if places == self._layer.places(self._stream.shape(self._layer.node, sample)):
+            if places is not None and places == self._layer.places(
+                self._stream.shape(self._layer.node, sample)
+            ):
                 yield sample
 
     def count(self) -> int:
@@ -378,7 +383,10 @@ class _Work:
 
     def _rows(self, sample: int) -> np.ndarray:
         at = self._fit._floats.of(self._layer.output, sample).at
-        return self._layer.rows(self._stream.value(self._layer.node, sample), at)
+        values = self._stream.value(self._layer.node, sample)
+        if self._data is not None and not self._data.plain:
+            values = self._data.values(values)  # what is padded is 0 then
+        return self._layer.rows(values, at)
 
     def rounded(self, *, centred: bool) -> np.ndarray:
         """Codes by GPTQ, int8 [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
@@ -386,11 +394,7 @@ class _Work:
         rows = np.concatenate(list(self._kept.values()))
         found = []
         for group in range(self._layer.groups):
-            total, products = moments(rows[:, group], self._fit._threads)
-            count = len(rows)
-            second = products / count
-            if centred:
-                second -= np.outer(total, total) / count**2
+            second = second_moment(rows[:, group], self._fit._threads, centred=centred)
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
             found.append(rounded(steps, second, self._fit._threads.map))
         return np.stack(found)
@@ -417,13 +421,9 @@ class _Work:
         layer, data = self._layer, self._data
         rows = self._rows(sample) if self._kept is None else self._kept[sample]
         scales = self._scales.astype(np.float64) * layer.alpha
-        if data is None:
-            wide = rows.astype(np.float32)
-        elif data.plain:
-            wide, scales = rows.astype(np.float32), scales * float(data.scale.reshape(-1)[0])
-        else:
-            wide = data.values(rows)
-        sums = _products(wide, self._factors) * scales
+        if data is not None and data.plain:
+            scales = scales * float(data.scale.reshape(-1)[0])
+        sums = _products(rows.astype(np.float32), self._factors) * scales
         found = sums.reshape(len(rows), layer.outputs) + self.bias.astype(np.float64) * layer.beta
         return found.astype(np.float32)
 

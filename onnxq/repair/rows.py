@@ -72,9 +72,10 @@ class FloatRows:
         self._shelf = shelf
         self.ends, self.samples = ends, samples
 
-    def places(self, tensor: str, sample: int) -> int:
-        """How many positions a tensor had in a sample."""
-        return int(self._shelf.get((FloatRows, tensor, sample, 2)))
+    def places(self, tensor: str, sample: int) -> int | None:
+        """How many positions a tensor had in a sample; None where it has no rows."""
+        key = (FloatRows, tensor, sample, 2)
+        return int(self._shelf.get(key)) if self._shelf.has(key) else None
 
     def count(self, tensor: str, sample: int) -> int:
         """How many rows there are of a tensor in a sample."""

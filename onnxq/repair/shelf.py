@@ -28,7 +28,8 @@ class Shelf:
         self._files = 0
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keeps a value; what is no array of numbers stays in memory."""
+        """Keeps a value, instead of what had its key; what is no array of numbers stays in memory."""
+        self.drop(key)
         numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
         with self._lock:
             if not numbers or value.nbytes <= self._free:
@@ -42,6 +43,10 @@ class Shelf:
         value.tofile(path)
         with self._lock:
             self._held[key] = _Filed(path, value.dtype, value.shape)
+
+    def has(self, key: Hashable) -> bool:
+        """Whether there is such a value."""
+        return key in self._held
 
     def get(self, key: Hashable) -> Any:
         """The value."""

@@ -257,7 +257,7 @@ class Stream:
                 found.update(zip(gives, session.run(given, gives), strict=True))
             return found
 
-        self.samples = self._fold(self._threads.map(one, samples))
+        self._fold(self._threads.map(one, samples))
 
     def run(self, stage: int) -> None:
         """Runs a stage, the first of which is 0, as its layers are now."""
@@ -269,9 +269,10 @@ class Stream:
             given = {name: self._shelf.get((Stream, name, sample)) for name in names}
             return dict(zip(gives, session.run(given, gives), strict=True))
 
-        self._fold(self._threads.map(one, range(self.samples)))
-        for name in [name for name in self._kept if self._last[name] <= stage + 1]:
-            self._drop(name)
+        spent = [name for name in self._kept if self._last[name] <= stage + 1]
+        self._fold(self._threads.map(one, range(self.samples)), spent)
+        for name in spent:
+            del self._kept[name]
 
     def outputs(self, sample: int) -> list[Any]:
         """The outputs, at the end, of a sample."""
@@ -285,18 +286,21 @@ class Stream:
 
     def close(self) -> None:
         """Forgets the samples."""
-        for name in list(self._kept):
-            self._drop(name)
+        for name in self._kept:
+            for sample in range(self.samples):
+                self._shelf.drop((Stream, name, sample))
+        self._kept.clear()
 
-    def _fold(self, found: Iterable[Mapping[str, Any]]) -> int:
-        count = 0
+    def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> None:
+        """Keeps what samples give, and forgets what they do not need any more."""
         for sample, values in enumerate(found):
+            self.samples = max(self.samples, sample + 1)
+            for name in spent:
+                self._shelf.drop((Stream, name, sample))
             for name, given in values.items():
                 value = np.asarray(given) if isinstance(given, np.generic) else given
                 self._shelf.put((Stream, name, sample), value)
                 self._note(name, value)
-            count += 1
-        return count
 
     def _note(self, name: str, value: Any) -> None:
         """Remembers the type of what is handed on, with the sizes that all samples have."""
@@ -313,11 +317,6 @@ class Stream:
             shape = tuple(a if a == b else None for a, b in zip(old, value.shape, strict=True))
         self._kept[name] = shape
         self._types[name] = value_info(name, value.dtype, shape).type
-
-    def _drop(self, name: str) -> None:
-        for sample in range(self.samples):
-            self._shelf.drop((Stream, name, sample))
-        del self._kept[name]
 
     def _session(
         self, place: int, wanted: Collection[str] = ()

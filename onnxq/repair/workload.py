@@ -10,6 +10,9 @@ LEAST_FITTING, LEAST_JUDGING = 8, 4
 
 _MOST_JUDGING = 64  # of those that choose, where effort counts
 _SHRINK = 0.75
+_SEARCH = 100  # runs with which a step searches, about
+SEARCHING = ("split", "thresholds")
+"""Steps that run the model before they know what they propose."""
 REFITS = ("bias", "shift", "gptq")
 """The steps that gain most: samples become fewer before one of them is left out."""
 
@@ -30,8 +33,9 @@ class Workload:
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about."""
-        fits = step in REFITS or step == "split"
-        return candidates * (self.judging + (self.fitting if fits else 0))
+        fits = step in REFITS or step in SEARCHING
+        search = _SEARCH if step in SEARCHING else 0
+        return search + candidates * (self.judging + (self.fitting if fits else 0))
 
     @property
     def first(self) -> float:

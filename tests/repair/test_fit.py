@@ -356,6 +356,30 @@ def test_too_many_terms_and_too_few_rows() -> None:
     assert not found.patches.biases
 
 
+@pytest.mark.parametrize("zero", [np.uint8(100), np.uint8(0), np.int8(0), np.int8(-3)])
+def test_pairs_that_the_model_has(streamed: list[Any], zero: np.generic) -> None:
+    """What is padded is 0, not the code 0."""
+    net = Net(1, 16, 8, 8)
+    scale, point = net.const(np.array(0.03, np.float32)), net.const(np.array(zero))
+    codes = net.add("QuantizeLinear", net.add("Relu", net.conv("x", 16, 16, 3, 3)), scale, point)
+    y = net.conv(net.add("DequantizeLinear", codes, scale, point), 16, 16, 3, 3, pads=[2] * 4)
+    case = Case(net, net.add("Tanh", y))
+    taken: list[Any] = []
+    real = fits.shifts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fits, "shifts", lambda *given: taken.append(given) or real(*given))
+        found = case.fit("bias", rows=100000, float_layers=True)
+    assert found.changed["biases"] == 2
+    only_first = {name: v for name, v in found.patches.biases.items() if name != y}
+    rows = [
+        one[0].transpose(0, 2, 3, 1).reshape(-1, 16)
+        for one in case.run(case.file(Patches(biases=only_first)), y)
+    ]
+    np.testing.assert_allclose(np.concatenate(taken[1][1]), np.concatenate(rows), rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(streamed[0], case.run(case.file(found.patches)), strict=True):
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-5, atol=2e-5)
+
+
 def test_a_branch_that_samples_do_not_reach() -> None:
     """A layer inside of an If has no rows; those outside are fitted."""
     net = Net(1, 16, 8, 8)

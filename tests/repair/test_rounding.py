@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxq.repair.rounding import DAMPING, moments, rounded
+from onnxq.repair.rounding import DAMPING, moments, rounded, second_moment
 from onnxq.repair.side_by_side import Threads
 
 
@@ -52,6 +52,24 @@ def test_codes_are_those_of_the_algorithm(outputs: int, terms: int) -> None:
         assert np.mean(rounded(weights, second, block=block) != codes) < 1e-4
     nearest = np.clip(np.rint(weights), -127, 127)
     assert error(weights, codes, second) < 0.6 * error(weights, nearest, second)
+
+
+@pytest.mark.parametrize("rows", [20, 100, 400, 5000])
+def test_few_rows_do_no_harm(rows: int) -> None:
+    """Inputs that all vary: what few rows have in common is chance."""
+    rng = np.random.default_rng(5)
+    mixing = rng.standard_normal((120, 120)) * np.exp(-np.arange(120) / 40)[:, None]
+
+    def taken(count: int) -> np.ndarray:
+        found = np.maximum(rng.standard_normal((count, 120)) @ mixing, 0)
+        return np.clip(np.rint(8 * found), 0, 127).astype(np.int8)
+
+    weights = rng.standard_normal((64, 120)) * 30
+    weights = np.clip(weights, -127, 127)
+    apart = second_moment(taken(20000), Threads(1), centred=True)
+    codes = rounded(weights, second_moment(taken(rows), Threads(1), centred=True))
+    gain = 10 * np.log10(error(weights, np.rint(weights), apart) / error(weights, codes, apart))
+    assert gain > (1.5 if rows == 5000 else 0.1)
 
 
 def test_codes_stay_in_range() -> None:

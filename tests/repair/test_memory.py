@@ -1,0 +1,57 @@
+"""Memory of a fit: what a budget says, and however many samples there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_fit import Case, Net
+
+from onnxq.repair.shelf import Shelf
+from onnxq.repair.stream import Stream
+
+
+def test_memory_is_what_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many samples there are: what is beyond it is in files, and what nobody reads is gone."""
+    net = Net(1, 16, 24, 24)
+    x = "x"
+    for _ in range(4):
+        x = net.add("Relu", net.conv(x, 16, 16, 3, 3, pads=[1] * 4))
+    case = Case(net, x, samples=16)
+    most = {"memory": 0, "kept": 0}
+    put = Shelf.put
+
+    def watched(self: Shelf, key: object, value: Any) -> None:
+        put(self, key, value)
+        held = [v for v in self._held.values() if isinstance(v, np.ndarray)]
+        most["memory"] = max(most["memory"], sum(v.nbytes for v in held))
+        most["kept"] = max(most["kept"], sum(1 for key in self._held if key[0] is Stream))  # type: ignore[index]
+
+    monkeypatch.setattr(Shelf, "put", watched)
+    for budget in (1 << 17, 1 << 30):
+        most.update(memory=0, kept=0)
+        case.fit(budget_bytes=budget, rows=256)
+        assert most["kept"] == 16  # of each sample, what the next layer reads
+        assert (1 << 16) < most["memory"] <= min(budget, 1 << 20)
+
+
+def test_what_does_not_fit_is_in_files() -> None:
+    rng = np.random.default_rng(0)
+    values = {key: rng.standard_normal((10, 10)).astype(np.float32) for key in range(6)}
+    shelf = Shelf(1000)
+    for key, value in values.items():
+        shelf.put(key, value)
+    shelf.put("words", ["a", "b"])
+    assert shelf.files == 4
+    for key, value in values.items():
+        np.testing.assert_array_equal(shelf.get(key), value)
+        assert shelf.shape(key) == (10, 10)
+    shelf.drop(0)
+    shelf.put("new", values[5])
+    assert shelf.files == 4
+    assert shelf.get("words") == ["a", "b"]
+    for key in range(6):
+        shelf.drop(key)
+    assert not shelf.has(3)
+    shelf.close()
