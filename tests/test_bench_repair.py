@@ -9,10 +9,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from benchmarks.repair import intervals, nets, tools
+from benchmarks.repair import cost, intervals, nets, tools
 from benchmarks.repair.accuracy import printed
 from benchmarks.repair.rows import Rows
 from benchmarks.repair.scoring import in_front_of_softmax
+from benchmarks.repair.tools import Made
 from onnxq.run.about_mean import AboutMeanMeter
 
 
@@ -108,9 +109,20 @@ def test_what_was_measured_is_printed(tmp_path, capsys: pytest.CaptureFixture[st
         for seed in range(net.splits):
             path = rows.path(net.name, seed, tool)
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(row(random, noise)[0]))
+            engine = {"layers": 9, "int8_layers": 6, "int8": 1.0} if seed == 0 else {}
+            path.write_text(json.dumps(row(random, noise)[0] | engine))
     printed([net], rows)
     said = capsys.readouterr().out
     assert "ok     digits: loses at most 0.2 dB: +1" in said
+    assert "ok     digits: as many int8 layers as without: +0" in said
     assert "ok     digits: not behind modelopt-default: +" in said
     assert "modelopt-max" not in said
+
+
+def test_the_cost_is_that_of_repair(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {"none": [Made(10, 10, 100)], "auto": [Made(15, 15, 120)], "modelopt-default": [Made(5, 5, 600)]}
+    cost._claims("resnet18", found)
+    said = capsys.readouterr().out
+    assert "ok     resnet18: at most 2 times the CPU of no repair: 1.50" in said
+    assert "MISSED resnet18: at most 2 times the CPU of Model-Optimizer: 3.00" in said
+    assert "ok     resnet18: a third of its memory: 0.20" in said

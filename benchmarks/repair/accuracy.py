@@ -23,7 +23,8 @@ LOGITS = {
 
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:
-    """All nets."""
+    """All nets of which there are rows."""
+    nets = [net for net in nets if any(rows.of(net, tool) for tool in tools.OURS)]
     print("\nSQNR about the mean on samples that judge alone, dB; 95 % intervals in brackets")
     print("logits: SQNR in front of the Softmax, their mean counted as signal\n")
     titles = ["net", "judged by", "Model-Optimizer", "its max", "onnxruntime", "no repair", "repair", "gain"]
@@ -81,9 +82,10 @@ def _claims(nets: Sequence[Net], rows: Rows) -> None:
             share = row.get("int8")
             if share is not None:
                 claim(f"{net.name}: {LEAST_INT8:.0%} int8", share >= LEAST_INT8, f"{share:.1%}")
-        if none and "layers" in none[0] and "layers" in auto[0]:
-            more = [b["int8_layers"] - a["int8_layers"] for a, b in zip(none, auto, strict=False)]
-            claim(f"{net.name}: as many int8 layers as without", min(more) >= 0, f"{min(more):+d}")
+        both = [pair for pair in zip(none, auto, strict=False) if all("layers" in row for row in pair)]
+        if both:
+            more = min(after["int8_layers"] - before["int8_layers"] for before, after in both)
+            claim(f"{net.name}: as many int8 layers as without", more >= 0, f"{more:+d}")
         if net.name.startswith(("mnist", "cifar10")):
             change = intervals.of(auto, intervals.top1_change)
             claim(f"{net.name}: top-1 within {NEAR} points of float", change.value >= -NEAR, _text(change))

@@ -76,7 +76,7 @@ def _repairs(done: Made) -> str:
 
 
 def _claims(net: str, found: dict[str, list[Made]]) -> None:
-    auto, none, peer = (found.get(tool, []) for tool in TOOLS)
+    none, auto, peer = (found.get(tool, []) for tool in TOOLS)
     if any(done.error for done in auto):
         return
     ratio, spread = ratio_of([one.cpu for one in auto], [one.cpu for one in none])

@@ -58,6 +58,8 @@ class Judge:
             sample. What there is no such thing of is not there.
         """
         values = _values(self.net, model, self.split.judging)
+        if [one.shape for one in values[0]] != [one.shape for one in self.values[0]]:
+            raise ValueError("its outputs have other shapes")
         noise, signal = [], []
         for place in self.kept:
             exact = [one[place] for one in self.values]
@@ -114,7 +116,10 @@ def _values(net: Net, path: Path, samples: Sequence[Feeds]) -> list[Values]:
     found = []
     for feeds in samples:
         given = {name: feeds[name] for name in session.inputs}
-        found.append([np.asarray(value, np.float64) for value in session.run(given, wanted)])
+        values = [np.asarray(value, np.float64) for value in session.run(given, wanted)]
+        if logits is not None:  # a tool may flatten what its Softmax reads
+            values[-1] = values[-1].ravel()
+        found.append(values)
     return found
 
 

@@ -14,7 +14,8 @@ _SHRINK = 0.9
 _FIXED = 40e9
 """Multiply-accumulates in the time of what is done once, whatever the samples: loading, proofs, compiling.
 
-Measured: 9 CPU seconds of MobileNetV1 (41 M), where one of repair's runs takes 11 ms; this is two thirds of it."""
+Measured: 9 CPU seconds of MobileNetV1 (41 M), where one of repair's runs takes 11 ms; this is two
+thirds of it."""
 
 _OF_A_LAYER = 1e6  # likewise, in what a run takes for each of its layers beside them
 

@@ -24,7 +24,7 @@ def test_samples_become_fewer_until_it_fits(most: float) -> None:
 def test_a_search_costs_no_more_samples_than_there_are_enough_of() -> None:
     with_split = ("bias", "shift", "gptq", "split")
     assert workload_of(with_split, 64, 16, 500).fitting >= 48
-    assert workload_of(with_split, 64, 16, 350) == workload_of(STEPS, 64, 16, 350)
+    assert workload_of(with_split, 64, 16, 350).fitting >= 40
 
 
 def test_never_fewer_than_tell_something() -> None:
