@@ -13,6 +13,7 @@ import onnx
 
 from onnxq.calib.stats import Stats
 from onnxq.data.split import CHOOSE_EVERY
+from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Prepared
@@ -297,7 +298,7 @@ class _Repairing:
         return Repair(found, stats, self._ledger.to_json())
 
 
-EDITS = ("scale", "smooth", "shift", "split")
+EDITS = ("lattice", "scale", "smooth", "shift", "split")
 """The steps that edit the float model."""
 
 
@@ -412,6 +413,17 @@ class _Bench:
         steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
         return self._fitter.fit(model, maps, draft, steps_of)
+
+    def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
+        if tensor in {info.name for info in model.graph.inputs}:
+            yield from (np.asarray(feeds[tensor]) for feeds in self._fitting.feeds())
+            return
+        part = extract_between(model, (), (tensor,)).model
+        with loading():
+            session = ort.load(self._job.runnable(part), data_dir=model.data_dir)
+        for feeds in self._fitting.feeds():
+            (found,) = session.run({name: feeds[name] for name in session.inputs}, [tensor])
+            yield np.asarray(found)
 
     def channels(self) -> Channels:
         return {name: ends.amax for name, ends in self._fitter.channels.items()}
