@@ -290,7 +290,7 @@ class _Repairing:
         ranges = _followed(done.ranges, draft)
         inserted = insert(job.model, prepared.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
-        stats = moved(self._stats, state.maps)
+        stats = moved(self._stats, state.maps, state.model)
         self._ledger.facts |= _changes(prepared)
         found = replace(
             done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales, names=inserted.scales

@@ -357,7 +357,7 @@ class Course:
 
 
 _NOTHING = {
-    "lattice": "no int8 layer reads an input of 8-bit pixels that does not have a code for each value already",
+    "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",

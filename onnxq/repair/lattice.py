@@ -150,6 +150,9 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
             skipped[site.tensor] = str(error)
         else:
             edits.append(edit)
+    if not edits and not skipped:
+        floats = [info.name for info in model.graph.inputs if is_float(info.dtype)]
+        skipped.update(dict.fromkeys(floats, "no int8 layer reads it"))
     return FoundEdits(tuple(edits), skipped)
 
 

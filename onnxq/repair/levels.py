@@ -73,8 +73,8 @@ def levels_of(samples: Iterable[np.ndarray], axis: int | None) -> Levels:
         if axis is None or len(kept.seen) < 2:
             raise
         found = _found([_clusters(seen, noise) for seen in kept.seen], noise, _FEW_EACH)
-    for values in kept.checked:
-        _check(values, found, noise)
+    for rows in kept.checked:
+        _check(rows, found, noise)
     return found
 
 
@@ -84,7 +84,7 @@ def is_exact(found: Levels, scale: float) -> bool:
         return False
     codes = np.array([*found.ends, found.step]) / scale
     least, greatest = codes.min(), codes.max()
-    held = -CODES / 2 - _EXACT < least and greatest < CODES / 2 - 1 + _EXACT
+    held = least > -CODES / 2 - _EXACT and greatest < CODES / 2 - 1 + _EXACT
     return bool(held and np.abs(codes - np.rint(codes)).max() < _EXACT)
 
 
