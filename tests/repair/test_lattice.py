@@ -259,7 +259,9 @@ def test_an_odd_value_among_many_is_found() -> None:
 
 
 def test_float_layers_need_none() -> None:
-    case = Images(net("[p] s = Conv (x, w)  y = Relu (s)", {"w": (4, 1, 3, 3)}, SHAPES[1]), images("0..1", 1))
+    layers = "[p] s = Conv (x, w)  [n] z = Conv (s, v)  y = Relu (z)"
+    held = {"w": (8, 1, 3, 3), "v": (32, 8, 3, 3)}
+    case = Images(net(layers, held, SHAPES[1]), images("0..1", 1))
     assert case.found() == FoundEdits((), {"x": "no int8 layer reads it"})
 
 
