@@ -33,8 +33,8 @@ from onnxq.quant.scales import INT8_MAX
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
 from onnxq.repair.found import FoundEdits, NoFit
-from onnxq.repair.levels import Levels, is_exact, levels_of
 from onnxq.repair.offset import by_column, pads, restore
+from onnxq.repair.spacing import Spacing, is_exact, spacing_of
 from onnxq.repair.statistics import channel_axis
 from onnxq.repair.windows import Windows
 from onnxq.repair.writer import Writer
@@ -166,7 +166,7 @@ def _lattice(
     count = None if axis is None or shape is None else shape[axis]
     few = isinstance(count, int) and count <= _CHANNELS
     _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, readers))
-    found = levels_of(values(tensor.name), axis if few else None)
+    found = spacing_of(values(tensor.name), axis if few else None)
     scale = float(draft.scales[site.group])
     if is_exact(found, scale):
         raise NoFit("each of its values has a code already")
@@ -175,7 +175,7 @@ def _lattice(
     return edit
 
 
-def _edit(tensor: Tensor, found: Levels, axis: int, readers: tuple[str, ...]) -> Lattice:
+def _edit(tensor: Tensor, found: Spacing, axis: int, readers: tuple[str, ...]) -> Lattice:
     assert tensor.dtype is not None
     centres = tuple(map(float, found.centres.astype(tensor.dtype))) if found.centres.any() else ()
     factors = tuple(map(float, found.factors.astype(tensor.dtype))) if (found.factors != 1).any() else ()

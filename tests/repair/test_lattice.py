@@ -19,9 +19,9 @@ from onnxq.repair import lattice
 from onnxq.repair.draft import Draft
 from onnxq.repair.edits import edited
 from onnxq.repair.found import FoundEdits, NoFit
-from onnxq.repair.levels import levels_of
 from onnxq.repair.moved import moved
 from onnxq.repair.registry import edit_of
+from onnxq.repair.spacing import spacing_of
 from onnxq.run import trt
 
 F = np.float32
@@ -247,15 +247,15 @@ def test_why_layers_cannot_read_codes(body: str) -> None:
     assert READ[body] in found.skipped["x"]
 
 
-def test_an_odd_value_among_many_is_found() -> None:
-    """Values of large samples are looked at by some, and compared by more."""
-    pixels_of = pixels(3, 600, 600)
-    levels_of([pixels_of], 0)
-    for place in (np.s_[:, 5::7, 3], np.s_[1, 400, :]):
-        odd = pixels_of.copy()
-        odd[place] += 0.3
+def test_values_among_many_are_seen() -> None:
+    """Of a large sample some values are looked at, in each row and column."""
+    many = pixels(3, 1200, 1200)
+    assert spacing_of([many], 0).steps.tolist() == [1.0]
+    for place in (np.s_[:, 5::7, :], np.s_[1, :, 600]):
+        odd = many.copy()
+        odd[place] += F(0.3)
         with pytest.raises(NoFit):
-            levels_of([pixels_of, odd], 0)
+            spacing_of([many, odd], 0)
 
 
 def test_float_layers_need_none() -> None:

@@ -12,8 +12,7 @@ from onnxq.repair.found import NoFit
 CODES = 256
 """So many codes int8 has, -128..127; activations may have the least one, weights have it not."""
 
-_LOOKED = 1 << 16  # values of a channel, of a sample, that are sorted
-_CHECKED = 1 << 18  # values of a sample that are compared with what was found
+_LOOKED = 1 << 18  # values of a sample, about
 _MANY = 16 * CODES  # distinct values: rounding makes several of one level
 _FEW, _FEW_EACH = 3, 16  # distinct values: fewer lie on a lattice by chance
 _NOISE = 2.0**-20  # of the greatest magnitude: the rounding of float32, and of what made the values
@@ -22,7 +21,7 @@ _EQUAL = 1e-5  # by which steps may differ that are one
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class Spacing:
     """`centre + step * code`, a code -128..127.
 
     Attributes:
@@ -49,8 +48,8 @@ class Levels:
         return np.ones_like(found) if (found < 1 + _EQUAL).all() else found
 
 
-def levels_of(samples: Iterable[np.ndarray], axis: int | None) -> Levels:
-    """The levels that all values lie on.
+def spacing_of(samples: Iterable[np.ndarray], axis: int | None) -> Spacing:
+    """The levels that values lie on.
 
     Args:
         samples: arrays of any shape; they are gone through once.
@@ -59,26 +58,19 @@ def levels_of(samples: Iterable[np.ndarray], axis: int | None) -> Levels:
     Raises:
         NoFit: the values are on no lattice of at most 256 levels.
     """
-    kept = _Kept(axis)
-    for values in samples:
-        kept.add(values)
-    if not kept.seen or not any(map(len, kept.seen)):
-        raise NoFit("no sample has values of it")
-    noise = _NOISE * max(float(np.abs(seen).max()) for seen in kept.seen if len(seen))
+    seen = _seen(samples, axis)
+    noise = _NOISE * max((float(np.abs(one).max()) for one in seen if len(one)), default=0.0)
     if noise == 0:
         raise NoFit("it is always zero")
     try:
-        found = _found([_clusters(np.unique(np.concatenate(kept.seen)), noise)], noise, _FEW)
+        return _found([_clusters(np.unique(np.concatenate(seen)), noise)], noise, _FEW)
     except NoFit:
-        if axis is None or len(kept.seen) < 2:
+        if axis is None or len(seen) < 2:
             raise
-        found = _found([_clusters(seen, noise) for seen in kept.seen], noise, _FEW_EACH)
-    for rows in kept.checked:
-        _check(rows, found, noise)
-    return found
+        return _found([_clusters(one, noise) for one in seen], noise, _FEW_EACH)
 
 
-def is_exact(found: Levels, scale: float) -> bool:
+def is_exact(found: Spacing, scale: float) -> bool:
     """Whether a scale gives each level a code of its own, without an error, as it is."""
     if found.channels:
         return False
@@ -88,41 +80,31 @@ def is_exact(found: Levels, scale: float) -> bool:
     return bool(held and np.abs(codes - np.rint(codes)).max() < _EXACT)
 
 
-class _Kept:
-    """What is kept of samples: the distinct values of each channel, and some to be compared."""
-
-    def __init__(self, axis: int | None) -> None:
-        self._axis = axis
-        self.seen: list[np.ndarray] = []
-        self.checked: list[list[np.ndarray]] = []
-
-    def add(self, values: np.ndarray) -> None:
-        """Takes a sample."""
-        values = np.asarray(values)
+def _seen(samples: Iterable[np.ndarray], axis: int | None) -> list[np.ndarray]:
+    """The distinct values of each channel, float64, ascending."""
+    seen: list[np.ndarray] = []
+    for given in samples:
+        values = np.asarray(given)
         if values.size == 0:
-            return
-        flat = values.reshape(1, -1)
-        if self._axis is not None:
-            flat = np.moveaxis(values, self._axis, 0).reshape(values.shape[self._axis], -1)
-        if not np.isfinite(flat).all():
+            continue
+        if axis is None:
+            rows = values.reshape(1, -1)
+        else:
+            rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+        if not np.isfinite(rows).all():
             raise NoFit("it holds NaN or infinity")
-        self.seen = self.seen or [np.empty(0)] * len(flat)
-        if len(flat) != len(self.seen):
+        seen = seen or [np.empty(0)] * len(rows)
+        if len(rows) != len(seen):
             raise NoFit("its channels are not as many in each sample")
-        rows = []
-        for channel, row in enumerate(flat):
-            some = np.append(row[:: _stride(row.size, _LOOKED)], (row.min(), row.max()))
-            seen = np.union1d(self.seen[channel], some.astype(np.float64))
-            if len(seen) > _MANY:
+        step = -(-values.size // _LOOKED) | 1  # odd, as sizes of images are even
+        for channel, row in enumerate(rows):
+            some = np.unique(np.append(row[::step], (row.min(), row.max())))
+            seen[channel] = np.union1d(seen[channel], some.astype(np.float64))
+            if len(seen[channel]) > _MANY:
                 raise NoFit(f"it has more than {CODES} values")
-            self.seen[channel] = seen
-            rows.append(np.unique(row[:: _stride(row.size, _CHECKED // len(flat))]))
-        self.checked.append(rows)
-
-
-def _stride(size: int, most: int) -> int:
-    """The step with which so many of values are taken, odd: sizes of images are even."""
-    return max(1, -(-size // max(1, most))) | 1 if size > most else 1
+    if not seen:
+        raise NoFit("no sample has values of it")
+    return seen
 
 
 def _clusters(values: np.ndarray, noise: float) -> np.ndarray:
@@ -137,7 +119,7 @@ def _clusters(values: np.ndarray, noise: float) -> np.ndarray:
     return found
 
 
-def _found(points: list[np.ndarray], noise: float, few: int) -> Levels:
+def _found(points: list[np.ndarray], noise: float, few: int) -> Spacing:
     """The levels of each channel; a channel with one value has the step of the others."""
     steps, lows, spans = np.zeros(len(points)), np.zeros(len(points)), np.zeros(len(points))
     for channel, found in enumerate(points):
@@ -154,7 +136,7 @@ def _found(points: list[np.ndarray], noise: float, few: int) -> Levels:
         steps[:] = np.median(steps)
     centres = [_centre(*one, noise) for one in zip(lows, steps, spans, strict=True)]
     ends = min(float(one[0]) for one in points), max(float(one[-1]) for one in points)
-    return Levels(np.array(centres), steps, len(points) > 1, ends)
+    return Spacing(np.array(centres), steps, len(points) > 1, ends)
 
 
 def _line(points: np.ndarray, noise: float) -> tuple[float, float, float]:
@@ -193,14 +175,3 @@ def _middle(first: int, last: int) -> int:
     if first >= 0 and last < CODES:  # what begins at zero ends at 255, whether or not a sample shows it
         return half
     return first - (CODES - (last - first)) // 2 + half
-
-
-def _check(rows: list[np.ndarray], found: Levels, noise: float) -> None:
-    """Compares values with the levels."""
-    for channel, values in enumerate(rows):
-        place = channel if found.channels else 0
-        codes = (values - found.centres[place]) / found.steps[place]
-        nearest = np.rint(codes)
-        off = np.abs(codes - nearest).max() * found.steps[place]
-        if off > 2 * noise or nearest.min() < -CODES // 2 or nearest.max() >= CODES // 2:
-            raise NoFit("values turn up that are on no lattice with the others")
