@@ -15,6 +15,7 @@ from onnxq.calib.stats import Stats
 from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
 from onnxq.errors import UserError
+from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Prepared
@@ -292,7 +293,7 @@ class _Repairing:
         ranges = _followed(done.ranges, draft)
         inserted = insert(job.model, prepared.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
-        stats = moved(self._stats, state.maps)
+        stats = moved(self._stats, state.maps, state.model)
         self._ledger.facts |= _changes(prepared)
         before, after = (self._ledger.facts[key] for key in ("before_db", "after_db"))
         found = replace(
@@ -413,6 +414,17 @@ class _Bench:
         steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
         return self._fitter.fit(model, maps, draft, steps_of)
+
+    def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
+        if tensor in {info.name for info in model.graph.inputs}:
+            yield from (np.asarray(feeds[tensor]) for feeds in self._fitting.feeds())
+            return
+        part = extract_between(model, (), (tensor,)).model
+        with loading():
+            session = ort.load(self._job.runnable(part), data_dir=model.data_dir)
+        for feeds in self._fitting.feeds():
+            (found,) = session.run({name: feeds[name] for name in session.inputs}, [tensor])
+            yield np.asarray(found)
 
     def channels(self) -> Channels:
         return {name: ends.amax for name, ends in self._fitter.channels.items()}

@@ -86,6 +86,8 @@ def _insert_pairs(
             if site.group not in shared:
                 name = f"{site.tensor}_scale"
                 shared[site.group] = model.new_constant(name, np.array(scales[site.group]))
+            for edge in site.readers[:1]:  # an edit may have put nodes between the tensor and its readers
+                source = nodes[edge.node].inputs[edge.input]
             out = _activation(model, source, shared[site.group], zero, added)
         for edge in site.readers:
             replace_input(nodes[edge.node], edge.input, out)
@@ -111,6 +113,19 @@ def set_scales(proto: onnx.ModelProto, names: Mapping[int, str], scales: Mapping
             tensor.CopyFrom(onnx.numpy_helper.from_array(np.array(by_name[tensor.name]), tensor.name))
 
 
+def float_reads(plan: QuantPlan, floats: onnx.ModelProto) -> dict[tuple[str, int], str]:
+    """What the edges of pairs, by node and input, read in the model without pairs.
+
+    That is the tensor that the plan names, or what an edit made of it.
+    """
+    inputs = {node.name: node.input for node in floats.graph.node}
+    return {
+        (edge.node, edge.input): inputs[edge.node][edge.input] if edge.node in inputs else pair.tensor
+        for pair in plan.pairs
+        for edge in pair.readers
+    }
+
+
 def in_float(
     model: onnx.ModelProto,
     plan: QuantPlan,
@@ -130,10 +145,10 @@ def in_float(
     result = copy_model(model)
     graph = result.graph
     freed = plan.with_partners(nodes)
-    floats = {edge: pair.tensor for pair in plan.pairs for edge in pair.readers if edge.node in freed}
+    floats = {edge: read for edge, read in float_reads(plan, before).items() if edge[0] in freed}
     inputs = {node.name: node.input for node in graph.node}
-    for edge, tensor in floats.items():
-        inputs[edge.node][edge.input] = tensor
+    for (node_name, index), tensor in floats.items():
+        inputs[node_name][index] = tensor
     undone = [fit for fit in fits if fit.layer in freed and fit.node in inputs]
     for fit in undone:
         if fit.before:

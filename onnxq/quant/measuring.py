@@ -15,7 +15,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import is_float, value_info
 from onnxq.graph.wiring import tensor_shape
 from onnxq.quant.fits import Fit, fits_of
-from onnxq.quant.insert import Inserted, insert
+from onnxq.quant.insert import Inserted, float_reads, insert
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.run.switched import Edge, Recipe, Setting, Tie
@@ -88,7 +88,7 @@ class MeasuringCopy:
             (edge.node, edge.input): pair.tensor for pair in plan.pairs for edge in pair.readers
         }
         known = {node.name for node in quantized.graph.node}
-        edges = {edge: tensor for edge, tensor in self._edges.items() if edge[0] in known}
+        edges = {edge: read for edge, read in float_reads(plan, floats).items() if edge[0] in known}
         ties, constants = _ties(fits, plan, quantized, floats)
         self.recipe = Recipe(
             quantized,

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.patches import Patches
-from onnxq.repair import degenerate, scale, shift, smooth, split
+from onnxq.repair import degenerate, lattice, scale, shift, smooth, split
 from onnxq.repair.acceptance import Levels, judged
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
@@ -64,6 +66,10 @@ class Tools(Protocol):
         steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
         """The patches of a draft, fitted."""
+        ...
+
+    def values(self, model: Model, tensor: str) -> Iterable[np.ndarray]:
+        """What a tensor near the inputs of a float model holds, for the samples that fit."""
         ...
 
     def channels(self) -> Channels:
@@ -274,6 +280,9 @@ class Course:
 
     def _proposal(self, step: str, state: Version) -> _Proposal:
         draft = state.draft
+        if step == "lattice":
+            seen = lattice.find(state.model, draft, lambda name: self._tools.values(state.model, name))
+            return self._of_edits(step, draft, [self._permitted(step, state, seen)])
         if step in ("scale", "smooth"):
             return self._scaled(step, state)
         if step == "bias":
@@ -363,6 +372,7 @@ class Course:
 
 
 _NOTHING = {
+    "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from onnxq.graph.layers import layer_of
+from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.view import Node, Tensor
 from onnxq.repair.affine import ChannelMap
@@ -76,7 +76,15 @@ def _lower_by(node: Node, by: float, writer: Writer) -> None:
     writer.put(node, index, np.full(layer.outputs, -by))
 
 
-def restore(node: Node, tensor: Tensor, by: float, writer: Writer, maps: dict[str, ChannelMap]) -> None:
+def restore(
+    node: Node,
+    tensor: Tensor,
+    by: float | np.ndarray,
+    writer: Writer,
+    maps: dict[str, ChannelMap],
+    *,
+    padded: bool = False,
+) -> None:
     """Makes a layer that reads `by` less write what it wrote.
 
     A convolution without padding sums all of its taps over real values at each position, whatever its
@@ -85,9 +93,10 @@ def restore(node: Node, tensor: Tensor, by: float, writer: Writer, maps: dict[st
     Args:
         node: the layer.
         tensor: what it reads less of.
-        by: how much less.
+        by: how much less: one number, or one for each input channel, float64.
         writer: is given the constants.
         maps: is told what becomes of which tensors.
+        padded: whether a convolution will read its padding from the tensor, before it is less.
 
     Raises:
         NoFit: it is no layer that can.
@@ -98,11 +107,12 @@ def restore(node: Node, tensor: Tensor, by: float, writer: Writer, maps: dict[st
     weights = np.asarray(layer.weight.constant, np.float64)
     if not np.isfinite(weights).all():
         raise NoFit(f"weights {layer.weight.name!r} hold NaN or infinity")
-    sums = by * weights.sum(axis=tuple(a for a in range(weights.ndim) if a != layer.axis))
+    less = weights * by_column(layer, by) if isinstance(by, np.ndarray) else weights * by
+    sums = less.sum(axis=tuple(a for a in range(weights.ndim) if a != layer.axis))
     if node.op == "MatMul":
         _restore_behind(node, sums, writer, maps, layer.weight.rank)
         return
-    if node.op == "Conv" and pads(node):
+    if node.op == "Conv" and pads(node) and not padded:
         raise NoFit(f"{node.name!r} pads it with zeros")
     beta = 1.0
     if node.op == "Gemm":
@@ -117,6 +127,27 @@ def restore(node: Node, tensor: Tensor, by: float, writer: Writer, maps: dict[st
     if bias is None or beta == 0:
         raise NoFit(f"the bias of {node.name!r} is computed, or does not count")
     writer.put(node, 2, _plus(node, bias, sums / beta))
+
+
+def by_column(layer: Layer, values: np.ndarray) -> np.ndarray:
+    """One number for each input channel of a layer, as its weights are laid out, to be multiplied with them.
+
+    Args:
+        layer: its weights are the second input; no ConvTranspose.
+        values: [inputs].
+
+    Raises:
+        NoFit: the layer has another number of input channels.
+    """
+    if values.size != layer.inputs:
+        raise NoFit(f"{layer.node.name!r} reads {layer.inputs} channels, not {values.size}")
+    rank = layer.weight.rank or 2
+    if layer.node.op == "Conv":  # [outputs, inputs of a group, ...]
+        groups = layer.groups
+        wide = np.repeat(values.reshape(groups, -1), layer.outputs // groups, 0)
+        return wide.reshape(*wide.shape, *[1] * (rank - 2))
+    place = rank - 2 if layer.node.op == "MatMul" else 1 - layer.axis
+    return values.reshape([-1 if axis == place else 1 for axis in range(rank)])
 
 
 def _restore_behind(

@@ -7,11 +7,13 @@ from typing import Any
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.repair.edits import FloatEdit
+from onnxq.repair.lattice import Lattice
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
 from onnxq.repair.split import HalfSteps
 
 _KINDS: dict[str, Callable[[Mapping[str, Any]], FloatEdit]] = {
+    "lattice": Lattice.from_json,
     "shift": Shift.from_json,
     "scale": Scale.from_json,
     "smooth": Scale.from_json,

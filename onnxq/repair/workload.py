@@ -25,7 +25,7 @@ _SEARCH = {"split": 60, "thresholds": 100}
 EDITED = 8
 """On how many samples an edited float model is compared with the one without edits."""
 
-EDITS = ("scale", "smooth", "shift", "split")
+EDITS = ("lattice", "scale", "smooth", "shift", "split")
 """The steps that edit the float model."""
 
 SEARCHING = ("split", "thresholds")
@@ -33,7 +33,7 @@ SEARCHING = ("split", "thresholds")
 REFITS = ("bias", "shift", "gptq")
 """The steps that fit, and gain most."""
 
-_FIRST = ("scale", *REFITS)  # samples become fewer before one of them is left out
+_FIRST = ("lattice", "scale", *REFITS)  # samples become fewer before one of them is left out
 _ENOUGH = 48  # samples that fit: not fewer for the sake of the other steps
 
 

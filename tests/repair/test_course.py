@@ -88,6 +88,9 @@ class Bench(Tools):
         biases = {"first": np.ones(16, np.float32)}
         return Fitted(replace(draft.patches, biases=biases), 5, 64, {"biases": 1}, {"third": "why not"})
 
+    def values(self, model: Model, tensor: str) -> Sequence[np.ndarray]:
+        return [np.linspace(-1, 1, 999, dtype=np.float32)]
+
     def channels(self) -> Mapping[str, np.ndarray]:
         return {}
 

@@ -1,0 +1,380 @@
+"""Lattice: an input that is made of 8-bit pixels has 256 values, and int8 a code for each.
+
+    before    z = Conv(x, W, b)
+    after     z = Conv((x - c) * k, W / k, b + c ΣW)
+
+Whatever normalized the pixels, what a channel holds is c + s * code, with a code -128..127; k makes the steps
+s of the channels equal. With the scale s the quantized input has no error at all. Where all steps are equal
+there is no Mul; where zero is a level, and all others are at most 128 steps away, no Add.
+
+What a convolution pads with is zero before it is moved, and so a Pad in front of the Add pads.
+
+It is found from the samples: from a graph's inputs, and from what is only moved, normalized or cast of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.layers import layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.moves import MOVES
+from onnxq.graph.types import Shape, is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.graph.wiring import new_tensor, replace_input
+from onnxq.quant.plan import QuantPlan, Site
+from onnxq.quant.scales import INT8_MAX
+from onnxq.repair.affine import ChannelMap
+from onnxq.repair.draft import Draft
+from onnxq.repair.found import FoundEdits, NoFit
+from onnxq.repair.offset import by_column, pads, restore
+from onnxq.repair.spacing import Spacing, is_exact, spacing_of
+from onnxq.repair.statistics import channel_axis
+from onnxq.repair.windows import Windows
+from onnxq.repair.writer import Writer
+
+_NORMALIZES = ("Cast", "Add", "Sub", "Mul", "Div", "Concat", *MOVES)
+_MOST = 24  # nodes between inputs and a tensor
+_CHANNELS = 16  # images have few: with more, one lattice for all is sought alone
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Gives int8 layers an input of which each value is a code.
+
+    Attributes:
+        tensor: the tensor.
+        step: its scale, from now on.
+        centres: what is subtracted: nothing, one number or one a channel.
+        factors: what the difference is multiplied with: likewise.
+        axis: the channel axis.
+        readers: the nodes that read it so; others read it as it was.
+    """
+
+    tensor: str
+    step: float
+    centres: tuple[float, ...]
+    factors: tuple[float, ...]
+    axis: int
+    readers: tuple[str, ...]
+    kind: str = "lattice"
+
+    @staticmethod
+    def from_json(json: Mapping[str, Any]) -> Lattice:
+        """The edit that `to_json` gave."""
+        edit = Lattice(
+            str(json["tensor"]),
+            float(json["step"]),
+            tuple(map(float, json["centres"])),
+            tuple(map(float, json["factors"])),
+            int(json["axis"]),
+            tuple(map(str, json["readers"])),
+        )
+        if not 0 < edit.step < np.inf or not all(0 < one < np.inf for one in edit.factors):
+            raise ValueError("steps and factors are positive")
+        if not np.isfinite(edit.centres).all():
+            raise ValueError("centres are finite")
+        return edit
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "kind": self.kind, "tensor": self.tensor, "step": self.step, "centres": list(self.centres),
+            "factors": list(self.factors), "axis": self.axis, "readers": list(self.readers),
+        }  # fmt: skip
+
+    def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
+        """That of 127 steps, of what the layers read."""
+        return {self.tensor: INT8_MAX * self.step} if self.tensor in amax else {}
+
+    def maps(self, model: Model) -> dict[str, ChannelMap]:
+        """The tensor itself stays; what it is moved to is as its readers have it."""
+        return self._fit(model).maps
+
+    def apply(self, model: Model) -> None:
+        """Changes weights and biases, and puts nodes between the tensor and its readers.
+
+        Raises:
+            UserError: the model is another one.
+        """
+        fit = self._fit(model)
+        try:
+            fit.writer.commit()
+        except NoFit as error:
+            raise self._error(error) from error
+        fit.insert()
+
+    def _fit(self, model: Model) -> _Readers:
+        tensors = model.graph.tensors()
+        if self.tensor not in tensors:
+            raise unknown_name("tensor", self.tensor, list(tensors))
+        try:
+            return _Readers(Tensor(model, tensors[self.tensor]), self)
+        except NoFit as error:
+            raise self._error(error) from error
+
+    def _error(self, error: NoFit) -> UserError:
+        return UserError(
+            f"{self.tensor!r} cannot be read as codes: {error}", hint="the edit is of another model"
+        )
+
+
+def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray]]) -> FoundEdits:
+    """The inputs of int8 layers whose values lie on a lattice.
+
+    Args:
+        model: with the draft's edits.
+        draft: the plan, and the ranges after the edits.
+        values: what a tensor of the model holds, sample by sample; asked only for inputs, and for what a
+            few nodes make of them.
+    """
+    tensors = model.graph.tensors()
+    edits: list[Lattice] = []
+    skipped: dict[str, str] = {}
+    for site in draft.plan.sites:
+        if site.kind != "activation" or site.tensor not in tensors:
+            continue
+        tensor = Tensor(model, tensors[site.tensor])
+        if not _is_near(tensor) or site.tensor not in draft.amax:
+            continue
+        try:
+            edit = _lattice(tensor, site, draft, values)
+            _Readers(tensor, edit).writer.check()
+        except NoFit as error:
+            skipped[site.tensor] = str(error)
+        else:
+            edits.append(edit)
+    if not edits and not skipped:
+        floats = [info.name for info in model.graph.inputs if is_float(info.dtype)]
+        skipped.update(dict.fromkeys(floats, "no int8 layer reads it"))
+    return FoundEdits(tuple(edits), skipped)
+
+
+def _lattice(
+    tensor: Tensor, site: Site, draft: Draft, values: Callable[[str], Iterable[np.ndarray]]
+) -> Lattice:
+    """The edit of a tensor."""
+    readers = tuple(dict.fromkeys(edge.node for edge in site.readers))
+    axis = channel_axis(tensor)
+    shape = tensor.shape
+    count = None if axis is None or shape is None else shape[axis]
+    few = isinstance(count, int) and count <= _CHANNELS
+    _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, readers))
+    found = spacing_of(values(tensor.name), axis if few else None)
+    scale = float(draft.scales[site.group])
+    if is_exact(found, scale):
+        raise NoFit("each of its values has a code already")
+    edit = _edit(tensor, found, axis or 0, readers)
+    _check_group(draft.plan, site, _Readers(tensor, edit).names)
+    return edit
+
+
+def _edit(tensor: Tensor, found: Spacing, axis: int, readers: tuple[str, ...]) -> Lattice:
+    assert tensor.dtype is not None
+    centres = tuple(map(float, found.centres.astype(tensor.dtype))) if found.centres.any() else ()
+    factors = tuple(map(float, found.factors.astype(tensor.dtype))) if (found.factors != 1).any() else ()
+    return Lattice(tensor.name, float(np.float32(found.step)), centres, factors, axis, readers)
+
+
+def _check_group(plan: QuantPlan, site: Site, names: set[str]) -> None:
+    """Looks whether tensors are all that a scale is for."""
+    if any(pair.tensor in names for pair in plan.own):
+        raise NoFit("the model quantizes it itself")
+    group = next(group for group in plan.groups if group.id == site.group)
+    others = [name for name in group.tensors if name not in names]
+    if others:
+        raise NoFit(f"it shares its scale with {others[0]!r}")
+    if any(other.group != site.group for other in plan.sites if other.tensor in names):
+        raise NoFit("what it is moved to has a scale of its own")
+
+
+def _is_near(tensor: Tensor) -> bool:
+    """Whether a tensor is an input, or made of inputs and constants by a few nodes that keep levels."""
+    todo, seen = [tensor], set[str]()
+    inputs = False
+    while todo:
+        one = todo.pop()
+        maker = one.producer
+        if one.is_constant or one.name in seen:
+            continue
+        seen.add(one.name)
+        if maker is None:
+            inputs = True
+            continue
+        if maker.domain or maker.op not in _NORMALIZES or len(seen) > _MOST:
+            return False
+        todo += [read for read in maker.inputs if read is not None]
+    return inputs and is_float(tensor.dtype)
+
+
+class _Readers:
+    """What becomes of what reads a tensor.
+
+    Attributes:
+        writer: weights and biases.
+        maps: what becomes of what the tensor is moved to.
+        names: the tensor, and what it is moved to.
+    """
+
+    def __init__(self, tensor: Tensor, edit: Lattice) -> None:
+        if not is_float(tensor.dtype) or tensor.rank is None:
+            raise NoFit(f"the shape or type of {tensor.name!r} is not known")
+        self.writer = Writer(tensor.model)  # type: ignore[arg-type]
+        self.maps: dict[str, ChannelMap] = {}
+        self.names = {tensor.name}
+        self._tensor, self._edit = tensor, edit
+        self._padded: list[tuple[Node, tuple[int, ...]]] = []
+        self._centres, self._factors = _of(edit.centres), _of(edit.factors)
+        self._apart = max(self._centres.size, self._factors.size) > 1
+        if self._apart and not 0 <= edit.axis < tensor.rank:
+            raise NoFit(f"it has no axis {edit.axis}")
+        self._nodes = [node for node in tensor.users if node.name in edit.readers]
+        if len(self._nodes) != len(edit.readers):
+            raise NoFit("its layers read another tensor")
+        factor, centre = _spread(self._factors, 1.0), _spread(self._centres, 0.0)
+        change = ChannelMap.of(factor, -centre * factor)
+        for node in self._nodes:
+            self._read(node, tensor, edit.axis, change)
+        if self._padded and (len(self._padded) != len(self._nodes) or len({p for _, p in self._padded}) != 1):
+            raise NoFit("its layers do not pad it alike")
+
+    def insert(self) -> None:
+        """Puts the nodes between the tensor and its readers."""
+        model, tensor, edit = self.writer.model, self._tensor, self._edit
+        assert tensor.rank is not None
+        assert tensor.dtype is not None
+        home = next(g for g in model.graphs() if any(one is self._nodes[0].node for one in g.nodes))
+        last, shape, added = tensor.tensor, tensor.shape, []
+        typical = model.typical_shapes.get(tensor.name)
+
+        def put(op: str, operands: list[np.ndarray], what: str) -> None:
+            nonlocal last
+            out = new_tensor(model.unique(f"{tensor.name}_{what}"), tensor.dtype, shape)
+            inputs = [last, *(model.new_constant(f"{tensor.name}_{what}_by", one) for one in operands)]
+            added.append(model.new_node(op, inputs, [out], name=f"{tensor.name}_{what}"))
+            last = out
+            if typical is not None:
+                model.typical_shapes = {**model.typical_shapes, out.name: typical}
+
+        def along(values: np.ndarray) -> np.ndarray:
+            wide = values.reshape([-1 if a == edit.axis else 1 for a in range(tensor.rank or 1)])
+            return (wide if values.size > 1 else values.reshape(())).astype(tensor.dtype)
+
+        if self._padded:
+            amounts = np.array(self._padded[0][1], np.int64)
+            shape, typical = _wider(shape, amounts), _wider(typical, amounts)
+            put("Pad", [amounts], "padded")
+            for node, _ in self._padded:
+                _unpad(node)
+        if edit.centres:
+            put("Sub", [along(self._centres)], "centred")
+        if edit.factors:
+            put("Mul", [along(self._factors)], "even")
+        if not added:
+            return
+        for node in self._nodes:
+            for index, read in enumerate(node.inputs):
+                if read == tensor:
+                    replace_input(node.node, index, last)
+        home.nodes.extend(added)
+        model.sort()
+
+    def _read(self, node: Node, tensor: Tensor, axis: int, change: ChannelMap) -> None:
+        """Makes a reader read codes: a layer, or what moves the tensor to layers."""
+        if sum(one == tensor for one in node.inputs) != 1:
+            raise NoFit(f"{node.name!r} reads it ({node.op})")
+        if not node.domain and node.op in MOVES and node.inputs[0] == tensor:
+            axis = _moved(node, axis, self._apart)
+            for out in node.outputs:
+                if out is None or out.is_output or not is_float(out.dtype):
+                    raise NoFit(f"{node.name!r} moves it to an output")
+                self.names.add(out.name)
+                self.maps[out.name] = change
+                for user in out.users:
+                    self._read(user, out, axis, change)
+            return
+        self._layer(node, tensor, axis)
+
+    def _layer(self, node: Node, tensor: Tensor, axis: int) -> None:
+        layer = layer_of(node)
+        if layer is None or node.op == "ConvTranspose" or layer.index != 1 or node.inputs[0] != tensor:
+            raise NoFit(f"{node.name!r} reads it ({node.op})")
+        last = (tensor.rank or 0) - 1
+        own = last if node.op == "MatMul" else 0 if node.op == "Gemm" and node.attr("transA", 0) else 1
+        if self._apart and axis != own:
+            raise NoFit(f"{node.name!r} reads channels along axis {own}, not {axis}")
+        if self._edit.centres:
+            padded = node.op == "Conv" and pads(node)
+            if padded:
+                self._padded.append((node, self._padding(node, tensor)))
+            by = self._centres
+            wide = np.broadcast_to(by, layer.inputs) if by.size == 1 else by
+            restore(node, tensor, wide.astype(np.float64), self.writer, self.maps, padded=padded)
+        if self._edit.factors:
+            weights = self.writer.value(node, 1)
+            if weights is None:
+                raise NoFit(f"the weights of {node.name!r} are not one matrix")
+            factors = np.broadcast_to(self._factors, layer.inputs)
+            self.writer.put(node, 1, weights / by_column(layer, np.array(factors)), weight=True)
+
+    def _padding(self, node: Node, tensor: Tensor) -> tuple[int, ...]:
+        """What a convolution pads with, as a Pad has it."""
+        if tensor != self._tensor:
+            raise NoFit(f"{node.name!r} pads it with zeros, behind what moves it")
+        kernel = (node.inputs[1].shape or ())[2:] if node.inputs[1] is not None else ()
+        sizes = (tensor.shape or ())[2:]
+        if node.attr("auto_pad", "NOTSET") != "NOTSET" and not all(isinstance(size, int) for size in sizes):
+            raise NoFit(f"{node.name!r} pads it by its size, which is not known")
+        known = [size if isinstance(size, int) else 0 for size in sizes]
+        found = Windows.of(node, [int(size or 0) for size in kernel]).padding(known)
+        begins, ends = zip(*found, strict=True)
+        if min(*begins, *ends) < 0:
+            raise NoFit(f"{node.name!r} crops it")
+        return (0, 0, *begins, 0, 0, *ends)
+
+
+def _moved(node: Node, axis: int, apart: bool) -> int:
+    """Where a node moves the channel axis; any where channels are alike."""
+    if not apart or node.op in ("Identity", "MaxPool"):
+        return axis
+    if node.op == "Transpose":
+        rank = node.inputs[0].rank if node.inputs[0] is not None else None
+        perm = list(node.attr("perm") or reversed(range(rank or 0)))
+        return perm.index(axis)
+    raise NoFit(f"{node.name!r} moves channels that are on lattices of their own ({node.op})")
+
+
+def _wider(shape: Shape | None, amounts: np.ndarray) -> Shape | None:
+    """A shape with what a Pad adds."""
+    if shape is None:
+        return None
+    more = amounts.reshape(2, -1).sum(0)
+    return tuple(
+        size + int(by) if isinstance(size, int) else size if not by else None
+        for size, by in zip(shape, more, strict=True)
+    )
+
+
+def _of(values: tuple[float, ...]) -> np.ndarray:
+    return np.array(values, np.float64) if values else np.zeros(0)
+
+
+def _spread(values: np.ndarray, default: float) -> np.ndarray:
+    """One number for all channels, or one for each."""
+    return values if values.size > 1 else np.array(values[0] if values.size else default)
+
+
+def _unpad(node: Node) -> None:
+    """Makes a convolution one without padding."""
+    attributes = {
+        one.name: onnx.helper.get_attribute_value(one)
+        for one in node.node.proto.attribute
+        if one.name not in ("pads", "auto_pad")
+    }
+    node.node.proto = onnx.helper.make_node(node.op, [], [], **attributes)
