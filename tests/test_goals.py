@@ -385,6 +385,8 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
         "mse",
         "--prove",
         "never",
+        "--repair",
+        "none",
     )
     ran = run(tmp_path, *base, "--min-sqnr", str(GOAL), "--max-float", "0.1%", "-o", "q.onnx")
     assert ran.returncode == 1, ran.stderr

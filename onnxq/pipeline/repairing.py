@@ -230,7 +230,7 @@ class _Repairing:
         most = self._before() if options.is_auto else None
         if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
             why = (
-                f"{fitting} samples to fit with and {judging} apart to judge with are too few: give more "
+                f"{fitting} samples to fit with and {judging} others to judge with are too few: give more "
                 f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
             )
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]

@@ -208,7 +208,11 @@ def test_samples_tell_how_far_they_are() -> None:
     told: list[tuple[str, int | None, int | None]] = []
     data = {"image": np.random.default_rng(0).random((24, 1, 8, 8), np.float32)}
     onnxq.quantize(DIGITS, data, body="fp32", compile=False, observe=lambda *step: told.append(step))
-    assert [step for step in told if step[1:] != (None, None)] == [
+    found = [step for step in told if step[1:] != (None, None)]
+    fits = [step for step in found if step[0] == "repair: fit"]
+    assert fits
+    assert all(done is not None and 0 <= done <= 15 and total == 15 for _, done, total in fits)
+    assert [step for step in found if step not in fits] == [
         *(("calibrate", done, 15) for done in range(1, 16)),
         *(("choose", done, None) for done in range(1, 7)),
         *(("verify", done, 3) for done in range(1, 4)),
@@ -222,7 +226,7 @@ def test_a_bar_with_the_time_left_on_a_terminal(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     command = [
         sys.executable, "-m", "onnxq", "quantize", DIGITS, "--calib", "many.npy", "--no-engine",
-        "--samples", "2000", "--method", "minmax",
+        "--samples", "2000", "--method", "minmax", "--repair", "none",
     ]  # fmt: skip
     environ = environment(tmp_path, 100) | {"TERM": "xterm"}
     run = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.DEVNULL, stderr=theirs)
