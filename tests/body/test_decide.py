@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from onnxq.body.bounds import is_float32, needed
-from onnxq.body.decide import decide
+from onnxq.body.decide import ABOVE_DB, LEAST_ABOVE_DB, above_db, decide
 from onnxq.body.emulate import losses
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import post_scale
@@ -57,6 +57,7 @@ def test_figures_of_both(post: bool) -> None:
     assert abs(both - int8) < 0.5
     assert decision.stays["y"].code == "accuracy"
     assert "m" in body.halved
+    assert "y" not in decide(model, before, "fp16", ranges, feeds, above=-20.0).stays  # 73 dB are enough
     onnx.checker.check_model(body.model.to_proto())
 
 
@@ -73,3 +74,10 @@ def test_a_model_without_float_outputs() -> None:
     decision = decide(model, model.to_proto(), "fp16", dict.fromkeys(needed(model), (-9.0, 9.0)), feeds)
     assert decision.settled is not None
     assert decision.settled.reached
+
+
+def test_what_repair_gained_is_not_asked_of_the_body_again() -> None:
+    assert above_db(0.0) == ABOVE_DB == 15.0
+    assert above_db(-3.0) == ABOVE_DB
+    assert above_db(2.0) == 13.0  # as near as without repair
+    assert above_db(30.0) == LEAST_ABOVE_DB == 10.0

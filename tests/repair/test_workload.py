@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, Workload, workload_of
+from onnxq.repair.workload import LEAST_FITTING, LEAST_JUDGING, Workload, beside_runs, workload_of
 
 STEPS = ("bias", "shift", "gptq")
 
@@ -41,3 +41,11 @@ def test_a_fit_runs_what_fits_and_what_judges() -> None:
     assert (work.cost("bias"), work.cost("scale"), work.cost("smooth", 3)) == (13, 11, 33)
     assert work.reserved(("smooth", "bias", "gptq")) == 10 + 2 * 13
     assert work.reserved(("smooth",)) == 0
+
+
+def test_what_is_done_once_counts_as_the_runs_that_take_as_long() -> None:
+    assert beside_runs([]) == 0.0
+    assert beside_runs([1_000_000, None]) == 0.0  # a size is not known
+    small, large = beside_runs([10_000_000] * 4), beside_runs([1_000_000_000] * 4)
+    assert small > 100 * 0.9 * large > 0
+    assert large == pytest.approx(40e9 / 4.004e9)
