@@ -9,6 +9,7 @@ from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
 _SHOWN = ("kept", "dropped", "failed")
+_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
 
 
 def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
@@ -64,7 +65,11 @@ def _outcome(entry: Mapping[str, Any]) -> str:
     if entry["after_db"] is None:
         return str(entry["why"])
     text = f"{entry['before_db']:.2f} dB -> {entry['after_db']:.2f} dB, {entry['runs']:.0f} runs"
-    changed = ", ".join(f"{count:,} {what}" for what, count in entry["changed"].items() if count)
+    changed = ", ".join(
+        f"{count:,} {what if count != 1 else _ONE.get(what, what)}"
+        for what, count in entry["changed"].items()
+        if count
+    )
     if entry["verdict"] != "kept":
         return f"{text}: {entry['why']}"
     worst = entry["worst"]
