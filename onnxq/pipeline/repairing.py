@@ -56,10 +56,8 @@ _LOOKS = 8  # samples that say which tensor to split
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
     "about the mean), the best of several by more than half a standard error, and none of them loses more "
-    "than {0:g} dB; the "
-    "samples that verify judge the end alone"
+    "than {0:g} dB; the samples that verify judge the end alone"
 )
-
 
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
 

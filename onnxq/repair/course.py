@@ -376,7 +376,7 @@ _NOTHING = {
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",
-    "split": "no small tensor of a depthwise layer is read by int8 layers alone",
+    "split": "no small tensor is read by int8 layers that could have it twice",
 }
 
 

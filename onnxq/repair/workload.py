@@ -30,6 +30,7 @@ EDITS = ("lattice", "scale", "smooth", "shift", "split")
 
 SEARCHING = ("split", "thresholds")
 """Steps that run the model before they know what they propose."""
+
 REFITS = ("bias", "shift", "gptq")
 """The steps that fit, and gain most."""
 
