@@ -449,7 +449,7 @@ class Format:
             )
 
 
-REPAIR_STEPS = ("lattice", "scale", "smooth", "bias", "shift", "gptq", "split", "thresholds")
+REPAIR_STEPS = ("lattice", "scale", "smooth", "residual", "bias", "shift", "gptq", "split", "thresholds")
 """The steps that bring the outputs of int8 back to those of float, in the order in which they are tried."""
 
 

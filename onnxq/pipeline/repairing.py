@@ -28,9 +28,10 @@ from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import Patches
+from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
-from onnxq.repair.acceptance import GROUPS, LEAST_DB, Levels
+from onnxq.repair.acceptance import GROUPS, Levels
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Version, there
 from onnxq.repair.draft import Draft
@@ -51,7 +52,10 @@ _IN_MEMORY = 1 << 28
 
 _PIECES = 4  # as for choosing scales
 _NOW = Reason("repair", "as it is before thresholds are tried")
-_LOOKS = 8  # samples that say which tensor to split
+_LOOKS = 8
+"""Samples that say how much of the noise some edges make: alone, as what is left without them varies more."""
+
+_LEAST_SHARE = 1e-3
 
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
@@ -286,10 +290,11 @@ class _Repairing:
             prepared.edits = draft.edits
             prepared.sanitized = job.model.to_proto(handover=True)
             prepared.reference = job.runnable(job.part(prepared.sanitized)[0])
+        prepared.plan = draft.plan
         prepared.patches, prepared.fits = patches, fits_of(patches, job.model)
         prepared.replan = None
         ranges = _followed(done.ranges, draft)
-        inserted = insert(job.model, prepared.plan, draft.scales, patches)
+        inserted = insert(job.model, draft.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
         stats = moved(self._stats, state.maps, state.model)
         self._ledger.facts |= _changes(prepared)
@@ -427,28 +432,25 @@ class _Bench:
     def channels(self) -> Channels:
         return {name: ends.amax for name, ends in self._fitter.channels.items()}
 
-    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
-        plan = state.draft.plan
-        sites = {site.tensor: site for site in plan.sites if site.kind == "activation"}
-        names = [name for name in tensors if name in sites]
-        if not names:
+    def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
+        if not edges:
             return {}
         copy, floats = self._copy(state), self._floats
-        candidates = [
-            Candidate(),
-            *(Candidate(float_edges=[(e.node, e.input) for e in sites[name].readers]) for name in names),
-        ]
+        every = {(edge.node, edge.input) for pair in state.draft.plan.pairs for edge in pair.readers}
+        alone = [every - {(edge.node, edge.input) for edge in some} for some in edges.values()]
+        candidates = [Candidate(), *(Candidate(float_edges=others) for others in alone)]
         meter = AboutMeanMeter(floats.outputs, len(candidates), self._weights)
         for feeds in itertools.islice(self._judging.feeds(), _LOOKS):
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.switched.runs
         levels = [meter.result(place).sqnr_db for place in range(len(candidates))]
-        base = levels[0]
-        if base is None:
+        if levels[0] is None:
             return {}
-        found = {n: level - base for n, level in zip(names, levels[1:], strict=True) if level is not None}
-        return {name: gain for name, gain in found.items() if gain > LEAST_DB}
+        found = {
+            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
+        }
+        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
         draft = state.draft

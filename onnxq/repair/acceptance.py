@@ -70,7 +70,9 @@ class Judgement:
     worst: tuple[str, float] | None = None
 
 
-def judged(before: Levels, after: Levels, *, of_several: bool = False) -> Judgement:
+def judged(
+    before: Levels, after: Levels, *, of_several: bool = False, least_db: float = LEAST_DB
+) -> Judgement:
     """Whether a candidate is kept.
 
     It is where all outputs together are nearer, and no output loses more than `MARGIN_DB`.
@@ -80,6 +82,7 @@ def judged(before: Levels, after: Levels, *, of_several: bool = False) -> Judgem
         after: with it.
         of_several: whether it is the best of several, or was searched for: then all outputs together are to
             be nearer by more than half a standard error over the samples.
+        least_db: by how much it is to be nearer.
     """
     if before.sqnr_db is None:
         return Judgement(False, "no output tells how near it is", -np.inf)
@@ -92,6 +95,8 @@ def judged(before: Levels, after: Levels, *, of_several: bool = False) -> Judgem
     if gain < LEAST_DB:
         why = "it gains nothing" if gain > -LEAST_DB else f"it loses {-gain:.2f} dB"
         return Judgement(False, why, gain, worst)
+    if gain < least_db:
+        return Judgement(False, f"a gain of {gain:.2f} dB is not worth what it costs", gain, worst)
     if of_several and gain <= _SURE * error:
         why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
         return Judgement(False, why, gain, worst)

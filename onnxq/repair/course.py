@@ -12,9 +12,11 @@ from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.patches import Patches
-from onnxq.repair import degenerate, lattice, scale, shift, smooth, split
-from onnxq.repair.acceptance import Levels, judged
+from onnxq.quant.plan import Edge
+from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
+from onnxq.repair.acceptance import LEAST_DB, Levels, judged
 from onnxq.repair.affine import ChannelMap
+from onnxq.repair.budget import affordable
 from onnxq.repair.draft import Draft
 from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.fit import Fitted
@@ -30,8 +32,14 @@ ALPHAS = (0.35, 0.5, 0.65)
 NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
 
-_SPLITS = 2  # tensors that are tried
-_MOST_SPLIT = 0.05  # of the int8 multiply-accumulates, that a split may add
+_MOST_SPLIT = 0.1
+"""Of the int8 multiply-accumulates: what all splits together may add."""
+
+_MOST_MOVED = 0.1
+"""Of the bytes that int8 layers read and write: what sums in float may move more."""
+
+_WORTH_DB = 0.3
+"""By so much the outputs are to be nearer for an engine that moves more."""
 
 
 class Refused(Exception):
@@ -76,8 +84,8 @@ class Tools(Protocol):
         """The greatest magnitude of each channel, in the model without edits."""
         ...
 
-    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
-        """What the outputs gain where a quantized tensor is float, dB, by tensor; some may be left out."""
+    def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
+        """How much of the outputs' noise edges make alone, by name; those of next to none are left out."""
         ...
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
@@ -223,7 +231,8 @@ class Course:
             entry("failed", f"it ends in a fault of onnxq, and is undone ({what})")
             return state
         searched = step in SEARCHING or len(proposal.drafts) > 1
-        found = judged(state.levels, best.levels, of_several=searched)
+        least = _WORTH_DB if step == "residual" else LEAST_DB
+        found = judged(state.levels, best.levels, of_several=searched, least_db=least)
         why = found.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
@@ -296,6 +305,8 @@ class Course:
                 return _Proposal(why_not="it goes with bias only, which is not asked for")
             found = self._permitted(step, state, shift.find(state.model, draft))
             return self._of_edits(step, replace(draft, fitted=draft.fitted | {"bias"}), [found])
+        if step == "residual":
+            return self._residual(state)
         if step == "split":
             return self._split(state)
         too_dear = self._too_dear(step, 1, ())
@@ -334,26 +345,43 @@ class Course:
         drafts = [draft.extended(found.edits) for found in some]
         return _Proposal(drafts, skipped, {"tensors": count})
 
+    def _residual(self, state: Version) -> _Proposal:
+        """The sum that makes most noise; and as many as may be in float, most noise for the bytes first."""
+        plan = state.draft.plan
+        found = residual.find(state.model, plan)
+        skipped = dict(found.skipped)
+        if not found.edges:
+            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
+        too_dear = self._too_dear("residual", 2, ())
+        if too_dear:
+            return _Proposal(skipped=skipped, too_dear=too_dear)
+        sets = affordable(self._tools.shares(state, found.edges), found.costs, _MOST_MOVED)
+        drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
+        return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
+
     def _split(self, state: Version) -> _Proposal:
+        """The tensor that makes most noise; and as many as may be, the most noise for the work first."""
         draft = state.draft
         found = self._permitted("split", state, split.find(state.model, draft))
         total = sum(layer.macs or 0 for layer in draft.plan.layers if layer.quantized)
+        work = {edit.tensor: found.macs.get(edit.tensor, 0) / max(total, 1) for edit in found.edits}
         dear = {
-            edit.tensor: f"it adds {100 * found.macs.get(edit.tensor, 0) / total:.1f} % of int8 work"
-            for edit in found.edits
-            if total and found.macs.get(edit.tensor, 0) > _MOST_SPLIT * total
+            name: f"it adds {100 * share:.1f} % of int8 work"
+            for name, share in work.items()
+            if share > _MOST_SPLIT
         }
         edits = {edit.tensor: edit for edit in found.edits if edit.tensor not in dear}
         skipped = {**found.skipped, **dear}
         if not edits:
             return _Proposal(skipped=skipped, why_not=_NOTHING["split"])
-        too_dear = self._too_dear("split", _SPLITS, ())
+        too_dear = self._too_dear("split", 2, ())
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
-        gains = self._tools.gains(state, list(edits))
-        first = sorted(gains, key=lambda name: -gains[name])[:_SPLITS]
-        drafts = [draft.extended([edits[name]]) for name in first]
-        return _Proposal(drafts, skipped, {"tensors": 1}, _NOTHING["split"])
+        sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
+        sets = affordable(self._tools.shares(state, sites), work, _MOST_SPLIT)
+        drafts = [draft.extended([edits[name] for name in names]) for names in sets]
+        count = max(map(len, sets), default=0)
+        return _Proposal(drafts, skipped, {"tensors": count}, _NOTHING["split"])
 
     def _permitted(self, step: str, state: Version, found: FoundEdits) -> FoundEdits:
         """What is found but for edits at layers that may not have the step."""
@@ -375,6 +403,7 @@ _NOTHING = {
     "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
+    "residual": "no sum reads what int8 layers read, or none gains in float",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",
     "split": "no small tensor is read by int8 layers that could have it twice",
 }

@@ -19,7 +19,7 @@ thirds of it."""
 
 _OF_A_LAYER = 1e6  # likewise, in what a run takes for each of its layers beside them
 
-_SEARCH = {"split": 60, "thresholds": 100}
+_SEARCH = {"residual": 60, "split": 60, "thresholds": 100}
 """Runs with which a step searches, about."""
 
 EDITED = 8
@@ -28,7 +28,7 @@ EDITED = 8
 EDITS = ("lattice", "scale", "smooth", "shift", "split")
 """The steps that edit the float model."""
 
-SEARCHING = ("split", "thresholds")
+SEARCHING = ("residual", "split", "thresholds")
 """Steps that run the model before they know what they propose."""
 
 REFITS = ("bias", "shift", "gptq")

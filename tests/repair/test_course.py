@@ -13,6 +13,7 @@ import pytest
 from onnxq.graph.model import Model
 from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
+from onnxq.quant.plan import Edge
 from onnxq.repair import course as module
 from onnxq.repair.acceptance import Levels
 from onnxq.repair.affine import ChannelMap
@@ -94,7 +95,7 @@ class Bench(Tools):
     def channels(self) -> Mapping[str, np.ndarray]:
         return {}
 
-    def gains(self, state: Version, tensors: Sequence[str]) -> Mapping[str, float]:
+    def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         return {}
 
     def thresholds(self, state: Version) -> Mapping[str, float]:

@@ -1,0 +1,110 @@
+"""Residual: a sum reads a tensor as it is, in the place of the int8 that layers read.
+
+A sum that reads a pair which layers need anyway moves fewer bytes, and carries the pair's rounding past all
+that follows: in a transformer with norms behind its sums, into every block to come. In float it costs what a
+kernel writes and reads more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnxq.graph.model import Model
+from onnxq.graph.view import Tensor
+from onnxq.quant.plan import Edge, QuantPlan
+from onnxq.reason import Reason
+
+SUMS = ("Add", "Sub", "Sum")
+
+IN_FLOAT = Reason("residual", "it reads a sum's operand as it is: in int8 the outputs lose by it", "repair")
+
+_READ, _WRITTEN = (
+    1,
+    2,
+)  # bytes of an element that a layer reads as int8, of one that it writes in half precision
+_MORE_BYTES = 3  # of an element that is written in half precision beside int8, and read so by the sum
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The sums that read pairs.
+
+    Attributes:
+        edges: their inputs that do, by the name of the node.
+        costs: the bytes that the engine moves more with one in float, a share of what int8 layers move.
+        ops: the operators of all nodes, by name.
+        skipped: those that are left, and why.
+    """
+
+    edges: Mapping[str, tuple[Edge, ...]]
+    costs: Mapping[str, float]
+    ops: Mapping[str, str]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+
+def find(model: Model, plan: QuantPlan) -> Sums:
+    """The sums that could read in float what they read from pairs of layers.
+
+    Args:
+        model: the float model.
+        plan: its plan.
+    """
+    nodes = {node.name: node for node in model.graph.nodes}
+    layers = set(plan.planned)
+    edges: dict[str, tuple[Edge, ...]] = {}
+    extra: dict[str, float] = {}
+    skipped: dict[str, str] = {}
+    moved = _moved(model, layers)
+    for site in plan.sites:
+        if site.kind != "activation" or not any(edge.node in layers for edge in site.readers):
+            continue
+        size = _elements(model, site.tensor)
+        for edge in site.readers:
+            node = nodes.get(edge.node)
+            if node is None or node.op not in SUMS or node.domain:
+                continue
+            if size is None or moved is None:
+                skipped[edge.node] = f"the size of {site.tensor!r} is not known"
+                continue
+            edges[edge.node] = (*edges.get(edge.node, ()), edge)
+            extra[edge.node] = extra.get(edge.node, 0.0) + _MORE_BYTES * size
+    partners = {name: plan.with_partners([name]) & layers for name in edges}
+    for name in [name for name, others in partners.items() if others]:
+        skipped[name] = "layers are in int8 with it only"
+        del edges[name]
+    costs = {name: extra[name] / moved for name in edges} if moved else {}
+    return Sums(edges, costs, {name: str(node.op) for name, node in nodes.items()}, skipped)
+
+
+def in_float(plan: QuantPlan, sums: Sums, names: tuple[str, ...]) -> QuantPlan:
+    """The plan with some of the sums in float.
+
+    Args:
+        plan: the plan.
+        sums: of `find`.
+        names: those of them.
+    """
+    for name in names:
+        plan = plan.without(name, IN_FLOAT, sums.ops)
+    return plan
+
+
+def _moved(model: Model, layers: set[str]) -> float | None:
+    """Bytes of activations that the int8 layers read and write, about; None where a size is not known."""
+    total = 0
+    for node in model.graph.nodes:
+        if node.name in layers:
+            read, written = (_elements(model, t.name) for t in (node.inputs[0], node.outputs[0]))
+            if read is None or written is None:
+                return None
+            total += read * _READ + written * _WRITTEN
+    return total or None
+
+
+def _elements(model: Model, name: str) -> int | None:
+    raw = model.graph.tensors().get(name)
+    shape = None if raw is None else Tensor(model, raw).typical_shape
+    known = [size for size in shape or () if isinstance(size, int)]
+    return math.prod(known) if shape is not None and len(known) == len(shape) else None
