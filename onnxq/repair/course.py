@@ -38,7 +38,7 @@ _MOST_SPLIT = 0.1
 _MOST_MOVED = 0.1
 """Of the bytes that int8 layers read and write: what sums in float may move more."""
 
-_WORTH_DB = 0.3
+_WORTH_DB = 1.0
 """By so much the outputs are to be nearer for an engine that moves more."""
 
 
