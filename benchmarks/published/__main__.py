@@ -1,9 +1,11 @@
 """Compiles the nets of the published pairs in float16 and int8: `python -m benchmarks.published`.
 
-    python -m benchmarks.published [--nets NAME ...] [--sm SM] [--out DIR] [--target NAME]
+    python -m benchmarks.published [--nets NAME ...] [--batches N ...] [--sm SM] [--out DIR] [--target NAME]
+    python -m benchmarks.published --count: multiply-accumulates and parameters, beside what is published
 
 Each engine is a file NET-bBATCH-smSM-fp16.json or -int8.json in DIR, `onnxq.run.trt.Engine.to_json`; one that
-is there is not made again. int8 is `onnxq quantize --repair none` on two samples of normal deviates.
+is there is not made again. int8 is `onnxq quantize --repair none --method minmax` on a sample of normal
+deviates: of such weights and samples the ranges are of no account.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import onnx
 
 import onnxq
 from benchmarks.corpus_score import name_nodes
-from benchmarks.published.nets import NETS, Net
+from benchmarks.published.nets import NETS, Net, counts
 from benchmarks.published.pairs import PAIRS
 from onnxq.body.convert import to_half
 from onnxq.graph.model import Model
@@ -33,7 +35,14 @@ def main() -> None:
     parser.add_argument("--sm", type=int, default=89)
     parser.add_argument("--target", default="tensorrt-11", help="of onnxq")
     parser.add_argument("--out", type=Path, default=Path("published"), metavar="DIR")
+    parser.add_argument("--count", action="store_true", help="count instead of compiling")
     arguments = parser.parse_args()
+    if arguments.count:
+        for name in arguments.nets:
+            net, (macs, millions) = NETS[name], counts(NETS[name])
+            said = f"(published: {net.gmacs or '-'}, {net.millions or '-'})"
+            print(f"{name}: {macs:.2f} GMAC, {millions:.1f} M parameters {said}", flush=True)
+        return
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.nets:
         batches = arguments.batches or sorted({pair.batch for pair in PAIRS if pair.net == name} or {1})
@@ -57,14 +66,17 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
         made = {
             "fp16": to_half(Model.open(source), "fp16", {}, io=False).model.to_proto(),
             "int8": onnxq.quantize(
-                source, net.samples(2), target=target, compile=False, repair="none"
+                source, net.samples(1), target=target, compile=False, repair="none", method="minmax"
             ).model,
         }
         print(f"{name}: quantized in {time.perf_counter() - start:.0f} s", flush=True)
         for (batch, kind), path in missing.items():
             engine = _engine(made[kind], batch, sm, Path(folder, "model.onnx"))
             path.write_text(json.dumps(engine.to_json(), indent=1) + "\n", encoding="utf-8")
-            print(f"{path.name}: {engine.status}, {len(engine.layers)} layers, {engine.seconds:.0f} s", flush=True)
+            print(
+                f"{path.name}: {engine.status}, {len(engine.layers)} layers, {engine.seconds:.0f} s",
+                flush=True,
+            )
 
 
 def _engine(model: onnx.ModelProto, batch: int, sm: int, path: Path) -> trt.Engine:

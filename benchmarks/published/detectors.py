@@ -57,9 +57,7 @@ class _Yolo(Layers):
             before = width if len(steps) == 2 else step
             steps.append(self.conv(steps[-1], (before, step), 3))
         parts = [part for part, use in zip(steps, taken, strict=True) if use == "1"]
-        wide = sum(
-            width if index < 2 else step for index, use in enumerate(taken) if use == "1"
-        )
+        wide = sum(width if index < 2 else step for index, use in enumerate(taken) if use == "1")
         return self.conv(self.join(*parts[::-1]), (wide, outer))
 
     def halve(self, x: str, inner: int, outer: int, *more: str) -> str:
@@ -85,6 +83,14 @@ class _Yolo(Layers):
             y = self.node("Concat", middle, self.node("Mul", extent, anchors), scores, axis=4)
             outputs.append(self.node("Reshape", y, self.ints(0, -1, 85)))
         return self.node("Concat", *outputs, axis=1)
+
+    def mean_bin(self, x: str, size: int) -> str:
+        """Distances of the sides, the mean over 16 bins of each (Li et al. 2020)."""
+        bins = self.node("Reshape", x, self.ints(0, 4, 16, _count(size)))
+        bins = self.node("Softmax", self.node("Transpose", bins, perm=[0, 2, 1, 3]), axis=1)
+        numbers = self.floats(np.arange(16).reshape(1, 16, 1, 1))
+        distances = self.node("Conv", bins, numbers, kernel_shape=[1, 1])
+        return self.node("Reshape", distances, self.ints(0, 4, -1))
 
     def boxes(self, sides: str, size: int) -> str:
         """Distances of the sides in cells, [N, 4, boxes], to centers and extents in pixels."""
@@ -160,9 +166,7 @@ def yolov6s(size: int = 640) -> ModelProto:
         scores = net.node("Sigmoid", net.unit(net.conv(stem, (c, c), 3), (c, 80)))
         sides = net.unit(net.conv(stem, (c, c), 3), (c, 4))
         outputs.append(net.node("Reshape", net.join(sides, scores), net.ints(0, 84, cells)))
-    sides, scores = net.nodes(
-        "Split", net.node("Concat", *outputs, axis=2), net.ints(4, 80), count=2, axis=1
-    )
+    sides, scores = net.nodes("Split", net.node("Concat", *outputs, axis=2), net.ints(4, 80), count=2, axis=1)
     y = net.node("Transpose", net.join(net.boxes(sides, size), scores), perm=[0, 2, 1])
     return image_model(net, "yolov6s", (size, size), y, _count(size), 84)
 
@@ -215,6 +219,58 @@ def yolov7_tiny(size: int = 640) -> ModelProto:
     return image_model(net, "yolov7_tiny", (size, size), y, 3 * _count(size), 85)
 
 
+def yolov9c(size: int = 640) -> ModelProto:
+    """YOLOv9-C without its auxiliary branch (Wang et al. 2024, gelan-c.yaml), re-parameterized."""
+    net = _Yolo(9, "Silu")
+
+    def block(x: str, inner: int, wide: int, step: int, outer: int) -> str:
+        """The block RepNCSPELAN4."""
+        parts = net.nodes("Split", net.conv(x, (inner, wide)), count=2, axis=1)
+        before = wide // 2
+        for _ in range(2):
+            y = net.conv(parts[-1], (before, step // 2))
+            z = net.conv(parts[-1], (before, step // 2))
+            y = net.pair(y, step // 2, residual=True, narrow=False)
+            parts.append(net.conv(net.conv(net.join(y, z), (step, step)), (step, step), 3))
+            before = step
+        return net.conv(net.join(*parts), (wide + 2 * step, outer))
+
+    def halve(x: str, channels: int) -> str:
+        """The block ADown."""
+        x = net.node("AveragePool", x, kernel_shape=[2, 2], strides=[1, 1])
+        left, right = net.nodes("Split", x, count=2, axis=1)
+        right = net.node("MaxPool", right, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+        half = channels // 2
+        return net.join(net.conv(left, (half, half), 3, 2), net.conv(right, (half, half)))
+
+    x = net.conv(net.conv("x", (3, 64), 3, 2), (64, 128), 3, 2)
+    x = halve(block(x, 128, 128, 64, 256), 256)
+    p3 = block(x, 256, 256, 128, 512)
+    p4 = block(halve(p3, 512), 512, 512, 256, 512)
+    p5 = block(halve(p4, 512), 512, 512, 256, 512)
+    parts = [net.conv(p5, (512, 256))]
+    for _ in range(3):
+        parts.append(net.pool(parts[-1], 5))
+    p5 = net.conv(net.join(*parts), (1024, 512))
+    n4 = block(net.join(net.twice(p5), p4), 1024, 512, 256, 512)
+    n3 = block(net.join(net.twice(n4), p3), 1024, 256, 128, 256)
+    n4 = block(net.join(halve(n3, 256), n4), 768, 512, 256, 512)
+    n5 = block(net.join(halve(n4, 512), p5), 1024, 512, 256, 512)
+
+    def branch(wide: int, outer: int, group: int) -> str:
+        outputs = []
+        for (x, c), stride in zip(((n3, 256), (n4, 512), (n5, 512)), _STRIDES, strict=True):
+            y = net.unit(net.conv(x, (c, wide), 3), (wide, wide), 3, group=group, act="Silu")
+            y = net.unit(y, (wide, outer), group=group)
+            outputs.append(net.node("Reshape", y, net.ints(0, outer, (size // stride) ** 2)))
+        return net.node("Concat", *outputs, axis=2)
+
+    y = net.join(
+        net.boxes(net.mean_bin(branch(64, 64, 4), size), size), net.node("Sigmoid", branch(256, 80, 1))
+    )
+    return image_model(net, "yolov9c", (size, size), y, 84, _count(size))
+
+
 _WIDTHS = {"n": (16, 32, 64, 128, 256), "s": (32, 64, 128, 256, 512), "m": (48, 96, 192, 384, 576)}
 
 
@@ -249,10 +305,7 @@ def yolov8(variant: str, size: int = 640, *, task: str = "detect") -> ModelProto
             outputs.append(net.node("Reshape", y, net.ints(0, outer, (size // stride) ** 2)))
         return net.node("Concat", *outputs, axis=2)
 
-    bins = net.node("Reshape", branch(max(16, c3 // 4, 64), 64), net.ints(0, 4, 16, _count(size)))
-    bins = net.node("Softmax", net.node("Transpose", bins, perm=[0, 2, 1, 3]), axis=1)
-    numbers = net.floats(np.arange(16).reshape(1, 16, 1, 1))
-    sides = net.node("Reshape", net.node("Conv", bins, numbers, kernel_shape=[1, 1]), net.ints(0, 4, -1))
+    sides = net.mean_bin(branch(max(16, c3 // 4, 64), 64), size)
     scores = net.node("Sigmoid", branch(max(c3, min(classes, 100)), classes))
     parts = [net.boxes(sides, size), scores]
     if extra:

@@ -59,11 +59,9 @@ class Layers(Builder):
         spread = gain * (math.sqrt(2) if act else 1.0) / math.sqrt(inner // group * kernel**2)
         weight = self.drawn(outer, inner // group, kernel, kernel, spread=spread)
         pad = dilation * (kernel - 1) // 2
-        y = self.node(
-            "Conv", x, weight, self.drawn(outer, spread=0.1),
-            kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=group, dilations=[dilation] * 2,
-        )  # fmt: skip
-        return self.act(y, act)
+        attrs = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4, "group": group}
+        bias = self.drawn(outer, spread=0.1)
+        return self.act(self.node("Conv", x, weight, bias, dilations=[dilation] * 2, **attrs), act)
 
     def act(self, x: str, kind: str) -> str:
         """Relu, Relu6, Leaky, Silu, HardSwish or Gelu as PyTorch exports it; "" for none."""
@@ -96,7 +94,9 @@ class Layers(Builder):
     def norm(self, x: str, channels: int) -> str:
         """LayerNormalization over the last axis."""
         one = self.floats(np.ones(channels))
-        return self.node("LayerNormalization", x, one, self.drawn(channels, spread=0.1), axis=-1, epsilon=1e-6)
+        return self.node(
+            "LayerNormalization", x, one, self.drawn(channels, spread=0.1), axis=-1, epsilon=1e-6
+        )
 
     def pool(self, x: str, kernel: int, stride: int = 1) -> str:
         """Maxima; with stride 1 the size stays."""
@@ -112,10 +112,16 @@ class Layers(Builder):
         how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return self.node("Resize", x, "", self.floats(np.array([1, 1, 2, 2])), **how)
 
-    def sized(self, x: str, *shape: int) -> str:
-        """Interpolated to [N, C, H, W], as PyTorch's bilinear without aligned corners."""
+    def sized(self, x: str, channels: int, size: tuple[int, int]) -> str:
+        """Interpolated to [N, channels, *size], as PyTorch's bilinear without aligned corners."""
+        shape = self.node("Concat", self.node("Shape", x, end=1), self.ints(channels, *size), axis=0)
         how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-        return self.node("Resize", x, "", "", self.ints(*shape), **how)
+        return self.node("Resize", x, "", "", shape, **how)
+
+    def spread(self, x: str, channels: int, size: tuple[int, int]) -> str:
+        """The mean of each channel at all positions of [N, channels, *size]."""
+        shape = self.node("Concat", self.node("Shape", x, end=1), self.ints(channels, *size), axis=0)
+        return self.node("Expand", x, shape)
 
     def excite(self, x: str, channels: int, squeezed: int, act: str = "Relu", gate: str = "Sigmoid") -> str:
         """Each channel times a factor from 0 to 1 that depends on the means of all (Hu et al. 2017)."""

@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 from onnx import ModelProto
 
 from benchmarks.published import classifiers, detectors, segmenters, transformers
+from onnxq.graph.layers import layer_of, other_macs
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
 
 Sample = dict[str, np.ndarray]
 
@@ -46,6 +50,21 @@ class Net:
                 yield {"x": random.standard_normal((1, 3, *self.size)).astype(np.float32)}
 
 
+def counts(net: Net) -> tuple[float, float]:
+    """Multiply-accumulates of a network for one sample, in 1e9, and its parameters, in 1e6."""
+    proto = net.make()
+    weights = [tensor for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT]
+    parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
+    model = Model.open(proto)
+    (sample,) = net.samples(1)
+    model.set_typical_input({name: array.shape for name, array in sample.items()})
+    macs = 0
+    for node in (Node(model, inner) for inner in model.graph.nodes):
+        layer = layer_of(node)
+        macs += (other_macs(node) if layer is None else layer.macs) or 0
+    return macs / 1e9, parameters / 1e6
+
+
 _TORCHVISION = "https://docs.pytorch.org/vision/stable/models.html"
 _MMCLS = "https://github.com/open-mmlab/mmpretrain/tree/main/configs/seresnet"
 _SWIN = "https://github.com/microsoft/Swin-Transformer/blob/main/MODELHUB.md"
@@ -53,6 +72,7 @@ _V5 = "https://github.com/ultralytics/yolov5"
 _V6 = "https://arxiv.org/abs/2209.02976"
 _V7 = "https://github.com/WongKinYiu/yolov7"
 _V8 = "https://docs.ultralytics.com/models/yolov8/"
+_V9 = "https://github.com/WongKinYiu/yolov9"
 _BERT = "https://github.com/NVIDIA/TensorRT/blob/main/demo/BERT/README.md"
 _YOLO = (640, 640)
 
@@ -80,11 +100,13 @@ NETS: dict[str, Net] = {
     # 12.6 GFLOP are published: a count that takes the transposed convolution four times
     "yolov8n_seg": Net(lambda: detectors.yolov8("n", task="segment"), None, 3.4, _V8, _YOLO),
     "yolov8n_pose": Net(lambda: detectors.yolov8("n", task="pose"), 4.6, 3.3, _V8, _YOLO),
+    "yolov9c": Net(detectors.yolov9c, 51.05, 25.3, _V9, _YOLO),
     "bert_base_128": Net(lambda: transformers.bert(12, 768, 12, 128), None, 110, _BERT, (128,)),
     "bert_base_384": Net(lambda: transformers.bert(12, 768, 12, 384), None, 110, _BERT, (384,)),
     "bert_large_128": Net(lambda: transformers.bert(24, 1024, 16, 128), None, 330, _BERT, (128,)),
     "fcn_r50": Net(segmenters.fcn, None, None, "", (512, 1024)),
     "deeplabv3_r50": Net(segmenters.deeplab, None, None, "", (512, 1024)),
+    "deeplabv3_plus_r50": Net(segmenters.deeplab_plus, None, None, "", (512, 1024)),
     "deeplabv3_r50_voc": Net(segmenters.deeplab_voc, None, None, "", (513, 513)),
     "dbnet_r18": Net(segmenters.dbnet, None, None, "", _YOLO),
     "srcnn": Net(segmenters.srcnn, None, None, "", (32, 32)),

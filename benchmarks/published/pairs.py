@@ -11,7 +11,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-UNITS = ("ms", "ms an image", "images per second")
+UNITS = ("ms", "ms an image", "images per second", "batches per second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Pair:
         quantization: "implicit", "explicit" or empty.
         fp16: the figure for float16, in `unit`.
         int8: the figure for int8.
-        unit: "ms" of a batch, "ms an image" or "images per second".
+        unit: of `UNITS`; "ms" is the time of a batch.
         measured: what the figures are.
         source: the address of the text.
         place: the words or the row there.
@@ -61,7 +61,7 @@ class Pair:
     def milliseconds(self) -> tuple[float, float]:
         """The time of a batch in float16 and in int8, ms."""
         fp16, int8 = ((1e3 / x if self.unit.endswith("second") else x) for x in (self.fp16, self.int8))
-        images = 1 if self.unit == "ms" else self.batch
+        images = self.batch if "image" in self.unit else 1
         return fp16 * images, int8 * images
 
 

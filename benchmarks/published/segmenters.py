@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from benchmarks.published.classifiers import image_model, residual
 from benchmarks.published.layers import Layers
@@ -32,16 +32,34 @@ def deeplab(
     """DeepLabV3 (Chen et al. 2017) on a dilated ResNet-50; as MMSegmentation has it by default."""
     net = Layers(52)
     x = residual(net, 50, deep_stem=deep_stem, stride=stride)[-1]
-    height, width = (-(-side // stride) for side in size)
     pooled = net.unit(net.node("GlobalAveragePool", x), (2048, outer), act="Relu")
-    shape = net.node("Concat", net.node("Shape", x, end=1), net.ints(outer, height, width), axis=0)
-    parts = [net.node("Expand", pooled, shape), net.unit(x, (2048, outer), act="Relu")]
+    parts = [net.spread(pooled, outer, _cells(size, stride)), net.unit(x, (2048, outer), act="Relu")]
     parts += [net.unit(x, (2048, outer), 3, dilation=dilation, act="Relu") for dilation in dilations]
     kernel = 3 if outer == 512 else 1
     y = net.unit(net.join(*parts), (5 * outer, outer), kernel, act="Relu")
     if outer == 256:
         y = net.unit(y, (256, 256), 3, act="Relu")
     return _classes(net, "deeplabv3", y, outer, classes, size)
+
+
+def deeplab_plus(size: tuple[int, int] = (512, 1024), classes: int = 19) -> ModelProto:
+    """DeepLabV3+ (Chen et al. 2018) on a dilated ResNet-50, as MMSegmentation has it (r50-d8): separable."""
+    net = Layers(55)
+    stages = residual(net, 50, deep_stem=True, stride=8)
+    x = stages[-1]
+
+    def separable(x: str, channels: tuple[int, int], dilation: int = 1) -> str:
+        inner, _ = channels
+        x = net.unit(x, (inner, inner), 3, group=inner, dilation=dilation, act="Relu")
+        return net.unit(x, channels, act="Relu")
+
+    pooled = net.unit(net.node("GlobalAveragePool", x), (2048, 512), act="Relu")
+    parts = [net.spread(pooled, 512, _cells(size, 8)), net.unit(x, (2048, 512), act="Relu")]
+    parts += [separable(x, (2048, 512), dilation) for dilation in _DILATIONS]
+    y = net.unit(net.join(*parts), (2560, 512), 3, act="Relu")
+    y = net.sized(y, 512, _cells(size, 4))
+    y = separable(net.join(y, net.unit(stages[0], (256, 48), act="Relu")), (560, 512))
+    return _classes(net, "deeplabv3_plus", separable(y, (512, 512)), 512, classes, size)
 
 
 def deeplab_voc() -> ModelProto:
@@ -53,12 +71,13 @@ def _classes(
     net: Layers, name: str, x: str, channels: int, classes: int, size: tuple[int, int]
 ) -> ModelProto:
     """The class of each pixel of the image: scores are interpolated."""
-    y = net.unit(x, (channels, classes))
-    shape = net.node("Concat", net.node("Shape", y, end=2), net.ints(*size), axis=0)
-    how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-    y = net.node("Resize", y, "", "", shape, **how)
-    inputs = {"x": (TensorProto.FLOAT, ["N", 3, *size])}
-    return net.model(name, inputs, y, ["N", classes, *size])
+    y = net.sized(net.unit(x, (channels, classes)), classes, size)
+    return image_model(net, name, size, y, classes, *size)
+
+
+def _cells(size: tuple[int, int], stride: int) -> tuple[int, int]:
+    height, width = size
+    return -(-height // stride), -(-width // stride)
 
 
 def dbnet(size: int = 640) -> ModelProto:

@@ -106,8 +106,10 @@ def _windows(net: Layers, x: str, channels: int, heads: int, side: int, shift: i
         scores = net.node("Reshape", scores, net.ints(-1, heads, 49, 49))
     y = net.node("MatMul", net.node("Softmax", scores, axis=-1), v)
     y = net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.ints(-1, 49, channels))
-    y = net.node("Reshape", net.linear(y, (channels, channels), gain=0.5), net.ints(-1, count, count, 7, 7, channels))
-    y = net.node("Reshape", net.node("Transpose", y, perm=[0, 1, 3, 2, 4, 5]), net.ints(-1, side, side, channels))
+    y = net.linear(y, (channels, channels), gain=0.5)
+    y = net.node("Reshape", y, net.ints(-1, count, count, 7, 7, channels))
+    y = net.node("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    y = net.node("Reshape", y, net.ints(-1, side, side, channels))
     y = _roll(net, y, -shift, side) if shift else y
     return net.node("Reshape", y, net.ints(0, side * side, channels))
 
