@@ -88,6 +88,7 @@ NETS: dict[str, Net] = {
     "mobilenet_v2": Net(classifiers.mobilenet_v2, 0.30, 3.5, _TORCHVISION),
     "mobilenet_v3_large": Net(classifiers.mobilenet_v3_large, 0.22, 5.5, _TORCHVISION),
     "efficientnet_b0": Net(classifiers.efficientnet_b0, 0.39, 5.3, _TORCHVISION),
+    "vit_b16": Net(lambda: transformers.vit(768, 12), 17.56, 86.6, _TORCHVISION),
     "swin_t": Net(lambda: transformers.swin(96, 3, (2, 2, 6, 2)), 4.5, 28.3, _SWIN),
     "swin_b": Net(lambda: transformers.swin(128, 4, (2, 2, 18, 2)), 15.4, 87.8, _SWIN),
     "yolov5s": Net(detectors.yolov5s, 8.25, 7.2, _V5, _YOLO),
