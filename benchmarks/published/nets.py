@@ -104,6 +104,7 @@ NETS: dict[str, Net] = {
     "yolov9c": Net(detectors.yolov9c, 51.05, 25.3, _V9, _YOLO),
     "bert_base_128": Net(lambda: transformers.bert(12, 768, 12, 128), None, 110, _BERT, (128,)),
     "bert_base_384": Net(lambda: transformers.bert(12, 768, 12, 384), None, 110, _BERT, (384,)),
+    "bert_base_512": Net(lambda: transformers.bert(12, 768, 12, 512), None, 110, _BERT, (512,)),
     "bert_large_128": Net(lambda: transformers.bert(24, 1024, 16, 128), None, 330, _BERT, (128,)),
     "fcn_r50": Net(segmenters.fcn, None, None, "", (512, 1024)),
     "deeplabv3_r50": Net(segmenters.deeplab, None, None, "", (512, 1024)),
