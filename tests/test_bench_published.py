@@ -30,7 +30,7 @@ def test_a_pair_says_what_was_measured_and_where_that_stands(pair: Pair) -> None
 
 def test_pairs_are_told_apart_and_no_network_is_without() -> None:
     assert max(Counter(pair.id for pair in PAIRS).values()) == 1
-    measured = Counter((pair.net, pair.gpu, pair.batch, pair.source) for pair in PAIRS)
+    measured = Counter((pair.net, pair.gpu, pair.batch, pair.source, pair.quantization) for pair in PAIRS)
     assert max(measured.values()) == 1
     assert {pair.net for pair in PAIRS} == set(NETS)
 
@@ -68,9 +68,9 @@ def test_networks_have_the_published_size(name: str) -> None:
         assert counted == pytest.approx(published, rel=0.03, abs=0.005)
 
 
-@pytest.mark.parametrize("name", ["shufflenet_v2", "yolov8n", "srcnn"])
+@pytest.mark.parametrize("name", ["shufflenet_v2", "yolov8n", "deeplabv3_plus_r50"])
 def test_networks_are_valid_and_their_outputs_have_the_stated_shapes(name: str) -> None:
     model = NETS[name].make()
     onnx.checker.check_model(model, full_check=True)
     stated = [output.type.tensor_type.shape.dim for output in model.graph.output]
-    assert all(size.dim_value > 0 for shape in stated for size in list(shape)[1:])
+    assert all(size.dim_value or size.dim_param for shape in stated for size in list(shape)[1:])

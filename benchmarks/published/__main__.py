@@ -71,7 +71,7 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
         }
         print(f"{name}: quantized in {time.perf_counter() - start:.0f} s", flush=True)
         for (batch, kind), path in missing.items():
-            engine = _engine(made[kind], batch, sm, Path(folder, "model.onnx"))
+            engine = _engine(made[kind], (batch, net.size), sm, Path(folder, "model.onnx"))
             path.write_text(json.dumps(engine.to_json(), indent=1) + "\n", encoding="utf-8")
             print(
                 f"{path.name}: {engine.status}, {len(engine.layers)} layers, {engine.seconds:.0f} s",
@@ -79,12 +79,16 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
             )
 
 
-def _engine(model: onnx.ModelProto, batch: int, sm: int, path: Path) -> trt.Engine:
-    """The engine for a batch size."""
+def _engine(model: onnx.ModelProto, sizes: tuple[int, tuple[int, ...]], sm: int, path: Path) -> trt.Engine:
+    """The engine for a batch size and the size of an image or a text."""
+    batch, size = sizes
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for info in copy.graph.input:
-        info.type.tensor_type.shape.dim[0].dim_value = batch
+        shape = info.type.tensor_type.shape.dim
+        shape[0].dim_value = batch
+        for dim, extent in zip(shape[-len(size) :], size, strict=True):
+            dim.dim_value = extent
     name_nodes(copy.graph)
     onnx.save(copy, path)
     return trt.compile_engine(path, sm=sm)

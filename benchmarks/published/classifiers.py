@@ -9,8 +9,10 @@ from benchmarks.published.layers import Layers
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 
-def image_model(net: Layers, name: str, size: tuple[int, int], y: str, *shape: int) -> ModelProto:
-    """The model of an image [N, 3, H, W] and an output [N, *shape]."""
+def image_model(
+    net: Layers, name: str, size: tuple[int | str, int | str], y: str, *shape: int | str
+) -> ModelProto:
+    """The model of an image [N, 3, *size] and an output [N, *shape]; a size with a name can be any."""
     inputs = {"x": (TensorProto.FLOAT, ["N", 3, *size])}
     return net.model(name, inputs, y, ["N", *shape])
 

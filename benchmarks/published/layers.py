@@ -118,10 +118,15 @@ class Layers(Builder):
         how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
         return self.node("Resize", x, "", "", shape, **how)
 
-    def spread(self, x: str, channels: int, size: tuple[int, int]) -> str:
-        """The mean of each channel at all positions of [N, channels, *size]."""
-        shape = self.node("Concat", self.node("Shape", x, end=1), self.ints(channels, *size), axis=0)
-        return self.node("Expand", x, shape)
+    def scaled(self, x: str, factor: int) -> str:
+        """Interpolated to so many times the height and width, as by PyTorch without aligned corners."""
+        how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+        return self.node("Resize", x, "", self.floats(np.array([1, 1, factor, factor])), **how)
+
+    def spread(self, x: str, channels: int, like: str) -> str:
+        """The mean of each channel of [N, channels, 1, 1] at all positions of another tensor."""
+        ends = self.node("Shape", like, end=1), self.ints(channels), self.node("Shape", like, start=2)
+        return self.node("Expand", x, self.node("Concat", *ends, axis=0))
 
     def excite(self, x: str, channels: int, squeezed: int, act: str = "Relu", gate: str = "Sigmoid") -> str:
         """Each channel times a factor from 0 to 1 that depends on the means of all (Hu et al. 2017)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -28,6 +28,7 @@ class Net:
         millions: the same of parameters, in 1e6.
         source: where it says so.
         size: height and width of its image, or how many tokens it reads.
+        calibrated: the size of the samples, where that is a smaller one: then the net takes any.
     """
 
     make: Callable[[], ModelProto]
@@ -35,6 +36,7 @@ class Net:
     millions: float | None
     source: str
     size: tuple[int, ...] = (224, 224)
+    calibrated: tuple[int, ...] | None = None
 
     def samples(self, count: int) -> list[Sample]:
         """Normal deviates for an image, random words for a text."""
@@ -47,7 +49,8 @@ class Net:
                 words = random.integers(0, 1000, (1, *self.size))
                 yield {"input_ids": words, "attention_mask": np.ones_like(words)}
             else:
-                yield {"x": random.standard_normal((1, 3, *self.size)).astype(np.float32)}
+                size = self.calibrated or self.size
+                yield {"x": random.standard_normal((1, 3, *size)).astype(np.float32)}
 
 
 def counts(net: Net) -> tuple[float, float]:
@@ -56,7 +59,7 @@ def counts(net: Net) -> tuple[float, float]:
     weights = [tensor for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT]
     parameters = sum(int(np.prod(tensor.dims)) for tensor in weights)
     model = Model.open(proto)
-    (sample,) = net.samples(1)
+    (sample,) = replace(net, calibrated=None).samples(1)
     model.set_typical_input({name: array.shape for name, array in sample.items()})
     macs = 0
     for node in (Node(model, inner) for inner in model.graph.nodes):
@@ -74,7 +77,9 @@ _V7 = "https://github.com/WongKinYiu/yolov7"
 _V8 = "https://docs.ultralytics.com/models/yolov8/"
 _V9 = "https://github.com/WongKinYiu/yolov9"
 _BERT = "https://github.com/NVIDIA/TensorRT/blob/main/demo/BERT/README.md"
+_UNET = "https://github.com/milesial/Pytorch-UNet"
 _YOLO = (640, 640)
+_STREET = (512, 1024), (128, 256)
 
 NETS: dict[str, Net] = {
     "resnet18": Net(lambda: classifiers.resnet(18), 1.81, 11.7, _TORCHVISION),
@@ -106,9 +111,10 @@ NETS: dict[str, Net] = {
     "bert_base_384": Net(lambda: transformers.bert(12, 768, 12, 384), None, 110, _BERT, (384,)),
     "bert_base_512": Net(lambda: transformers.bert(12, 768, 12, 512), None, 110, _BERT, (512,)),
     "bert_large_128": Net(lambda: transformers.bert(24, 1024, 16, 128), None, 330, _BERT, (128,)),
-    "fcn_r50": Net(segmenters.fcn, None, None, "", (512, 1024)),
-    "deeplabv3_r50": Net(segmenters.deeplab, None, None, "", (512, 1024)),
-    "deeplabv3_plus_r50": Net(segmenters.deeplab_plus, None, None, "", (512, 1024)),
+    "fcn_r50": Net(segmenters.fcn, None, None, "", *_STREET),
+    "deeplabv3_r50": Net(segmenters.deeplab, None, None, "", *_STREET),
+    "deeplabv3_plus_r50": Net(segmenters.deeplab_plus, None, None, "", *_STREET),
+    "unet": Net(segmenters.unet, None, 31.0, _UNET, (512, 512), (128, 128)),
     "deeplabv3_r50_voc": Net(segmenters.deeplab_voc, None, None, "", (513, 513)),
     "dbnet_r18": Net(segmenters.dbnet, None, None, "", _YOLO),
     "srcnn": Net(segmenters.srcnn, None, None, "", (32, 32)),

@@ -1,4 +1,4 @@
-"""Segmentation and super-resolution: FCN, DeepLabV3, PSPNet, DBNet, SRCNN."""
+"""Segmentation and super-resolution: FCN, DeepLabV3, U-Net, DBNet, SRCNN."""
 
 from __future__ import annotations
 
@@ -8,41 +8,29 @@ from onnx import ModelProto
 from benchmarks.published.classifiers import image_model, residual
 from benchmarks.published.layers import Layers
 
-_DILATIONS = (12, 24, 36)
+_ANY = ("H", "W")
+_CLASSES = 19
 
 
-def fcn(size: tuple[int, int] = (512, 1024), classes: int = 19) -> ModelProto:
+def fcn() -> ModelProto:
     """FCN (Long et al. 2015) on a dilated ResNet-50, as MMSegmentation has it (fcn_r50-d8)."""
     net = Layers(51)
     x = residual(net, 50, deep_stem=True, stride=8)[-1]
     y = net.unit(net.unit(x, (2048, 512), 3, act="Relu"), (512, 512), 3, act="Relu")
     y = net.unit(net.join(x, y), (2560, 512), 3, act="Relu")
-    return _classes(net, "fcn", y, 512, classes, size)
+    return _scores(net, "fcn", y, 8)
 
 
-def deeplab(
-    size: tuple[int, int] = (512, 1024),
-    classes: int = 19,
-    *,
-    stride: int = 8,
-    deep_stem: bool = True,
-    outer: int = 512,
-    dilations: tuple[int, ...] = _DILATIONS,
-) -> ModelProto:
-    """DeepLabV3 (Chen et al. 2017) on a dilated ResNet-50; as MMSegmentation has it by default."""
+def deeplab() -> ModelProto:
+    """DeepLabV3 (Chen et al. 2017) on a dilated ResNet-50, as MMSegmentation has it (r50-d8)."""
     net = Layers(52)
-    x = residual(net, 50, deep_stem=deep_stem, stride=stride)[-1]
-    pooled = net.unit(net.node("GlobalAveragePool", x), (2048, outer), act="Relu")
-    parts = [net.spread(pooled, outer, _cells(size, stride)), net.unit(x, (2048, outer), act="Relu")]
-    parts += [net.unit(x, (2048, outer), 3, dilation=dilation, act="Relu") for dilation in dilations]
-    kernel = 3 if outer == 512 else 1
-    y = net.unit(net.join(*parts), (5 * outer, outer), kernel, act="Relu")
-    if outer == 256:
-        y = net.unit(y, (256, 256), 3, act="Relu")
-    return _classes(net, "deeplabv3", y, outer, classes, size)
+    x = residual(net, 50, deep_stem=True, stride=8)[-1]
+    parts = _pyramid_base(net, x, 512)
+    parts += [net.unit(x, (2048, 512), 3, dilation=dilation, act="Relu") for dilation in (12, 24, 36)]
+    return _scores(net, "deeplabv3", net.unit(net.join(*parts), (2560, 512), 3, act="Relu"), 8)
 
 
-def deeplab_plus(size: tuple[int, int] = (512, 1024), classes: int = 19) -> ModelProto:
+def deeplab_plus() -> ModelProto:
     """DeepLabV3+ (Chen et al. 2018) on a dilated ResNet-50, as MMSegmentation has it (r50-d8): separable."""
     net = Layers(55)
     stages = residual(net, 50, deep_stem=True, stride=8)
@@ -53,31 +41,49 @@ def deeplab_plus(size: tuple[int, int] = (512, 1024), classes: int = 19) -> Mode
         x = net.unit(x, (inner, inner), 3, group=inner, dilation=dilation, act="Relu")
         return net.unit(x, channels, act="Relu")
 
-    pooled = net.unit(net.node("GlobalAveragePool", x), (2048, 512), act="Relu")
-    parts = [net.spread(pooled, 512, _cells(size, 8)), net.unit(x, (2048, 512), act="Relu")]
-    parts += [separable(x, (2048, 512), dilation) for dilation in _DILATIONS]
-    y = net.unit(net.join(*parts), (2560, 512), 3, act="Relu")
-    y = net.sized(y, 512, _cells(size, 4))
+    parts = _pyramid_base(net, x, 512)
+    parts += [separable(x, (2048, 512), dilation) for dilation in (12, 24, 36)]
+    y = net.scaled(net.unit(net.join(*parts), (2560, 512), 3, act="Relu"), 2)
     y = separable(net.join(y, net.unit(stages[0], (256, 48), act="Relu")), (560, 512))
-    return _classes(net, "deeplabv3_plus", separable(y, (512, 512)), 512, classes, size)
+    return _scores(net, "deeplabv3_plus", separable(y, (512, 512)), 4)
 
 
 def deeplab_voc() -> ModelProto:
     """DeepLabV3 on a ResNet-50 with an output stride of 16, as DeepLabV3Plus-Pytorch has it for VOC."""
-    return deeplab((513, 513), 21, stride=16, deep_stem=False, outer=256, dilations=(6, 12, 18))
+    net = Layers(56)
+    x = residual(net, 50, stride=16)[-1]
+    parts = _pyramid_base(net, x, 256)
+    parts += [net.unit(x, (2048, 256), 3, dilation=dilation, act="Relu") for dilation in (6, 12, 18)]
+    y = net.unit(net.unit(net.join(*parts), (1280, 256), act="Relu"), (256, 256), 3, act="Relu")
+    size = (513, 513)
+    return image_model(net, "deeplabv3_voc", size, net.sized(net.unit(y, (256, 21)), 21, size), 21, *size)
 
 
-def _classes(
-    net: Layers, name: str, x: str, channels: int, classes: int, size: tuple[int, int]
-) -> ModelProto:
-    """The class of each pixel of the image: scores are interpolated."""
-    y = net.sized(net.unit(x, (channels, classes)), classes, size)
-    return image_model(net, name, size, y, classes, *size)
+def _pyramid_base(net: Layers, x: str, outer: int) -> list[str]:
+    """Two of the branches of DeepLab: the mean of the image, and each position by itself."""
+    pooled = net.unit(net.node("GlobalAveragePool", x), (2048, outer), act="Relu")
+    return [net.spread(pooled, outer, x), net.unit(x, (2048, outer), act="Relu")]
 
 
-def _cells(size: tuple[int, int], stride: int) -> tuple[int, int]:
-    height, width = size
-    return -(-height // stride), -(-width // stride)
+def _scores(net: Layers, name: str, x: str, factor: int) -> ModelProto:
+    """Scores of each class, interpolated to the size of the image."""
+    return image_model(net, name, _ANY, net.scaled(net.unit(x, (512, _CLASSES)), factor), _CLASSES, *_ANY)
+
+
+def unet() -> ModelProto:
+    """U-Net (Ronneberger et al. 2015) of Pytorch-UNet: padded, transposed convolutions, two classes."""
+    net = Layers(57)
+
+    def twice(x: str, inner: int, outer: int) -> str:
+        return net.unit(net.unit(x, (inner, outer), 3, act="Relu"), (outer, outer), 3, act="Relu")
+
+    levels = [twice("x", 3, 64)]
+    for outer in (128, 256, 512, 1024):
+        levels.append(twice(net.pool(levels[-1], 2, 2), outer // 2, outer))
+    x = levels.pop()
+    for outer in (512, 256, 128, 64):
+        x = twice(net.join(levels.pop(), net.upward(x, (2 * outer, outer))), 2 * outer, outer)
+    return image_model(net, "unet", _ANY, net.unit(x, (64, 2)), 2, *_ANY)
 
 
 def dbnet(size: int = 640) -> ModelProto:
