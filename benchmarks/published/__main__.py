@@ -30,7 +30,7 @@ from onnxq.run import trt
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.published")
-    parser.add_argument("--nets", nargs="+", default=list(NETS), metavar="NAME")
+    parser.add_argument("--nets", nargs="+", default=list(NETS), choices=list(NETS), metavar="NAME")
     parser.add_argument("--batches", nargs="+", type=int, metavar="N", help="those of the pairs by default")
     parser.add_argument("--sm", type=int, default=89)
     parser.add_argument("--target", default="tensorrt-11", help="of onnxq")
@@ -43,6 +43,8 @@ def main() -> None:
             said = f"(published: {net.gmacs or '-'}, {net.millions or '-'})"
             print(f"{name}: {macs:.2f} GMAC, {millions:.1f} M parameters {said}", flush=True)
         return
+    if trt.installed() is None:
+        parser.exit(message="published: skipped, NVIDIA's compiler is not installed\n")
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.nets:
         batches = arguments.batches or sorted({pair.batch for pair in PAIRS if pair.net == name} or {1})
@@ -72,11 +74,11 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
         print(f"{name}: quantized in {time.perf_counter() - start:.0f} s", flush=True)
         for (batch, kind), path in missing.items():
             engine = _engine(made[kind], (batch, net.size), sm, Path(folder, "model.onnx"))
+            if engine.status != "compiled":
+                print(f"{path.name}: {engine.status}: {engine.reason}", flush=True)
+                continue
             path.write_text(json.dumps(engine.to_json(), indent=1) + "\n", encoding="utf-8")
-            print(
-                f"{path.name}: {engine.status}, {len(engine.layers)} layers, {engine.seconds:.0f} s",
-                flush=True,
-            )
+            print(f"{path.name}: {len(engine.layers)} layers, {engine.seconds:.0f} s", flush=True)
 
 
 def _engine(model: onnx.ModelProto, sizes: tuple[int, tuple[int, ...]], sm: int, path: Path) -> trt.Engine:
