@@ -23,7 +23,7 @@ class Pair:
         net: the network, of `benchmarks.published.nets.NETS`.
         size: of the image, or the number of tokens.
         batch: images or texts of an inference.
-        gpu: as the source names it.
+        gpu: its usual name.
         compiler: TensorRT's version; empty where the source does not say.
         quantization: "implicit", "explicit" or empty.
         fp16: the figure for float16, in `unit`.
