@@ -258,8 +258,8 @@ def _node(
 def _preference(kernel: Kernel, op: str, is_product: bool) -> tuple[bool, bool]:
     """Which of the kernels that list a node is its own, the least first.
 
-    For products one that multiplies, and of such one that does not do it in codes; for others one that does not
-    multiply.
+    For products one that multiplies, and of such one that does not do it in codes; for others one that does
+    not multiply.
     """
     if is_product:
         return not kernel.is_product, kernel.precision in CODES
