@@ -19,7 +19,9 @@ _CODE_TYPES = {
 }  # fmt: skip
 _QUANTIZERS = {"TRT_FP4DynamicQuantize": "fp4", "TRT_MXFP8DynamicQuantize": "fp8"}
 _DEQUANTIZERS = ("DequantizeLinear", "TRT_MXFP8DequantizeLinear")
-_PAIRS = ("QuantizeLinear", *_DEQUANTIZERS, *_QUANTIZERS)
+PAIRS = ("QuantizeLinear", *_DEQUANTIZERS, *_QUANTIZERS)
+"""Operators that only quantize or dequantize."""
+
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -238,7 +240,7 @@ def _node(
         own = is_product
     else:
         others = {spelled[name].op for name in main.nodes if name in spelled and spelled[name] != node}
-        own = not others - set(_PAIRS) - {"Cast"}
+        own = not others - set(PAIRS) - {"Cast"}
     measured = [kernel for kernel in running if kernel.seconds is not None]
     return NodeInEngine(
         node=node.name,
@@ -264,7 +266,7 @@ def _preference(kernel: Kernel, op: str, is_product: bool) -> tuple[bool, bool]:
     if is_product:
         return not kernel.is_product, kernel.precision in CODES
     converts = "quantize" if op == "QuantizeLinear" else "dequantize"
-    return kernel.is_product, op in _PAIRS and kernel.kind != converts
+    return kernel.is_product, op in PAIRS and kernel.kind != converts
 
 
 def _part(kernel: Kernel, products: set[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.compiled.kernels import BITS
-from onnxq.compiled.reading import EngineReading, NodeInEngine
+from onnxq.compiled.reading import PAIRS, EngineReading, NodeInEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def side_by_side(one: EngineReading, other: EngineReading) -> SideBySide:
 
 
 def _by_name(reading: EngineReading) -> dict[str, NodeInEngine]:
-    return {node.node: node for node in reading.nodes if not node.op.endswith(("QuantizeLinear", "Quantize"))}
+    return {node.node: node for node in reading.nodes if node.op not in PAIRS}
 
 
 def _figure(name: str, one: EngineReading, other: EngineReading) -> FigureDifference:
