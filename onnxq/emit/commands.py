@@ -33,8 +33,8 @@ def commands(
         types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
         exact: whether TensorRT must not round the factors of float32 products to TF32, as it does by itself
             (Polygraphy does not).
-        explain: whether the tool can write what `onnxq engine --layer-info --profile-times` reads: the layers of
-            the engine, and what each takes, in a run of its own after the one that is measured.
+        explain: whether the tool can write what `onnxq engine --layer-info --profile-times` reads: the layers
+            of the engine, and what each takes, in a run of its own after the one that is measured.
     """
     build_types, run_types = types or ("", "")
     tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"

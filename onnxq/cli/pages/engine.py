@@ -211,7 +211,10 @@ def _nodes(page: Page, reading: EngineReading, pattern: str) -> None:
 def _row(node: NodeInEngine, timed: bool) -> list[str]:
     planned = f"half {node.planned}" if node.half else node.planned or ""
     place = node.kind if node.role == "own" else f"+{node.kind}" if node.kind else "folded"
-    row = [shorten(node.node, 17 if timed else 24), planned, node.compiled or "", place]
+    runs = node.compiled or ""
+    if runs and not node.macs:  # it multiplies nothing: what its kernel writes
+        runs = f"->{runs}"
+    row = [shorten(node.node, 17 if timed else 24), planned, runs, place]
     row.append(decimal(node.macs) if node.macs else "")
     return [*row, _time_text(node.seconds) if node.seconds is not None else ""] if timed else row
 
