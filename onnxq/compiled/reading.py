@@ -66,8 +66,13 @@ class NodeInEngine:
 
     @property
     def missed(self) -> bool:
-        """Whether its operands are both quantized, and it multiplies in another type."""
-        return self.planned is not None and not self.half and self.compiled != self.planned
+        """Whether its operands are both quantized, and it multiplies in another type, or in no kernel."""
+        return self.planned is not None and not self.half and not self.as_planned and not self.untold
+
+    @property
+    def untold(self) -> bool:
+        """Whether a kernel runs it of which the type is not known: TensorRT's files need not say."""
+        return self.compiled is None and self.kernels > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,11 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
     if totals.planned or totals.half:
         text = f"{totals.as_planned} of {counted(totals.planned, 'layer')} in the type of their Q/DQ pairs"
         half = f"; {totals.half} have a pair on one operand only" if totals.half else ""
-        worse = totals.half or totals.as_planned < totals.planned
-        page.section("Planned", text + half, "yellow" if worse else "")
+        nodes = document.reading.nodes if document.reading else ()
+        untold = sum(node.untold and node.planned is not None and not node.half for node in nodes)
+        unsaid = f"; of {untold} the file does not say it" if untold else ""
+        worse = totals.half or totals.as_planned + untold < totals.planned
+        page.section("Planned", text + half + unsaid, "yellow" if worse else "")
     moved = [
         f"activations {size_text(totals.bytes_activations)}",
         f"conversions {size_text(totals.bytes_conversions)}",
