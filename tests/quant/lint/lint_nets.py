@@ -49,7 +49,7 @@ def net(body: str, *, opset: int = 19) -> onnx.ModelProto:
     )
     for number, node in enumerate(model.graph.node):
         node.name = node.name or f"n{number}"
-    return model
+    return onnx.shape_inference.infer_shapes(model)
 
 
 def conv(data: str, weight: str = "v = DequantizeLinear <axis = 0> (w, c, c0)", more: str = "") -> str:
@@ -74,7 +74,7 @@ X = pair("x", "d")
 M = "v = DequantizeLinear <axis = 1> (m, c64, c640)"
 ATTENTION = """(float[1, 2, {keys}, {size}] a, float[1, 2, {size}, {keys}] b, float[1, 2, {keys}, {size}] e)
     => (y) {{ {q} {k} [one] s0 = MatMul (qd, kd)  s1x = Mul (s0, eighth)  p = Softmax (s1x)  {p} {v}
-    [two] o = MatMul (pd, vd)  {o}  y = Relu (od) }}"""
+    [two] o = MatMul (pd, vd)  {o}  y = Add (od, e) }}"""
 
 
 def attention(parts: str, keys: int = 64, size: int = 32) -> str:
@@ -144,7 +144,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
         conv("d = Identity (x)"),
         conv("e = " + "MaxPool <kernel_shape = [1, 1]> (x)  " + pair("e", "f") + "d = MaxPool <kernel_shape = [1, 1]> (f)"),
     ),
-    "input-only": (conv(X, "v = Identity (wf)"), conv(X)),
+    "input-only": (conv(X, "").replace("(d, v)", "(d, wf)"), conv(X)),
     "half-product": (
         "(float[1, 2, 64, 32] a, float[1, 2, 32, 64] b) => (y) { "
         + pair("a", "d") + "[l] y = MatMul (d, b) }",
