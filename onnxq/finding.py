@@ -105,6 +105,11 @@ class Finding:
     db: float | None = None
     confirmed: bool | None = None
 
+    @property
+    def lacks(self) -> str:
+        """The feature of the target's table that a rule of `onnxq sanitize` makes up for, "" for none."""
+        return CHECKS[self.check].lacks
+
 
 def finding(
     check: str,

@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from onnxq.finding import Finding
 from onnxq.graph.model import Model
 from onnxq.quant.lint import attention, axes, codes, halves, idle, miscompiles, scales, sizes
-from onnxq.quant.lint.subject import QDQ, Lint, subject_of
+from onnxq.quant.lint.compiled import confirm, explains
+from onnxq.quant.lint.subject import QDQ, Lint, Subject, subject_of
+from onnxq.run.trt import Engine
 from onnxq.target import DEFAULT
+
+__all__ = ["LINTS", "confirmed_lint", "explains", "lint_pairs", "lint_qdq"]
 
 LINTS: Mapping[str, Lint] = {
     "int32-dequantize": codes.int32_codes,
@@ -57,7 +61,23 @@ def lint_qdq(model: Model, target: str = DEFAULT) -> list[Finding]:
         model: the model; its `limits` are those of the target.
         target: the target's name.
     """
+    return _lint(subject_of(model, target))
+
+
+def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Finding]:
+    """The same, with what the engine says of it.
+
+    Args:
+        model: the model; its `limits` are those of the target.
+        target: the target's name.
+        engine: what came of compiling that model as it is; None where it was not compiled.
+    """
     subject = subject_of(model, target)
+    found = _lint(subject)
+    return found if engine is None else confirm(found, subject, engine)
+
+
+def _lint(subject: Subject) -> list[Finding]:
     return [found for lint in LINTS.values() for found in lint(subject)]
 
 
