@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxq.compiled.kernels import Kernel, elements, kernels_of
+from onnxq.compiled.kernels import Kernel, kernels_of
 from onnxq.finding import Finding, finding
 from onnxq.quant.lint.subject import Product, Subject
 from onnxq.run.trt import Engine
@@ -162,23 +162,14 @@ def _makes_weights(one: Finding, seen: _Seen) -> bool | None:
 
 
 def _larger(one: Finding, seen: _Seen) -> bool | None:
-    """Whether a product reads more than it would in float, or does not run in int8."""
+    """Whether a convolution reads more channels than it would in float, or does not run in int8."""
     kernel, product = seen.product(one.node), seen.products.get(one.node)
-    if kernel is None or product is None or not kernel.inputs:
+    if kernel is None or product is None or product.layer is None:
         return None
-    shape = product.data.shape
     if kernel.precision != "int8":
         return True
-    if shape is None or not all(isinstance(size, int) for size in shape):
-        return None
-    return elements(kernel.inputs[0]) > _count(shape)
-
-
-def _count(shape: Sequence[int | str | None]) -> int:
-    count = 1
-    for size in shape:
-        count *= int(size or 0)
-    return count
+    shape = kernel.inputs[0].shape if kernel.inputs else ()
+    return shape[1] > product.layer.inputs if len(shape) > 1 else None
 
 
 def _more_kernels(one: Finding, seen: _Seen) -> bool | None:

@@ -42,9 +42,9 @@ def one_element(subject: Subject) -> Iterator[Finding]:
     """Scales of the shape [1], which the target takes for one a channel."""
     for node in subject.pairs:
         scale, source = scale_of(node), node.operands(1)[0]
-        if scale is None or scale.shape != (1,) or node.attr("block_size", 0):
+        if scale is None or scale.shape != (1,) or node.attr("block_size", 0) or _channels(node) == 1:
             continue
-        if source is not None and _channels(node) == 1:  # then both are the same
+        if source is not None and source.dtype == np.int32:  # rejected anyway (`codes.int32_codes`)
             continue
         yield finding(
             "one-element-scale", node.name, node.op,
@@ -55,7 +55,7 @@ def one_element(subject: Subject) -> Iterator[Finding]:
 
 
 def _channels(node: Node) -> int | None:
-    """The number of channels along the axis of a Q/DQ node, where it is known."""
+    """The number of channels along the axis of a Q/DQ node, where it is known: of one, [1] is right."""
     source = node.operands(1)[0]
     shape = source.shape if source is not None else None
     axis = int(node.attr("axis", 1))

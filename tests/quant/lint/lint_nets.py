@@ -31,7 +31,7 @@ CONSTANTS: Mapping[str, np.ndarray] = {
     "wd": _weights(32, 1, 3, 3), "w1": _weights(1, 32, 1, 1), "w64": _weights(32, 64, 3, 3),
     "m": _weights(64, 64), "mf": _weights(64, 64, dtype=np.float32), "m128": _weights(64, 128),
     "small": (np.arange(64 * 64).reshape(64, 64) % 3 - 1).astype(np.int8),
-    "b32": np.arange(32, dtype=np.int32), "blocks": np.full((4, 64), 0.001, np.float32),
+    "b32": np.arange(32, dtype=np.int32), "blocks": np.linspace(0.001, 0.002, 256).reshape(4, 64).astype(np.float32),
     "blocks0": np.zeros((4, 64), np.int8),
     "half": np.array(0.5, np.float32), "halfh": np.array(0.5, np.float16), "oneh": np.array(1, np.float16),
     "eighth": np.array(0.125, np.float32), "twice": np.array([1, 1, 2, 2], np.float32),
@@ -65,9 +65,7 @@ def matmul(data: str, weight: str, kind: str = "float") -> str:
 
 def pair(name: str, out: str, scale: str = "s", zero: str = "z") -> str:
     """A pair on a tensor."""
-    return (
-        f"{out}q = QuantizeLinear ({name}, {scale}, {zero})  {out} = DequantizeLinear ({out}q, {scale}, {zero})  "
-    )
+    return f"{out}q = QuantizeLinear ({name}, {scale}, {zero})  {out} = DequantizeLinear ({out}q, {scale}, {zero})  "
 
 
 X = pair("x", "d")
@@ -98,11 +96,14 @@ TANH = "k2 = Mul (k, halfh)  k3 = Tanh (k2)  k4 = Add (k3, oneh)  t0 = Mul (k2, 
 GROUPED = "v = DequantizeLinear <axis = 0> (wd, c, c0)"
 
 
+MIXED = """(float16[64, 64] x) => (y) {
+    dq = QuantizeLinear (x, h, z)  d = DequantizeLinear (dq, h, z)
+    v0 = DequantizeLinear <axis = 1> (m, c64, c640)  v = Cast <to = 10> (v0)  [l] y = MatMul (d, v) }"""
+
+
 MISTAKES: Mapping[str, tuple[str, str]] = {
     "int32-dequantize": (
-        conv(X, more="b = DequantizeLinear (b32, s, z32)  y1 = Reshape (b, r)  y = Add (y0, y1)").replace(
-            "y1 = Reshape (b, r)  y = Add (y0, y1)", "y1 = ReduceMax (b)  y = Add (y0, y1)"
-        ),
+        conv(X, more="b = DequantizeLinear (b32, s, z32)  t0 = ReduceMax (b)  y = Add (y0, t0)"),
         conv(X),
     ),
     "zero-point": (conv(pair("x", "d", "s", "z3")), conv(X)),
@@ -110,22 +111,12 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     "no-zero-point": (conv("dq = QuantizeLinear (x, s)  d = DequantizeLinear (dq, s)"), conv(X)),
     "16-bit": (conv(pair("x", "d", "s", "i16")), conv(X)),
     "scale-sign": (conv(pair("x", "d", "neg")), conv(X)),
-    "computed-scale": (
-        conv("t0 = ReduceMax <keepdims = 0> (x)  " + pair("x", "d", "t0")),
-        conv(X),
-    ),
+    "computed-scale": (conv("t0 = ReduceMax <keepdims = 0> (x)  " + pair("x", "d", "t0")), conv(X)),
     "one-element-scale": (
         conv(pair("x", "d", "s1", "z1")),
         conv(X, "v = DequantizeLinear <axis = 0> (w1, s1, z1)").replace("<pads = [1, 1, 1, 1]>", ""),
     ),
-    "scale-types": (
-        matmul("dq = QuantizeLinear (x, h, z)  d = DequantizeLinear (dq, h, z)",
-               M + "  ").replace("(dq, h, z)", "(dq, h, z)").replace(
-            "v = DequantizeLinear <axis = 1> (m, c64, c640)",
-            "v0 = DequantizeLinear <axis = 1> (m, c64, c640)  v = Cast <to = 10> (v0)",
-        ).replace("float[", "float16["),
-        matmul(X, M),
-    ),
+    "scale-types": (MIXED, matmul(X, M)),
     "fp16-scale": (
         matmul(pair("x", "d", "tiny"), "v = DequantizeLinear (m, h, z)", "float16"),
         matmul(pair("x", "d", "h"), "v = DequantizeLinear (m, h, z)", "float16"),
