@@ -49,9 +49,13 @@ def weight_blocks(subject: Subject) -> Iterator[Finding]:
         maker = product.of_weight[0]
         if maker.attr("block_size", 0):
             yield finding(
-                "weight-blocks", product.node.name, product.node.op, "its int8 weights have a scale a block",
-                f"give them a scale for each output channel: {AGAIN} does",
-                tensor=maker.outputs[0].name, consequence="they are dequantized at every inference",
+                "weight-blocks", product.node.name, product.node.op,
+                f"its int8 weights have a scale for each {maker.attr('block_size', 0)} values of a sum, and "
+                "its input is int8",
+                f"give the weights a scale for each output channel: {AGAIN} does",
+                tensor=maker.outputs[0].name,
+                consequence="wrong values, without a warning: TensorRT-RTX 1.7 sums the codes of all blocks "
+                "before it scales them (read from its kernels)",
             )  # fmt: skip
 
 

@@ -139,6 +139,11 @@ def _in_float(one: Finding, seen: _Seen) -> bool | None:
     return None if precision is None else precision != "int8"
 
 
+def _in_int8(one: Finding, seen: _Seen) -> bool | None:
+    precision = seen.precision(one.node)
+    return None if precision is None else precision == "int8"
+
+
 def _readers_in_float(one: Finding, seen: _Seen) -> bool | None:
     """Whether a product that reads a pair runs in float."""
     found = [
@@ -229,7 +234,7 @@ _JUDGES: Mapping[str, Callable[[Finding, _Seen], bool | None]] = {
     "fp16-product": _sums_in_half,
     "activation-axis": _in_float,
     "weight-axis": _in_float,
-    "weight-blocks": _in_float,
+    "weight-blocks": _in_int8,
     "weights-only": _makes_weights,
     "input-only": _in_float,
     "half-product": _in_float,

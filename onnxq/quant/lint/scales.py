@@ -13,6 +13,8 @@ from onnxq.quant.lint.subject import AGAIN, Product, Subject, is_per_channel, sc
 _FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2.0**-24
 _FP16_MOST = 65504.0
+_FP16_COARSE = 127 * _FP16_LEAST
+"""Where half of float16's spacing there, times 127 codes, is half a step."""
 
 
 def scale_signs(subject: Subject) -> Iterator[Finding]:
@@ -84,21 +86,21 @@ def scale_types(subject: Subject) -> Iterator[Finding]:
 
 
 def fp16_scales(subject: Subject) -> Iterator[Finding]:
-    """Float16 scales that have lost bits."""
+    """Float16 scales so small that they are rounded by more than half a step of the largest code."""
     for node in subject.pairs:
         scale, values = scale_of(node), scale_values(node)
         if scale is None or scale.dtype != np.float16 or values is None or node.op == "QuantizeLinear":
             continue
-        small = int(np.sum((values > 0) & (values < _FP16_NORMAL)))
-        if small:
+        small = values[(values > 0) & (values < _FP16_COARSE)]
+        if small.size:
+            wrong = 100 * _FP16_LEAST / 2 / float(small.min())
             yield finding(
                 "fp16-scale", node.name, node.op,
-                f"{_of_all(small, values.size, 'scale')} in float16 below {_FP16_NORMAL:.2g}, the least that "
-                f"has all bits (the least here is {values.min():.2g})",
+                f"{_of_all(small.size, values.size, 'scale')} in float16 below {_FP16_COARSE:.2g}: the least "
+                f"is {small.min():.2g}",
                 "use float32 scales, with a Cast behind the DequantizeLinear", tensor=scale.name,
-                consequence="the step is wrong by up to "
-                f"{100 * _FP16_LEAST / 2 / float(values[values > 0].min()):.2g} %, unless the codes were "
-                "made with the rounded scale",
+                consequence=f"float16 has few numbers there: the scale is rounded by up to {wrong:.2g} %, and "
+                "large codes are off by half a step or more, unless they were made with the rounded scale",
             )  # fmt: skip
 
 

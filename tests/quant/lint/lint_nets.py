@@ -9,7 +9,7 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-_HEAD = '<ir_version: 9, opset_import: ["" : {opset}]> net '
+_HEAD = '<ir_version: 10, opset_import: ["" : {opset}]> net '
 _CONV = "(float[1, 32, 16, 16] x) => (float[1, {out}] y)"
 
 
@@ -31,7 +31,8 @@ CONSTANTS: Mapping[str, np.ndarray] = {
     "wd": _weights(32, 1, 3, 3), "w1": _weights(1, 32, 1, 1), "w64": _weights(32, 64, 3, 3),
     "m": _weights(64, 64), "mf": _weights(64, 64, dtype=np.float32), "m128": _weights(64, 128),
     "small": (np.arange(64 * 64).reshape(64, 64) % 3 - 1).astype(np.int8),
-    "b32": np.arange(32, dtype=np.int32), "blocks": np.linspace(0.001, 0.002, 256).reshape(4, 64).astype(np.float32),
+    "b32": np.arange(32, dtype=np.int32),
+    "blocks": np.linspace(0.001, 0.002, 256).reshape(4, 64).astype(np.float32),
     "blocks0": np.zeros((4, 64), np.int8),
     "half": np.array(0.5, np.float32), "halfh": np.array(0.5, np.float16), "oneh": np.array(1, np.float16),
     "eighth": np.array(0.125, np.float32), "twice": np.array([1, 1, 2, 2], np.float32),
@@ -39,7 +40,7 @@ CONSTANTS: Mapping[str, np.ndarray] = {
 }  # fmt: skip
 
 
-def net(body: str, *, opset: int = 19) -> onnx.ModelProto:
+def net(body: str, *, opset: int = 21) -> onnx.ModelProto:
     """A model of a signature and nodes, with those of `CONSTANTS` that it names."""
     head, _, nodes = body.partition("{")
     model = onnx.parser.parse_model(_HEAD.format(opset=opset) + head + "{" + nodes)
@@ -65,7 +66,8 @@ def matmul(data: str, weight: str, kind: str = "float") -> str:
 
 def pair(name: str, out: str, scale: str = "s", zero: str = "z") -> str:
     """A pair on a tensor."""
-    return f"{out}q = QuantizeLinear ({name}, {scale}, {zero})  {out} = DequantizeLinear ({out}q, {scale}, {zero})  "
+    given = f"{scale}, {zero}"
+    return f"{out}q = QuantizeLinear ({name}, {given})  {out} = DequantizeLinear ({out}q, {given})  "
 
 
 X = pair("x", "d")
@@ -133,7 +135,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "weights-only": (
         conv("d = Identity (x)"),
-        conv("e = " + "MaxPool <kernel_shape = [1, 1]> (x)  " + pair("e", "f") + "d = MaxPool <kernel_shape = [1, 1]> (f)"),
+        conv(pair("x", "f") + "d = MaxPool <kernel_shape = [1, 1]> (f)"),
     ),
     "input-only": (conv(X, "").replace("(d, v)", "(d, wf)"), conv(X)),
     "half-product": (

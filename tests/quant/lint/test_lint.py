@@ -58,7 +58,7 @@ def test_every_check_has_a_mistake_a_severity_and_a_line_in_the_docs() -> None:
 
 def test_codes_go_through_what_moves_values() -> None:
     """Pairs in front of a MaxPool, a Concat of one scale, a Transpose are those of the layer behind it."""
-    joined = pair("x", "f") + "i, j = Split <axis = 1, num_outputs = 2> (f)  d = Concat <axis = 1> (j, i)"
+    joined = pair("x", "f") + "i, j = Split <axis = 1, num_outputs = 2> (f) d = Concat <axis = 1> (j, i)"
     pooled = pair("x", "f") + "e = MaxPool <kernel_shape = [1, 1]> (f)  d = Identity (e)"
     turned = "e = DequantizeLinear <axis = 0> (m, c64, c640)  v = Transpose <perm = [1, 0]> (e)"
     assert found(conv(joined)) == found(conv(pooled)) == found(matmul(X, turned)) == []
@@ -118,7 +118,7 @@ def test_the_miscompile_is_of_one_target_and_type() -> None:
 def test_weights_in_four_bits_alone_are_no_mistake() -> None:
     weights = onnx.helper.make_tensor("w4", onnx.TensorProto.INT4, (64, 64), [1] * 4096)
     text = "(float[64, 64] x) => (y) { v = DequantizeLinear <axis = 1> (w4, c64)  y = MatMul (x, v) }"
-    model = net(text, opset=21)
+    model = net(text)
     model.graph.initializer.append(weights)
     assert lint_qdq(Model.open(model)) == []
 
@@ -127,8 +127,8 @@ def test_weights_in_four_bits_alone_are_no_mistake() -> None:
 
 IN_THE_ENGINE = (
     "uint8", "no-zero-point", "one-element-scale", "fp16-product", "activation-axis", "weight-axis",
-    "weights-only", "input-only", "half-product", "concat-scales", "half-attention", "attention-size",
-    "ignored-pairs", "padded-groups", "few-rows", "idle-pair", "quantized-output",
+    "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales", "half-attention",
+    "attention-size",    "ignored-pairs", "padded-groups", "few-rows", "idle-pair", "quantized-output",
 )  # fmt: skip
 """The checks that one engine of all their mistakes confirms."""
 
