@@ -49,11 +49,10 @@ CHECKS: Mapping[str, Check] = {
     "16-bit": Check("qdq", "error", "codes of 16 bits", "asymmetric-quantization"),
     "scale-sign": Check("qdq", "error", "a scale of 0, or a negative one", "zero-scales"),
     "scale-types": Check("qdq", "error", "scales of two types on the operands of a matrix product"),
+    "computed-scale": Check("qdq", "error", "a scale that is computed at run time"),
     "weight-blocks": Check("qdq", "error", "int8 weights with a scale a block, and an int8 input"),
     # pairs that do not give the int8 that they ask for
     "one-element-scale": Check("qdq", "warning", "a scale of the shape [1]", "one-element-scales"),
-    "computed-scale": Check("qdq", "warning", "a scale that is computed at run time"),
-    "fp16-scale": Check("qdq", "warning", "a float16 scale so small that its rounding shows"),
     "fp16-product": Check("qdq", "warning", "float16 scales, one a channel, of a matrix product"),
     "activation-axis": Check("qdq", "warning", "an activation with a scale a channel"),
     "weight-axis": Check("qdq", "warning", "weights with a scale for each input channel"),
@@ -67,8 +66,9 @@ CHECKS: Mapping[str, Check] = {
     "padded-groups": Check("qdq", "warning", "int8 of a convolution of small groups"),
     "not-int8": Check("qdq", "warning", "pairs of a layer that the engine runs in float"),
     "residual-view": Check("miscompile", "warning", "a residual Add that may read a Concat's buffer wrongly"),
-    # pairs that gain nothing
+    # what gains nothing, or may be right
     "few-rows": Check("qdq", "note", "int8 of a layer too small for it"),
+    "fp16-scale": Check("qdq", "note", "a float16 scale so small that its rounding shows"),
     "idle-pair": Check("qdq", "note", "a pair that only rounds"),
     "quantized-output": Check("qdq", "note", "a pair in front of an output"),
 }  # fmt: skip

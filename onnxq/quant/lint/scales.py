@@ -86,21 +86,26 @@ def scale_types(subject: Subject) -> Iterator[Finding]:
 
 
 def fp16_scales(subject: Subject) -> Iterator[Finding]:
-    """Float16 scales so small that they are rounded by more than half a step of the largest code."""
+    """Float16 scales so small that they are rounded by more than half a step of the largest code.
+
+    A pair quantizes with the same rounded scale, so that it is about constants of codes.
+    """
     for node in subject.pairs:
-        scale, values = scale_of(node), scale_values(node)
-        if scale is None or scale.dtype != np.float16 or values is None or node.op == "QuantizeLinear":
+        source, scale = node.operands(2)
+        values = scale_values(node)
+        if source is None or not source.is_constant or values is None or not _is_half(node):
             continue
+        assert scale is not None
         small = values[(values > 0) & (values < _FP16_COARSE)]
-        if small.size:
+        if node.op == "DequantizeLinear" and small.size:
             wrong = 100 * _FP16_LEAST / 2 / float(small.min())
             yield finding(
                 "fp16-scale", node.name, node.op,
-                f"{_of_all(small.size, values.size, 'scale')} in float16 below {_FP16_COARSE:.2g}: the least "
-                f"is {small.min():.2g}",
+                f"{_of_all(small.size, values.size, 'scale')} in float16 below {_FP16_COARSE:.2g}: the "
+                f"least is {small.min():.2g}",
                 "use float32 scales, with a Cast behind the DequantizeLinear", tensor=scale.name,
                 consequence=f"float16 has few numbers there: the scale is rounded by up to {wrong:.2g} %, and "
-                "large codes are off by half a step or more, unless they were made with the rounded scale",
+                "large codes are off by half a step or more, unless they were made with that rounded one",
             )  # fmt: skip
 
 

@@ -120,8 +120,8 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     ),
     "scale-types": (MIXED, matmul(X, M)),
     "fp16-scale": (
+        matmul(pair("x", "d", "h"), "v = DequantizeLinear (m, tiny, z)", "float16"),
         matmul(pair("x", "d", "tiny"), "v = DequantizeLinear (m, h, z)", "float16"),
-        matmul(pair("x", "d", "h"), "v = DequantizeLinear (m, h, z)", "float16"),
     ),
     "fp16-product": (
         matmul(pair("x", "d", "h"), "v = DequantizeLinear <axis = 1> (m, ch, c640)", "float16"),
