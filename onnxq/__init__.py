@@ -22,6 +22,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "check",
+    "engine",
     "extract",
     "merge_stats",
     "plan",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.checking import check
+    from onnxq.pipeline.engine_reading import engine
 
 
 def __getattr__(name: str) -> Any:
@@ -61,9 +63,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(pipeline, name)
     if name == "check":
-        from onnxq.pipeline import checking
+        from onnxq.pipeline.checking import check
 
-        return checking.check
+        return check
+    if name == "engine":
+        from onnxq.pipeline.engine_reading import engine
+
+        return engine
     if name in ("extract", "run_pieces", "split"):
         from onnxq import pieces
 

@@ -205,9 +205,9 @@ def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str
     if matrix:
         return {"Corr": "convolution", "Deco": "deconvolution"}.get(matrix[0], "matmul")
     operations = operations_of(layer.name)
-    if not operations:
-        return _kind_of_type(layer)
     ops = {operators[node] for node in layer.nodes if node in operators}
+    if not operations:
+        return _of_library(layer, ops)
     if not layer.inputs and _moves_or_scales(operations):
         return "weights" if layer.constants else "other"
     work = ops - _PRODUCT_OPS - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
@@ -221,13 +221,20 @@ def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str
     return _conversion(layer, operations, ops)
 
 
-def _kind_of_type(layer: EngineLayer) -> str:
-    """Of a kernel of the library: by the compiler's type of it."""
-    name = layer.kind.lower()
-    kind = next((kind for part, kind in _TYPES if part in name), "other")
+def kind_of_type(compiler_kind: str) -> str:
+    """What a kernel of the library is for, by the compiler's type of it; "other" where that does not tell."""
+    name = compiler_kind.lower()
+    return next((kind for part, kind in _TYPES if part in name), "other")
+
+
+def _of_library(layer: EngineLayer, ops: set[str]) -> str:
+    kind = kind_of_type(layer.kind)
     if kind == "reformat":
         return _conversion(layer, (), set())
-    return kind
+    if kind != "other" or not ops or ops & _PRODUCT_OPS:
+        return kind
+    work = ops - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
+    return _computation((), ops, work) if work else _conversion(layer, (), ops)
 
 
 def _computation(operations: Sequence[str], ops: set[str], work: set[str]) -> str:
@@ -268,6 +275,9 @@ def _scales_product(
 def _conversion(layer: EngineLayer, operations: Sequence[str], ops: set[str]) -> str:
     """Of a kernel that only moves, scales or casts."""
     source, target = _main_type(layer.inputs), _main_type(layer.outputs)
+    if target is None:  # nothing but its nodes is known
+        named = (("quantize", _QUANTIZE_OPS), ("dequantize", _DEQUANTIZE_OPS), ("cast", {"Cast"}))
+        return next((kind for kind, some in named if ops & some), "copy" if ops else "reformat")
     quantized = any(tensor.dtype in CODES for tensor in layer.outputs)
     if source in FLOATS and quantized:
         return "quantize"

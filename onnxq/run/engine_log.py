@@ -227,7 +227,7 @@ class _Line:
         return EngineLayer(
             name=restore(name),
             kind=kind,
-            precision=_precision(name, kind, inputs, constants, outputs),
+            precision=precision_of(name, kind, inputs, constants, outputs),
             inputs=inputs,
             constants=constants,
             outputs=outputs,
@@ -316,13 +316,22 @@ def is_attention(name: str) -> bool:
     return name.startswith(_ATTENTION)
 
 
-def _precision(
+def precision_of(
     name: str,
     kind: str,
     inputs: tuple[EngineTensor, ...],
     constants: tuple[EngineTensor, ...],
     outputs: tuple[EngineTensor, ...],
 ) -> str | None:
+    """The type in which a layer multiplies, or of one that does not that of its first output.
+
+    Args:
+        name: the compiler's name for it.
+        kind: the compiler's type of it.
+        inputs: what it reads.
+        constants: what it holds.
+        outputs: what it writes.
+    """
     factors: tuple[EngineTensor, ...] = ()
     ops = operations_of(name)
     matrix_at = next((i for i, op in enumerate(ops) if op in _MATRIX_OPS), None)

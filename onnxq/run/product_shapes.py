@@ -82,7 +82,7 @@ def _inner(one: TensorShape, other: TensorShape, out: TensorShape) -> int:
 def _windows(
     shapes: list[TensorShape], firsts: list[int], second: int, out: TensorShape, *, transposed: bool
 ) -> Operands | None:
-    """Weights are [out, in of a group, *window], of a transposed convolution [in, out of a group, *window]."""
+    """Weights are [out, in of a group, *window], of a transposed one [in, out of a group, *window]."""
     weights = shapes[second]
     if len(weights) != len(out) or len(out) < 3:
         return None

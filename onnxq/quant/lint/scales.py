@@ -104,8 +104,8 @@ def fp16_scales(subject: Subject) -> Iterator[Finding]:
                 f"{_of_all(small.size, values.size, 'scale')} in float16 below {_FP16_COARSE:.2g}: the "
                 f"least is {small.min():.2g}",
                 "use float32 scales, with a Cast behind the DequantizeLinear", tensor=scale.name,
-                consequence=f"float16 has few numbers there: the scale is rounded by up to {wrong:.2g} %, and "
-                "large codes are off by half a step or more, unless they were made with that rounded one",
+                consequence=f"float16 has few numbers there: the scale is rounded by up to {wrong:.2g} %, "
+                "and large codes are off by half a step or more, unless they were made with that rounded one",
             )  # fmt: skip
 
 
