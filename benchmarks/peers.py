@@ -91,6 +91,11 @@ def onnxruntime(model: Path, samples: Path, output: Path) -> None:
     )
 
 
+def onnxruntime_default(model: Path, samples: Path, output: Path) -> None:
+    """Onnxruntime's quantizer as it is called without options: uint8 activations, int32 biases."""
+    quantize_static(onnx.load(model), output, _Reader(samples))
+
+
 def _opset(model: onnx.ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if not entry.domain), default=1)
 
@@ -101,7 +106,7 @@ def main() -> None:
         importlib.import_module("modelopt.onnx.quantization")  # loading is not its work
     tools = {
         "modelopt": modelopt, "modelopt-default": modelopt_default, "modelopt-max": modelopt_max,
-        "onnxruntime": onnxruntime,
+        "onnxruntime": onnxruntime, "onnxruntime-default": onnxruntime_default,
     }  # fmt: skip
     start, spent = time.perf_counter(), time.process_time()
     tools[tool](Path(model), Path(samples), Path(output))

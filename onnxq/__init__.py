@@ -21,6 +21,7 @@ __all__ = [
     "UserError",
     "__version__",
     "calibrate",
+    "check",
     "engine",
     "extract",
     "merge_stats",
@@ -51,6 +52,7 @@ from onnxq.version import VERSION as __version__
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
+    from onnxq.pipeline.checking import check
     from onnxq.pipeline.engine_reading import engine
 
 
@@ -60,6 +62,10 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name == "check":
+        from onnxq.pipeline.checking import check
+
+        return check
     if name == "engine":
         from onnxq.pipeline.engine_reading import engine
 

@@ -145,7 +145,10 @@ def size_part(before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Any]
 
 def misread_pairs(model: Model) -> list[dict[str, str]]:
     """The Q/DQ nodes of a model that TensorRT refuses or reads otherwise, and what the user can do."""
-    return [dataclasses.asdict(finding) for finding in lint_pairs(model)]
+    return [
+        {"node": one.node, "op": one.op, "reason": one.reason, "advice": one.advice}
+        for one in lint_pairs(model)
+    ]
 
 
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:

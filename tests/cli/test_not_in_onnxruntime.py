@@ -80,9 +80,10 @@ def test_an_unknown_operator_is_no_reason(tmp_path: Path, onnxq) -> None:
 
 def test_a_dilated_convolution_with_auto_pad_quantizes(tmp_path: Path, onnxq) -> None:
     dilated(tmp_path)
-    found = onnxq("check", "net.onnx", "--json", "--no-engine")
+    found = onnxq("check", "net.onnx", "--json", "--no-engine", "--strict")
     assert found.code == 1
     (finding,) = found.json()["findings"]
+    assert finding["severity"] == "warning"
     assert "Dilation not supported" in finding["reason"]
     assert finding["advice"] == "repairable: onnxq sanitize repairs it"
     ran = onnxq("quantize", "net.onnx", "--calib", "data.npz", "--method", "minmax", "--no-engine", "--json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,9 @@ from onnxq.cli.pages.changes import misses_section, rejected_text
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
 from onnxq.cli.screen import Page
+from onnxq.finding import SEVERITIES
+
+_STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
@@ -17,21 +20,16 @@ def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
     page = Page()
     where = f"in {report}" if report is not None else "(--report FILE writes all)"
     findings = document["findings"]
-    page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}")
+    counts = tally(finding["severity"] for finding in findings)
+    each = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
+    of = f" ({each})" if each else ""
+    page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}{of}")
     settings_section(page, document)
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for finding in findings:
-        key = (finding["op"], finding["reason"], finding["advice"])
-        groups.setdefault(key, []).append(finding["node"])
-    for (op, reason, advice), nodes in groups.items():
-        page.section("Finding", f"{op or 'the model'}: {first_lines(reason)}", "yellow")
-        if advice:
-            page.entry(advice)
-        page.names([node for node in nodes if node], shown=FEW)
-    counts = tally(change["rule"] for change in document["changes"])
-    if counts:
+    _findings(page, findings)
+    changed = tally(change["rule"] for change in document["changes"])
+    if changed:
         page.section("Sanitize", f"would make {counted(len(document['changes']), 'change')}")
-        page.entry(listed(counts))
+        page.entry(listed(changed))
     else:
         page.section("Sanitize", "would change nothing")
     for change in document["rejected"]:
@@ -42,6 +40,21 @@ def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
     if report is not None:
         page.section("Files", str(report))
     return page
+
+
+def _findings(page: Page, findings: Sequence[Mapping[str, Any]]) -> None:
+    """The findings, alike ones together: what is wrong, what comes of it, what to do, where."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for finding in findings:
+        alike = ("severity", "op", "reason", "consequence", "advice", "confirmed")
+        groups.setdefault(tuple(finding[name] for name in alike), []).append(finding["node"])
+    for (severity, op, reason, consequence, advice, confirmed), nodes in groups.items():
+        page.section(severity.capitalize(), f"{op or 'the model'}: {first_lines(reason)}", _STYLES[severity])
+        if consequence:
+            page.entry(f"{consequence} (the engine shows it)" if confirmed else consequence)
+        if advice:
+            page.entry(f"-> {advice}" if consequence else advice)
+        page.names([node for node in nodes if node], shown=FEW)
 
 
 def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:

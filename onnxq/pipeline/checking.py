@@ -1,0 +1,335 @@
+"""`check`: what the target, NVIDIA's compiler and the checks say against a model, as one list of findings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.finding import Finding, by_severity, exit_code, finding
+from onnxq.graph.model import Model
+from onnxq.pipeline import sanitize_any
+from onnxq.pipeline.engines import Statements, compile_both
+from onnxq.progress import Observer
+from onnxq.quant.lint import confirmed_lint, explains
+from onnxq.report import deciding_inputs, unsupported
+from onnxq.rule.api import Rule
+from onnxq.rule.load import load_rules
+from onnxq.run import trt
+from onnxq.settings import Compilation, Inputs, Keywords, Repairs
+from onnxq.target import SAME_PARSER, Target, load_target
+from onnxq.version import VERSION
+
+_REPEATS = ("parser", "compiler")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTried:
+    """What NVIDIA's compiler made of a model.
+
+    Attributes:
+        sm: the compute capability, 89 for 8.9.
+        original: the status of the engine of the model as it is, see `onnxq.run.trt.Engine`.
+        sanitized: the same of the model as `sanitize` would write it.
+        profiles: smallest, usual and largest shape of dynamic inputs, as compiled for.
+        warnings: what the compiler says of the sanitized model.
+        beyond: the operator of each node that the target takes and the compiler that is here does not.
+    """
+
+    sm: int
+    original: str
+    sanitized: str
+    profiles: Mapping[str, Sequence[Sequence[int]]]
+    warnings: tuple[str, ...]
+    beyond: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What `check` found.
+
+    Attributes:
+        kind: "checks".
+        schema: 1.
+        onnxq: the version.
+        model: the path of the model, None for one in memory.
+        target: what it is checked for.
+        opset: the model's.
+        ir_version: the model's.
+        compiler: NVIDIA's compiler and its version; None where it is not installed, or not of the target.
+        engine: what it made of the model; None where it was not asked.
+        findings: the worst first.
+        changes: what `sanitize` would change, as in its report.
+        rejected: changes whose proof failed.
+        near_misses: changes that a rule would make if it knew more.
+        assumptions: what `sanitize` would rely on.
+    """
+
+    kind: str
+    schema: int
+    onnxq: str
+    model: str | None
+    target: str
+    opset: int
+    ir_version: int
+    compiler: str | None
+    engine: EngineTried | None
+    findings: tuple[Finding, ...]
+    changes: tuple[Mapping[str, Any], ...]
+    rejected: tuple[Mapping[str, Any], ...]
+    near_misses: tuple[Mapping[str, Any], ...]
+    assumptions: tuple[Mapping[str, Any], ...]
+
+    def exit_code(self, *, strict: bool = False) -> int:
+        """1 where there is an error, or with `strict` a warning; notes never count."""
+        return exit_code(self.findings, strict=strict)
+
+
+def check(
+    model: str | Path,
+    *,
+    repairs: Repairs | Mapping[str, Any] | None = None,
+    inputs: Inputs | Mapping[str, Any] | None = None,
+    compilation: Compilation | Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Checks:
+    """What is wrong with a model, and what onnxq would do about it; changes nothing.
+
+    Args:
+        model: the file.
+        repairs: what the model is for, and which rules there are.
+        inputs: what is stated about its inputs.
+        compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
+        observe: is told the steps.
+        options: fields of these groups, each as a keyword of its own: `target="tensorrt-8.6"`.
+
+    Raises:
+        UserError: the model or an option cannot be used.
+        TypeError: there is no such keyword.
+        Fault: a fault of onnxq.
+    """
+    keywords = Keywords("check", options)
+    repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
+    compilation = keywords.group(Compilation, compilation)
+    keywords.end(("repairs", "inputs", "compilation"))
+    path, target = Path(model), load_target(repairs.target)
+    tell: Observer = observe or (lambda step, done, total: None)
+    stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
+    compiler = trt.installed() if target.name in SAME_PARSER else None
+    result = sanitize_any(path, repairs, inputs, observe)
+    original = Model.open(path)
+    original.limits = target.limits
+    engines = None
+    if compiler is not None and compilation.compile:
+        engines = compile_both(path, original, result, compilation.sm, stated, lambda s: tell(s, None, None))
+    elif compiler is not None:
+        tell("parse", None, None)
+        engines = (_parsed(path, compiler, compilation.sm),) * 2
+    found = result.report
+    compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
+    beyond = _beyond(original, target)
+    lint = confirmed_lint(original, target.name, engines[0] if engines is not None else None)
+    constructs = _constructs(original, found, compat)
+    lint, constructs = _joined(lint if target.explicit else [], constructs)
+    findings = [
+        *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
+        *lint,
+        *_runtime(found["runtime"]),
+        *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
+    ]
+    return Checks(
+        kind="checks",
+        schema=1,
+        onnxq=VERSION,
+        model=found["model"],
+        target=found["target"],
+        opset=found["opset"],
+        ir_version=found["ir_version"],
+        compiler=compiler,
+        engine=_tried(*engines, beyond) if engines is not None else None,
+        findings=tuple(by_severity(_once_a_node(findings))),
+        changes=tuple(found["changes"]),
+        rejected=tuple(found["rejected"]),
+        near_misses=tuple(found["near_misses"]),
+        assumptions=tuple(found["assumptions"]),
+    )
+
+
+def _parsed(model: Path, compiler: str, sm: int) -> trt.Engine:
+    errors = tuple(trt.check_parse(model) or ())
+    return trt.Engine("failed" if errors else "not-run", "", compiler, sm, errors=errors)
+
+
+# --- what the target's table says -----------------------------------------------------------------
+
+_Constructs = list[tuple[Finding, str]]
+"""Findings about what a rule repairs, each with the feature that the rule makes up for."""
+
+
+def _refused(
+    refused: Sequence[Mapping[str, str]], report: Mapping[str, Any], constructs: Sequence[Finding]
+) -> list[Finding]:
+    """What the target does not take: each node once, with the advice of the rule that knows it."""
+    stays = {entry["node"] for entry in report["unsupported"]}
+    advice = {one.node: one.advice for one in constructs}
+    found = []
+    for entry in refused:
+        removed = entry["advice"] if entry["node"] in stays else "onnxq sanitize removes it"
+        known = advice.get(entry["node"], removed)
+        found.append(finding("unsupported", entry["node"], entry["op"], entry["reason"], known))
+    named = {entry["node"] for entry in refused}
+    return found + [one for one in constructs if one.node not in named]
+
+
+def _constructs(model: Model, report: Mapping[str, Any], compat: Mapping[str, Rule]) -> _Constructs:
+    """What the target does not take and a rule repairs, or would if its guard held."""
+    ops = _operators(model)
+    found: _Constructs = []
+    for change in report["changes"]:
+        rule = compat.get(change["rule"])
+        if rule is not None:
+            advice = f"onnxq sanitize repairs it ({rule.id})"
+            one = _construct("repairable", change, report["target"], rule, ops, advice)
+            found.append((one, rule.lacks or ""))
+    for miss in report["near_misses"]:
+        rule = compat.get(miss["rule"])
+        if rule is not None:
+            advice = f"{rule.id} would repair it, but {miss['reason']}"
+            one = _construct("near-miss", miss, report["target"], rule, ops, advice)
+            found.append((one, rule.lacks or ""))
+    return found
+
+
+def _construct(
+    check: str, entry: Mapping[str, Any], target: str, rule: Rule, ops: Mapping[str, str], advice: str
+) -> Finding:
+    return finding(check, entry["node"], ops.get(entry["node"], ""), _lack(target, rule, entry), advice)
+
+
+def _operators(model: Model) -> dict[str, str]:
+    return {str(node.name): str(node.op) for graph in model.graphs() for node in graph.nodes}
+
+
+def _lack(target: str, rule: Rule, found: Mapping[str, Any]) -> str:
+    """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
+    if rule.lacks is not None:
+        return f"{target} lacks {rule.lacks}"
+    limits = ", ".join(f"{name} = {number:,}" for name, number in found.get("limits", {}).items())
+    return f"it is not within {target}'s limit {limits}" if limits else f"{target} does not take it as it is"
+
+
+def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Finding], _Constructs]:
+    """A mistake that both the lint and a rule know, once: as the lint has it, with the rule's advice.
+
+    What a rule repairs and the target takes without harm, as the lint knows, is a note.
+    """
+    advice = {(one.node, lacks): one.advice for one, lacks in constructs if lacks}
+    told = set()
+    merged = []
+    for one in lint:
+        key = (one.node, one.lacks)
+        if one.lacks and key in advice:
+            told.add(key)
+            one = dataclasses.replace(one, advice=advice[key])
+        merged.append(one)
+    rest = [
+        (dataclasses.replace(one, severity="note") if lacks == "one-element-scales" else one, lacks)
+        for one, lacks in constructs
+        if (one.node, lacks) not in told
+    ]
+    return merged, rest
+
+
+def _beyond(model: Model, target: Target) -> dict[str, str]:
+    """The nodes that the target takes and the compiler that is here, TensorRT-RTX, does not."""
+    own = {entry["node"] for entry in unsupported(model, target)}
+    here = unsupported(model, load_target("tensorrt-rtx"))
+    return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
+
+
+# --- what onnxruntime and NVIDIA's compiler say ---------------------------------------------------
+
+
+def _runtime(runtime: Mapping[str, str | None]) -> list[Finding]:
+    """That onnxruntime does not take the model."""
+    if runtime["original"] is None:
+        return []
+    mended = runtime["result"] is None
+    advice = "repairable: onnxq sanitize repairs it" if mended else "write the model otherwise"
+    return [
+        finding(
+            "runtime", reason=f"onnxruntime does not take it: {runtime['original']}", advice=advice,
+            consequence="" if mended else "without it nothing is proved or calibrated",
+        )
+    ]  # fmt: skip
+
+
+def _compiler(
+    before: trt.Engine,
+    after: trt.Engine,
+    model: Model,
+    beyond: Mapping[str, str],
+    sizes_made_up: bool,
+    lint: Sequence[Finding],
+) -> list[Finding]:
+    """What NVIDIA's parser or compiler says against the model, and whether its repair helps."""
+    ops = _operators(model)
+    advice = ""
+    if before.status == "failed" and after.status == "compiled":
+        advice = "repairable: onnxq sanitize repairs it"
+    elif before.status == "failed" and not before.errors and (decided := deciding_inputs(model)):
+        advice = "; ".join(decided)
+    elif before.status == "failed" and not before.errors and sizes_made_up and before.profiles:
+        advice = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
+    found = _words(before, ops, advice)
+    if after.status == "failed" and after is not before:
+        told = {one.reason for one in found}
+        advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
+        more = [one for one in _words(after, ops, advice) if one.reason not in told]
+        found += [dataclasses.replace(one, reason=f"after sanitize, {one.reason}") for one in more]
+    return [one for one in found if not _is_beyond(one, beyond) and not explains(lint, one.reason)]
+
+
+def _words(engine: trt.Engine, ops: Mapping[str, str], advice: str) -> list[Finding]:
+    """The findings of an engine that was not built."""
+    if engine.status != "failed":
+        return []
+    found = [
+        finding("parser", error.node, error.op, f"NVIDIA's parser: {error.message}", advice)
+        for error in engine.errors
+    ]
+    if not found:
+        node = trt.node_of(engine.reason)
+        reason = f"NVIDIA's compiler: {trt.plain(engine.reason)}"
+        found.append(finding("compiler", node if node in ops else "", ops.get(node, ""), reason, advice))
+    return found
+
+
+def _is_beyond(one: Finding, beyond: Mapping[str, str]) -> bool:
+    """Whether a finding is, or may be, about a node that only the compiler that is here does not take."""
+    if one.node:
+        return one.node in beyond
+    return one.op in beyond.values() if one.op else bool(beyond)
+
+
+def _tried(before: trt.Engine, after: trt.Engine, beyond: Mapping[str, str]) -> EngineTried:
+    """What the compiler made of the model, for the report."""
+    warnings = [] if after.errors else [text for text in after.warnings if text not in after.reason]
+    return EngineTried(
+        sm=before.sm,
+        original=before.status,
+        sanitized=after.status,
+        profiles=after.profiles,
+        warnings=tuple(dict.fromkeys(map(trt.plain, warnings))),
+        beyond=beyond,
+    )
+
+
+def _once_a_node(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without what the compiler repeats of a node that is known not to be taken."""
+    listed = list(findings)
+    known = {one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node}
+    return [one for one in listed if one.kind not in _REPEATS or one.node not in known]

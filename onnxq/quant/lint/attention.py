@@ -1,0 +1,144 @@
+"""Attention: both products in int8 with all five pairs, or none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onnxq.finding import Finding, finding
+from onnxq.graph.layers import layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.moves import REARRANGES
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.lint.subject import AGAIN, QDQ, Subject, carried, reading
+
+_HEADS = (16, 32, 64)
+# What stands between the first product and the Softmax, and between that and the second.
+_SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg", "Clip")
+_SHAPED = (*REARRANGES, "Cast", "Dropout")
+
+
+_UNFUSED = "no fused kernel: both products, the Softmax and what is between go through memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention: softmax(q k) v.
+
+    Attributes:
+        scores: the product of queries and keys.
+        values: the product of their Softmax and the values.
+        raw: whether there is a pair on the scores, in front of the Softmax.
+    """
+
+    scores: Node
+    values: Node
+    raw: bool
+
+
+def attentions(model: Model) -> list[Attention]:
+    """All attention of a model that is written as products."""
+    found = []
+    for graph in model.graphs():
+        for raw in graph.nodes:
+            node = Node(model, raw)
+            if node.op == "Softmax" and not node.domain:
+                last, (first, paired) = _values(node), _scores(node)
+                if first is not None and last is not None:
+                    found.append(Attention(first, last, paired))
+    return found
+
+
+def half_attention(subject: Subject) -> Iterator[Finding]:
+    """Some of the pairs of attention."""
+    for one in attentions(subject.model):
+        have = _pairs(one)
+        if not any(have.values()) or (all(have.values()) and not one.raw):
+            continue
+        missing = [name for name, is_there in have.items() if not is_there]
+        lacks = f"none on {', '.join(missing)}" if missing else "one on the scores in front of the Softmax"
+        yield finding(
+            "half-attention", one.values.name, one.values.op,
+            f"its attention has pairs on {', '.join(n for n, is_there in have.items() if is_there)}; {lacks}",
+            "quantize queries, keys, Softmax, values and the output, or none of them: "
+            f"{AGAIN} decides that by measuring",
+            tensor=one.scores.outputs[0].name,
+            consequence=_UNFUSED,
+        )  # fmt: skip
+
+
+def attention_sizes(subject: Subject) -> Iterator[Finding]:
+    """All of its pairs, and a size for which there is no int8 kernel."""
+    for one in attentions(subject.model):
+        why = _too_large(one) if all(_pairs(one).values()) else ""
+        if why:
+            yield finding(
+                "attention-size", one.values.name, one.values.op, f"its attention is in int8 and has {why}",
+                f"leave attention of this size in float: {AGAIN} does",
+                tensor=one.scores.outputs[0].name,
+                consequence=_UNFUSED,
+            )  # fmt: skip
+
+
+def _pairs(one: Attention) -> dict[str, bool]:
+    query, key = one.scores.operands(2)
+    shares, value = one.values.operands(2)
+    operands = {"queries": query, "keys": key, "the Softmax": shares, "values": value}
+    have = {name: tensor is not None and bool(carried(tensor)) for name, tensor in operands.items()}
+    output = one.values.outputs[0]
+    return {**have, "the output": any(node.op == "QuantizeLinear" for node, _ in reading(output))}
+
+
+def _too_large(one: Attention) -> str:
+    query, key = one.scores.operands(2)
+    shape = query.shape if query is not None else None
+    keys = key.shape if key is not None else None
+    if not shape or not keys:
+        return ""
+    length, count, size = shape[-2], keys[-1], shape[-1]
+    if isinstance(size, int) and size not in _HEADS:
+        return f"{size} channels a head: int8 kernels have 16, 32 or 64"
+    most = one.values.limit("int8-attention-keys") or 512
+    for name, number in (("keys", count), ("queries", length)):
+        limit = most if name == "keys" else one.values.limit("int8-attention-queries")
+        if isinstance(number, int) and limit is not None and number > limit:
+            return f"{number:,} {name}: int8 kernels take up to {limit:,}"
+    return ""
+
+
+def _values(softmax: Node) -> Node | None:
+    """The product that the Softmax goes into."""
+    todo = list(softmax.outputs[:1])
+    while todo:
+        tensor = todo.pop()
+        for user in tensor.users:
+            if _multiplies_activations(user) and user.inputs[0] == tensor:
+                return user
+            if not user.domain and user.op in (*_SHAPED, *QDQ) and user.inputs[0] == tensor:
+                todo += user.outputs[:1]
+    return None
+
+
+def _scores(softmax: Node) -> tuple[Node | None, bool]:
+    """The product that the Softmax is of, and whether there is a pair on the way."""
+    todo: list[tuple[Tensor | None, bool]] = [(softmax.inputs[0], False)]
+    seen: set[Tensor] = set()
+    while todo:
+        tensor, paired = todo.pop()
+        maker = tensor.producer if tensor is not None else None
+        if tensor is None or maker is None or maker.domain or tensor in seen:
+            continue
+        seen.add(tensor)
+        if _multiplies_activations(maker):
+            return maker, paired
+        if maker.op in _SCORED:
+            todo += [(given, paired) for given in maker.inputs]
+        elif maker.op in (*_SHAPED, *QDQ):
+            todo.append((maker.inputs[0], paired or maker.op in QDQ))
+    return None, False
+
+
+def _multiplies_activations(node: Node) -> bool:
+    if node.op != "MatMul" or node.domain or layer_of(node, quantized=True) is not None:
+        return False
+    return not any(tensor is not None and tensor.is_constant for tensor in node.operands(2))
