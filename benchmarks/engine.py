@@ -38,10 +38,10 @@ from benchmarks.corpus_score import compile_for, int8_share, name_nodes
 from benchmarks.nets.feeds import feeds as feeds_of
 from benchmarks.safe_scales import safe_scales
 from onnxq.body.convert import to_half
+from onnxq.compiled.traffic import traffic
 from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.run import trt
-from onnxq.run.traffic import traffic
 
 TARGETS = ("tensorrt-rtx", "tensorrt-11")
 PEERS = {"modelopt-default": "modelopt", "onnxruntime": "onnxruntime"}

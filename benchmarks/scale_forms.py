@@ -20,10 +20,10 @@ import onnx
 from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
+from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import post_scale
 from onnxq.run import trt
-from onnxq.run.traffic import Traffic, traffic
 
 FORMS = ("per channel", "post-scale", "per tensor")
 _HEAD = '<ir_version: 8, opset_import: ["" : 18]>'

@@ -19,10 +19,10 @@ def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
     that onnxq wrote beside the model. The exit code is 1 where it rejects the model.
     """
     from onnxq.cli.pages.engine import engine_page
+    from onnxq.compiled.traffic import traffic
     from onnxq.emit.recorded import recorded_profiles
     from onnxq.graph.model import Model
     from onnxq.run import trt
-    from onnxq.run.traffic import traffic
 
     wanted = chosen.group(settings.Compilation)
     profiles, note = dict(wanted.profiles or {}), ""

@@ -11,7 +11,8 @@ compiler ends a build with one message, a line for each layer:
 Names stand there without quotes, so that an ONNX name such as `a, LayerType: b` makes the line
 ambiguous. Therefore whoever builds the engine gives the compiler escaped names (`escape`), and
 `parse_layers` takes back what it reads (`restore`). What the grammar below does not cover is an
-error, never a guess.
+error, never a guess; but for the name of a datatype, which stands where nothing else can: one that is
+not known is that tensor's alone (`unknown`).
 """
 
 from __future__ import annotations
@@ -28,17 +29,22 @@ _PRECISIONS = {
     "Int8": "int8",
     "UInt8": "uint8",
     "Int4": "int4",
+    "UInt4": "uint4",
     "FP4": "fp4",
+    "FP4E2M1": "fp4",
     "E8M0": "e8m0",
+    "FP8UE8M0": "e8m0",
     "Bool": "bool",
     "FP8": "fp8",
+    "FP8E4M3": "fp8",
     "Int32": "int32",
     "Int64": "int64",
     "Half": "fp16",
     "BFloat16": "bf16",
     "Float": "fp32",
 }
-_WIDTH = {precision: rank for rank, precision in enumerate(_PRECISIONS.values())}
+_WIDTH = {precision: rank for rank, precision in enumerate(dict.fromkeys(_PRECISIONS.values()))}
+_UNKNOWN = "unknown: "
 
 # Layers that multiply matrices: library kernels by their type, generated kernels by the operations
 # in their name (`__myl_CastMulFcAdd_myl0_3` is Cast, Mul, Fc, Add), fused attention by its name.
@@ -54,8 +60,8 @@ class EngineTensor:
 
     Attributes:
         name: the ONNX tensor's name, or one that the compiler made.
-        dtype: "int8", "fp8", "fp16", "bf16", "fp32", "int32", "int64", "bool", "uint8", "int4",
-            "fp4", "e8m0".
+        dtype: "int8", "fp8", "fp16", "bf16", "fp32", "int32", "int64", "bool", "uint8", "int4", "uint4",
+            "fp4", "e8m0"; "unknown: X" where the compiler calls it X and that is none of those.
         shape: its dimensions, -1 where dynamic.
     """
 
@@ -95,14 +101,22 @@ class EngineLayer:
     @property
     def is_matrix(self) -> bool:
         """Whether the layer is a convolution, a matrix product, or fused attention."""
-        if self.kind in _MATRIX_KINDS or self.name.startswith(_ATTENTION):
-            return True
-        return not _MATRIX_OPS.isdisjoint(_fused_ops(self.name))
+        return self.kind in _MATRIX_KINDS or is_attention(self.name) or bool(matrix_operations(self.name))
 
     @property
     def multiplies_int8(self) -> bool:
         """Whether the layer multiplies int8 by int8 (a kernel that only writes int8 does not)."""
         return self.is_matrix and self.precision == "int8"
+
+
+def dtype_of(spelling: str) -> str:
+    """Our name of a datatype that the compiler spells so; "unknown: X" where X is none that we know."""
+    return _PRECISIONS.get(spelling, _UNKNOWN + spelling)
+
+
+def is_unknown(dtype: str) -> bool:
+    """Whether a datatype is one that the compiler names and we do not know."""
+    return dtype.startswith(_UNKNOWN)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -242,9 +256,9 @@ class _Line:
         self._expect("}")
         if not {"Name", "Dimensions", "Datatype"} <= fields.keys():
             raise self._fault("a tensor without Name, Dimensions or Datatype")
-        dtype = _PRECISIONS.get(fields["Datatype"])
-        if dtype is None:
+        if not fields["Datatype"].isalnum():
             raise self._fault(f"datatype {fields['Datatype']!r}")
+        dtype = dtype_of(fields["Datatype"])
         shape = tuple(int(size) for size in re.findall(r"-?\d+", fields["Dimensions"]))
         return EngineTensor(restore(fields["Name"]), dtype, shape)
 
@@ -285,10 +299,20 @@ class _Line:
 # --- precision ------------------------------------------------------------------------------------
 
 
-def _fused_ops(name: str) -> list[str]:
+def operations_of(name: str) -> tuple[str, ...]:
     """The operations of a generated kernel, in order; empty where the name is not one of those."""
     match = _FUSED.fullmatch(name)
-    return re.findall(r"[A-Z][a-z0-9]*", match[1]) if match else []
+    return tuple(re.findall(r"[A-Z][a-z0-9]*", match[1])) if match else ()
+
+
+def matrix_operations(name: str) -> tuple[str, ...]:
+    """The operations of a generated kernel that multiply matrices: "Corr", "Deco", "Fc"."""
+    return tuple(operation for operation in operations_of(name) if operation in _MATRIX_OPS)
+
+
+def is_attention(name: str) -> bool:
+    """Whether a kernel of that name is fused attention."""
+    return name.startswith(_ATTENTION)
 
 
 def _precision(
@@ -299,22 +323,22 @@ def _precision(
     outputs: tuple[EngineTensor, ...],
 ) -> str | None:
     operands: tuple[EngineTensor, ...] = ()
-    ops = _fused_ops(name)
+    ops = operations_of(name)
     matrix_at = next((i for i, op in enumerate(ops) if op in _MATRIX_OPS), None)
-    if name.startswith(_ATTENTION):
+    if is_attention(name):
         operands = (*inputs[:2], *inputs[-1:])  # Q, K, V; masks stand between K and V
     elif kind in _MATRIX_KINDS or matrix_at is not None:
         operands = _factors(kind, ops, inputs, constants, outputs)
         if "Cast" in ops[:matrix_at]:  # the kernel converts what it reads before it multiplies
             operands += outputs
-    if operands:
-        return max((tensor.dtype for tensor in operands), key=_WIDTH.__getitem__)
+    if operands:  # of an unknown type: nobody may take it for int8
+        return max((tensor.dtype for tensor in operands), key=lambda dtype: _WIDTH.get(dtype, len(_WIDTH)))
     return outputs[0].dtype if outputs else None
 
 
 def _factors(
     kind: str,
-    ops: list[str],
+    ops: tuple[str, ...],
     inputs: tuple[EngineTensor, ...],
     constants: tuple[EngineTensor, ...],
     outputs: tuple[EngineTensor, ...],

@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
+from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
@@ -18,7 +19,6 @@ from onnxq.repair.edits import edited
 from onnxq.repair.statistics import channel_axes
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
-from onnxq.run.traffic import traffic
 
 RULES = load_rules(())
 

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import parser
 
+from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.run import trt
 from onnxq.run.engine_log import EngineLayer, EngineTensor
-from onnxq.run.traffic import Traffic, traffic
 
 
 def tensor(name: str, dtype: str, *shape: int) -> EngineTensor:

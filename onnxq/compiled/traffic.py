@@ -7,17 +7,12 @@ of the product's kernel. The merged figures are those of such an engine: an esti
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxq.compiled.kernels import elements, tensor_bytes
 from onnxq.run.engine_log import EngineLayer, EngineTensor
-
-_BITS = {
-    "int8": 8, "uint8": 8, "bool": 8, "fp8": 8, "e8m0": 8, "int4": 4, "fp4": 4,
-    "fp16": 16, "bf16": 16, "fp32": 32, "int32": 32, "int64": 64,
-}  # fmt: skip
 
 _NO_KERNELS = ("signal", "wait")
 """Layers by which streams wait for each other."""
@@ -54,12 +49,12 @@ def traffic(layers: Sequence[EngineLayer]) -> Traffic:
         layers: the layers of an engine, `onnxq.run.trt.Engine.layers`.
     """
     touched = [tensor for layer in layers for tensor in (*layer.inputs, *layer.outputs)]
-    moved = sum(map(_bytes, touched))
+    moved = sum(map(tensor_bytes, touched))
     kernels = sum(layer.kind not in _NO_KERNELS for layer in layers)
     merged = _merged(layers)
     return Traffic(
         moved_mb=moved / 1e6,
-        merged_mb=(moved - sum(2 * _bytes(tensor) for tensor in merged)) / 1e6,
+        merged_mb=(moved - sum(2 * tensor_bytes(tensor) for tensor in merged)) / 1e6,
         kernels=kernels,
         merged_kernels=kernels - len(merged),
         dynamic=any(size < 0 for tensor in touched for size in tensor.shape),
@@ -88,12 +83,4 @@ def _follows(reader: EngineLayer, product: EngineTensor) -> bool:
     """Whether a kernel could run at the end of that of a product: one element in, one out."""
     if reader.kind != "kgen" or _BEYOND.search(reader.name):
         return False
-    return max(map(_elements, reader.outputs), default=0) == _elements(product)
-
-
-def _elements(tensor: EngineTensor) -> int:
-    return math.prod(max(size, 1) for size in tensor.shape)
-
-
-def _bytes(tensor: EngineTensor) -> int:
-    return math.ceil(_elements(tensor) * _BITS[tensor.dtype] / 8)
+    return max(map(elements, reader.outputs), default=0) == elements(product)
