@@ -7,13 +7,15 @@ not a measurement: an engine is built so only where there is a GPU.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from onnxq.compiled.kernels import Kernel, tensor_bytes
+from onnxq.compiled.kernels import Kernel, elements, tensor_bytes
 from onnxq.run.engine_log import EngineTensor
+
+_PRODUCTS = ("correlation", "gemm", "matmul")
+"""The compiler's types of products that are kernels of its library."""
 
 _BEYOND = re.compile("Conc|Resi|Pool|Redu|Soft")
 """Operations in the name of a generated kernel that is not the end of a product; a LayerNormalization is."""
@@ -29,16 +31,14 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     for index, kernel in enumerate(kernels):
         for tensor in kernel.inputs:
             readers.setdefault(tensor.name, []).append(index)
-    into: dict[int, list[int]] = {}
-    taken: set[int] = set()
+    into: dict[int, int] = {}  # the product that is done with each kernel
     for index, kernel in enumerate(kernels):
-        if not kernel.is_product or kernel.kind == "deconvolution" or len(kernel.outputs) != 1:
+        if kernel.compiler_kind not in _PRODUCTS or len(kernel.outputs) != 1:
             continue
         read_by = readers.get(kernel.outputs[0].name, [])
-        if len(read_by) == 1 and read_by[0] not in taken and _follows(kernels[read_by[0]], kernel.outputs[0]):
-            taken.add(read_by[0])
-            into[read_by[0]] = [index]
-    gone = {index for group in into.values() for index in group}
+        if len(read_by) == 1 and read_by[0] not in into and _follows(kernels[read_by[0]], kernel.outputs[0]):
+            into[read_by[0]] = index
+    gone = set(into.values())
     narrow = {
         tensor.name
         for index, kernel in enumerate(kernels)
@@ -50,7 +50,7 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     for index, kernel in enumerate(kernels):
         if index in gone:
             continue
-        one = _joined(kernels[into[index][0]], kernel) if index in into else kernel
+        one = _joined(kernels[into[index]], kernel) if index in into else kernel
         found.append(_narrowed(one, narrow))
     return tuple(found)
 
@@ -59,7 +59,7 @@ def _follows(reader: Kernel, product: EngineTensor) -> bool:
     """Whether a kernel could run at the end of that of a product: one element in, one out."""
     if reader.compiler_kind != "kgen" or reader.is_product or _BEYOND.search("".join(reader.operations)):
         return False
-    return max(map(_elements, reader.outputs), default=0) == _elements(product)
+    return max(map(elements, reader.outputs), default=0) == elements(product)
 
 
 def _joined(product: Kernel, rest: Kernel) -> Kernel:
@@ -97,7 +97,3 @@ def _sized(kernel: Kernel) -> Kernel:
         bytes_written=sum(map(tensor_bytes, kernel.outputs)),
         bytes_weights=sum(map(tensor_bytes, kernel.constants)),
     )
-
-
-def _elements(tensor: EngineTensor) -> int:
-    return math.prod(max(size, 1) for size in tensor.shape)
