@@ -198,6 +198,7 @@ class Quantization:
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
         result.report["engine"] = final.engine
+        result.report["verdict"] = reporting.to_json(final.verdict)
         result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
         job.finish(result.report)
         return result
