@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from onnxq.run.engine_log import EngineLayer, EngineTensor, is_attention, matrix_operations, operations_of
+from onnxq.run.product_shapes import Product, operands
 
 BITS: Mapping[str, int] = {
     "int8": 8, "uint8": 8, "bool": 8, "fp8": 8, "e8m0": 8, "int4": 4, "uint4": 4, "fp4": 4,
@@ -77,7 +79,8 @@ _TYPES = (
     ("gemm", "matmul"), ("matrixmultiply", "matmul"), ("fullyconnected", "matmul"), ("matmul", "matmul"),
     ("mha", "attention"), ("attention", "attention"),
     ("softmax", "normalization"), ("normalization", "normalization"), ("pool", "pooling"),
-    ("reduce", "reduction"), ("dequantize", "dequantize"), ("quantize", "quantize"), ("reformat", "reformat"), ("cast", "cast"),
+    ("reduce", "reduction"), ("dequantize", "dequantize"), ("quantize", "quantize"),
+    ("reformat", "reformat"), ("cast", "cast"),
     ("shuffle", "copy"), ("slice", "copy"), ("concat", "copy"), ("noop", "copy"), ("gather", "copy"),
     ("pointwise", "pointwise"), ("elementwise", "pointwise"), ("activation", "pointwise"),
     ("unary", "pointwise"), ("scale", "pointwise"),
@@ -205,12 +208,13 @@ def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str
     if not operations:
         return _kind_of_type(layer)
     ops = {operators[node] for node in layer.nodes if node in operators}
-    if not layer.inputs and layer.constants and _moves_or_scales(operations):
-        return "weights"
+    if not layer.inputs and _moves_or_scales(operations):
+        return "weights" if layer.constants else "other"
     work = ops - _PRODUCT_OPS - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
     if work or not _moves_or_scales(operations):
         return _computation(operations, ops, work)
-    if _scales_product(layer, operations, made_by):
+    lone = ops & _QUANTIZE_OPS and not ops & _PRODUCT_OPS
+    if not lone and _scales_product(layer, operations, made_by):
         return "rescale"
     if not ops and layer.nodes and not _converts(layer):  # of nodes that nobody knows
         return "copy" if _MOVING.issuperset(operations) else "pointwise"
@@ -290,50 +294,29 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
     """
     if kind not in PRODUCTS or not layer.outputs:
         return 0
-    out = layer.outputs[0]
     if kind == "attention":
         return _attention_macs(layer)
-    if len(layer.inputs) + len(layer.constants) < 2 or not layer.inputs:
+    operations = operations_of(layer.name)
+    if layer.is_matrix or not operations:
+        product = cast(Product, kind)
+        shapes = ([t.shape for t in group] for group in (layer.inputs, layer.constants, layer.outputs))
+        fit = operands(product, *shapes)
+        return fit.macs if fit is not None else 0
+    return sum(_summed_macs(tensor, layer.outputs) for tensor in layer.constants)
+
+
+def _summed_macs(matrix: EngineTensor, outputs: Sequence[EngineTensor]) -> int:
+    """Of a product that is multiplied and summed: each row of the result meets every value of the matrix."""
+    if sum(size > 1 for size in matrix.shape) < 2:
         return 0
-    first = layer.inputs[0]
-    second = second_operand(layer)
-    if second is None:
-        return 0
-    if kind == "matmul":
-        return elements(out) * inner_size(first, second, out)
-    # Weights are [out channels, in channels of a group, *window], of a deconvolution the other way round.
-    window = math.prod(second.shape[1:])
-    return elements(first if kind == "deconvolution" else out) * window
+    columns = matrix.shape[-1]
+    rows = (elements(out) // columns for out in outputs if out.shape and out.shape[-1] == columns)
+    return elements(matrix) * next(rows, 1)
 
 
 def _attention_macs(layer: EngineLayer) -> int:
     """Of softmax(Q K) V: [.., queries, depth] by keys, then [.., queries, keys] by V's depth."""
-    queries, values, out = layer.inputs[0], layer.inputs[-1], layer.outputs[0]
-    if len(layer.inputs) < 3 or len(values.shape) < 2:
+    if len(layer.inputs) < 3 or len(layer.inputs[-1].shape) < 2:
         return 0
-    keys = max(values.shape[-2], 1)
-    return (elements(queries) + elements(out)) * keys
-
-
-def second_operand(layer: EngineLayer) -> EngineTensor | None:
-    """What a product multiplies its first input by: its weights, or its second input."""
-    out = layer.outputs[0]
-    largest = max(layer.constants, key=elements, default=None)
-    if largest is not None and (len(layer.inputs) < 2 or elements(largest) > max(out.shape, default=1)):
-        return largest
-    return layer.inputs[1] if len(layer.inputs) > 1 else None
-
-
-def inner_size(a: EngineTensor, b: EngineTensor, out: EngineTensor) -> int:
-    """Over how many products each element of a matrix product is summed.
-
-    Either operand may stand transposed; it is the size that both have and the result has not in its place.
-    """
-    if len(a.shape) < 2 or len(b.shape) < 2 or len(out.shape) < 2:
-        return max(a.shape[-1], 1) if a.shape else 1
-    rows, columns = out.shape[-2:]
-    for inner, m in ((a.shape[-1], a.shape[-2]), (a.shape[-2], a.shape[-1])):
-        for other, n in ((b.shape[-2], b.shape[-1]), (b.shape[-1], b.shape[-2])):
-            if (inner, m, n) == (other, rows, columns):
-                return max(inner, 1)
-    return max(a.shape[-1], 1)
+    queries, values, out = layer.inputs[0], layer.inputs[-1], layer.outputs[0]
+    return (elements(queries) + elements(out)) * max(values.shape[-2], 1)

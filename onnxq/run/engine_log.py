@@ -22,6 +22,7 @@ import re
 from dataclasses import dataclass
 
 from onnxq.errors import Fault
+from onnxq.run.product_shapes import Product, operands
 
 # The compiler's spelling of a datatype, and ours. A product of operands of different types counts
 # as the later one here (the compiler converts the other): never int8 unless every operand is.
@@ -226,7 +227,7 @@ class _Line:
         return EngineLayer(
             name=restore(name),
             kind=kind,
-            precision=_precision(name, kind, inputs, constants, outputs),
+            precision=precision_of(name, kind, inputs, constants, outputs),
             inputs=inputs,
             constants=constants,
             outputs=outputs,
@@ -315,25 +316,42 @@ def is_attention(name: str) -> bool:
     return name.startswith(_ATTENTION)
 
 
-def _precision(
+def precision_of(
     name: str,
     kind: str,
     inputs: tuple[EngineTensor, ...],
     constants: tuple[EngineTensor, ...],
     outputs: tuple[EngineTensor, ...],
 ) -> str | None:
-    operands: tuple[EngineTensor, ...] = ()
+    """The type in which a layer multiplies, or of one that does not that of its first output.
+
+    Args:
+        name: the compiler's name for it.
+        kind: the compiler's type of it.
+        inputs: what it reads.
+        constants: what it holds.
+        outputs: what it writes.
+    """
+    factors: tuple[EngineTensor, ...] = ()
     ops = operations_of(name)
     matrix_at = next((i for i, op in enumerate(ops) if op in _MATRIX_OPS), None)
     if is_attention(name):
-        operands = (*inputs[:2], *inputs[-1:])  # Q, K, V; masks stand between K and V
+        factors = (*inputs[:2], *inputs[-1:])  # Q, K, V; masks stand between K and V
     elif kind in _MATRIX_KINDS or matrix_at is not None:
-        operands = _factors(kind, ops, inputs, constants, outputs)
+        factors = _factors(kind, ops, inputs, constants, outputs)
         if "Cast" in ops[:matrix_at]:  # the kernel converts what it reads before it multiplies
-            operands += outputs
-    if operands:  # of an unknown type: nobody may take it for int8
-        return max((tensor.dtype for tensor in operands), key=lambda dtype: _WIDTH.get(dtype, len(_WIDTH)))
+            factors += outputs
+    if factors:  # of an unknown type: nobody may take it for int8
+        return max((tensor.dtype for tensor in factors), key=lambda dtype: _WIDTH.get(dtype, len(_WIDTH)))
     return outputs[0].dtype if outputs else None
+
+
+def product_of(kind: str, ops: tuple[str, ...]) -> Product:
+    """What a layer that multiplies matrices is, by its type or by its first such operation."""
+    first = next((op for op in ops if op in _MATRIX_OPS), None)
+    if kind == "deconv" or first == "Deco":
+        return "deconvolution"
+    return "convolution" if kind == "correlation" or first == "Corr" else "matmul"
 
 
 def _factors(
@@ -343,14 +361,20 @@ def _factors(
     constants: tuple[EngineTensor, ...],
     outputs: tuple[EngineTensor, ...],
 ) -> tuple[EngineTensor, ...]:
-    """The activation and the weights of a layer that multiplies matrices.
+    """The activation and the weights of a layer that multiplies matrices; residuals of its shape too.
 
-    The weights are the largest constant, unless that has no more values than the layer has output
-    channels (a bias or a scale): then they are the second input, computed while the engine runs.
+    A kernel of the library reads the activation first. Where shapes do not tell, the weights are the largest
+    constant, unless that has no more values than the layer has output channels (a bias or a scale): then they
+    are the second input, computed while the engine runs.
     """
-    is_conv = kind in ("correlation", "deconv") or not {"Corr", "Deco"}.isdisjoint(ops)
+    tensors = (*inputs, *constants)
+    product = product_of(kind, ops)
+    fit = operands(product, *([t.shape for t in group] for group in (inputs, constants, outputs)))
+    if fit is not None:
+        firsts = fit.firsts[:1] if kind in _MATRIX_KINDS else fit.firsts
+        return (*(tensors[place] for place in firsts), tensors[fit.second])
     shape = outputs[0].shape if outputs else ()
-    channels = shape[1 if is_conv else -1] if len(shape) > 1 else math.prod(shape)
+    channels = shape[-1 if product == "matmul" else 1] if len(shape) > 1 else math.prod(shape)
     largest = max(constants, key=lambda tensor: math.prod(tensor.shape), default=None)
     if largest is not None and (math.prod(largest.shape) > channels or len(inputs) < 2):
         return (*inputs[:1], largest)

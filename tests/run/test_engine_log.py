@@ -92,6 +92,9 @@ def test_a_node_that_became_something_else_keeps_its_name():
         ("FP8", "fp8"),
         ("Int4", "int4"),
         ("FP4", "fp4"),
+        ("FP4E2M1", "fp4"),
+        ("FP8UE8M0", "e8m0"),
+        ("Int2", "unknown: Int2"),
     ],
 )
 def test_datatypes_have_our_names(spelling, name):
@@ -226,7 +229,7 @@ GOOD = line()
 @pytest.mark.parametrize(
     ("bad", "quoted"),
     [
-        (GOOD.replace("Datatype: Int8", "Datatype: Int2"), "Int2"),
+        (GOOD.replace("Datatype: Int8", "Datatype: Int 2"), "Int 2"),
         (GOOD.replace("StreamId: 0", "StreamId: 0, Sparsity: 2"), "Sparsity"),
         (GOOD.replace("Strides:", "Tiles:"), "Tiles"),
         (GOOD.replace("StreamId: 0", "StreamId: zero"), "StreamId"),
