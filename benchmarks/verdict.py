@@ -107,7 +107,9 @@ def read(folder: Path) -> list[Engines]:
     found, kept = [], dict[tuple[str, int], list[tuple[Kernel, ...]]]()
     for pair in PAIRS:
         paths = [folder / f"{pair.net}-b{pair.batch}-sm89-{kind}.json" for kind in ("fp16", "int8")]
-        gpu = next((gpu for title, gpu in known.items() if pair.gpu in (title, gpu.name, _short(title))), None)
+        gpu = next(
+            (gpu for title, gpu in known.items() if pair.gpu in (title, gpu.name, _short(title))), None
+        )
         if gpu is None or not all(path.is_file() for path in paths):
             print(f"{pair.id}: left out, {'no such GPU' if gpu is None else 'not compiled'}")
             continue
@@ -132,7 +134,12 @@ def _layers(path: Path) -> tuple[EngineLayer, ...]:
     lists = ("inputs", "constants", "outputs")
     return tuple(
         EngineLayer(
-            e["name"], e["kind"], e["precision"], *(tensors(e[k]) for k in lists), tuple(e["nodes"]), e["tactic"]
+            e["name"],
+            e["kind"],
+            e["precision"],
+            *(tensors(e[k]) for k in lists),
+            tuple(e["nodes"]),
+            e["tactic"],
         )
         for e in entries
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @takes(
     settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
-    without=("allow_interface_changes",), config=True,
+    without=("allow_interface_changes", "fastest"), config=True,
 )  # fmt: skip
 def check(
     screen: Screen,

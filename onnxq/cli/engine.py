@@ -11,7 +11,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
-@takes(settings.Compilation, without=("compile",))
+@takes(settings.Compilation, without=("compile", "fastest"))
 def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
     """Compile a model and show each layer's precision.
 

@@ -1,8 +1,8 @@
 """Whether int8 is worth it: an engine in int8 against one of the same model in plain float16.
 
-Both are compiled, and `roofline.py` says what their kernels would take on each of several GPUs. What counts is
-the ratio of the two sums, and its range: within a band around 1 it decides nothing. Constants and band are
-fitted on published pairs of latencies (docs/verdict.md). No time is promised.
+Both are compiled, and `roofline.py` says what their kernels would take on each of several GPUs. What counts
+is the ratio of the two sums, and its range: within a band around 1 it decides nothing. Constants and band
+are fitted on published pairs of latencies (docs/verdict.md). No time is promised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BAND = 0.1
 """How far from 1 a ratio has to be to decide anything: 1.1 times as fast, or 1 / 1.1. Fitted with them."""
 
 ASSUMPTIONS = (
-    "times are estimates: the longer of what a kernel's bytes take and what its products take, by data sheets",
+    "times are estimates: the longer of what a kernel's bytes and what its products take, by data sheets",
     "bytes, products and kernels are those of engines compiled by TensorRT-RTX, for sm 89",
     "engines run again and again with nothing beside them, and copies to the GPU and back do not count",
 )
@@ -123,6 +123,27 @@ class ComparedLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class Fastest:
+    """What was left in float because int8 makes it slower.
+
+    Attributes:
+        layers: names of those layers.
+        ratio_before: how many times as fast as float16 the model was without, of the target's form.
+        ratio: how many times it is with them in float.
+        int8_before: the int8 share of the eligible multiply-accumulates without; None where there are none.
+        int8: the share with them in float.
+        engines: how many engines were compiled to find them.
+    """
+
+    layers: tuple[str, ...]
+    ratio_before: float
+    ratio: float
+    int8_before: float | None
+    int8: float | None
+    engines: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether int8 is worth it.
 
@@ -138,6 +159,7 @@ class Verdict:
         layers: the layers in `form`, those that lose most first.
         band: a ratio between 1 / (1 + band) and 1 + band decides nothing.
         assumptions: what is assumed.
+        fastest: what was left in float for it; None where that was not asked for.
     """
 
     reason: str
@@ -147,6 +169,7 @@ class Verdict:
     layers: tuple[ComparedLayers, ...] = ()
     band: float = BAND
     assumptions: tuple[str, ...] = ()
+    fastest: Fastest | None = None
     against: str = "fp16"
     kind: str = "verdict"
     schema: int = 1
@@ -187,8 +210,8 @@ def judge(
         found[name] = _compared(_Timed(one, where, constants), _Timed(other, where, constants), where, band)
     parts: tuple[ComparedLayers, ...] = ()
     if nodes:
-        one, other = (_Timed(kernels, where, constants) for kernels in forms[form])
-        parts = _by_layers(one, other, set(layers), set(nodes), band)
+        half, codes = (_Timed(kernels, where, constants) for kernels in forms[form])
+        parts = _by_layers(half, codes, set(layers), set(nodes), band)
     assumptions = (*ASSUMPTIONS, MERGED) if form == "merged" else ASSUMPTIONS
     return Verdict("", form, found["merged"], found["built"], parts, band, assumptions)
 
@@ -236,7 +259,9 @@ class _Timed:
 
 
 def _ratios(fp16: Sequence[float], int8: Sequence[float]) -> list[float]:
-    return [one / other if other else 1.0 if not one else math.inf for one, other in zip(fp16, int8, strict=True)]
+    return [
+        one / other if other else 1.0 if not one else math.inf for one, other in zip(fp16, int8, strict=True)
+    ]
 
 
 def _mean(ratios: Sequence[float]) -> float:

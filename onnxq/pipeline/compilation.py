@@ -21,6 +21,7 @@ from onnxq.graph.model import Model
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.fastest import Candidate, fastest
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
 from onnxq.quant.insert import in_float
@@ -77,6 +78,8 @@ class Compiled:
         plan: what is quantized in it.
         engine: the report's part on the compiler.
         verdict: whether int8 is worth it.
+        done: the same as `quantized` with its scales, where layers are left in float because int8 makes
+            them slower; None where there are none.
     """
 
     made: Finished
@@ -84,6 +87,7 @@ class Compiled:
     plan: QuantPlan
     engine: dict[str, Any]
     verdict: Verdict
+    done: Quantized | None = None
 
 
 def compiled(
@@ -129,9 +133,14 @@ def compiled(
             compiler.beside = plain.proto if plain.sizes is None else None
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
-                part = reporting.engine_part(engine, plan.planned)
                 compared = _verdict(plain, compiler, engine, made, plan, form)
-                return Compiled(made, done.proto, plan, part, compared)
+                first = best = Candidate(prepared, done, made, engine, compared)
+                if wanted.fastest:
+                    best = _fastest(job, compiler, plain, first, finish)
+                made, plan = best.made, best.prepared.plan
+                part = reporting.engine_part(best.engine, plan.planned)
+                changed = best.done if best.done is not done else None
+                return Compiled(made, best.done.proto, plan, part, best.verdict, changed)
             verdict = compiler.judge(engine, done.proto, prepared, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
@@ -162,6 +171,21 @@ def _verdict(
         return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
     except Exception as error:
         return Verdict(_fault(error), form)
+
+
+def _fastest(job: Job, compiler: Compiler, plain: Plain, first: Candidate, finish: Finish) -> Candidate:
+    """The model without int8 where int8 loses; a fault of ours does not cost the run."""
+    form = first.verdict.form
+
+    def judge(engine: trt.Engine, made: Finished, plan: QuantPlan) -> Verdict:
+        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
+
+    try:
+        return fastest(job, first, finish, lambda made: compiler.compile(made.proto), judge)
+    except Exception as error:
+        why = f"no layer was left in float for speed: that ends in a fault of onnxq ({error!r})"
+        finish.notes.append(why)
+        return first
 
 
 def _fault(error: Exception) -> str:

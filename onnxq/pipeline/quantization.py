@@ -174,7 +174,7 @@ class Quantization:
         best = pursuit.sought(job, sampling, measured.wish, stats, measured.prepared, measured.done, expected)
         prepared, done, finish = best.prepared, best.done, best.finish
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
-        prepared = replace(prepared, plan=final.plan)
+        prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
         if cache is not None and not ranges.tensors and self._file is not None:
             prepared.notes.append(

@@ -14,11 +14,15 @@ from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import dequantizer
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.unquantized import unquantized
+from onnxq.graph.view import Node, Tensor
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
-from onnxq.quant.plan import QuantPlan
+from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
 from onnxq.target import Target
@@ -78,7 +82,9 @@ class Plain:
         found.CopyFrom(model)
         del found.graph.value_info[:]
         for info in found.graph.input:
-            for dim, size in zip(info.type.tensor_type.shape.dim, self.sizes.get(info.name, ()), strict=False):
+            for dim, size in zip(
+                info.type.tensor_type.shape.dim, self.sizes.get(info.name, ()), strict=False
+            ):
                 dim.dim_value = size
         return found
 
@@ -143,6 +149,55 @@ def verdict_of(
         layers=plan.planned,
         nodes=plain.nodes,
     )
+
+
+def against_fp16(
+    model: Path, *, sm: int = 89, profiles: Mapping[str, Profile] | None = None, form: Form = "merged"
+) -> Verdict:
+    """Whether int8 is worth it in a quantized file, whoever made it: against the same without its Q/DQ pairs.
+
+    What else its maker changed for int8, such as the post-scale form of weights, stays in it.
+
+    Args:
+        model: the file.
+        sm: the compute capability to compile for, 89 for 8.9.
+        profiles: smallest, usual and largest shapes of dynamic inputs; a dynamic size without one is 1.
+        form: which engines are those that count: "merged" of TensorRT, "built" of TensorRT-RTX.
+
+    Raises:
+        UserError: the file cannot be read, or a profile does not fit.
+    """
+    opened = Model.open(model)
+    quantized = onnx.load(model)
+    if not any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in quantized.graph.node):
+        return Verdict(NO_LAYERS, form)
+    if trt.installed() is None:
+        return Verdict(trt.compile_engine(model).reason, form)
+    dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
+    usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
+    float_model = Model.open(unquantized(quantized))
+    plain = plain_of(float_model, io=False, profiles=usual)
+    if plain.proto is None:
+        return Verdict(plain.why, form)
+    names = {node.name for node in float_model.graph.nodes}
+    products = tuple(
+        PlannedLayer(node.name, node.op, None, True, True, "int8")
+        for node in (Node(opened, raw) for raw in opened.graph.nodes)
+        if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
+    )
+    with interrupts.Folder() as folder:
+        path = Path(folder) / "plain.onnx"
+        files.save_model(plain.proto, path, None)
+        fp16 = int8 = trt.Engine("not-run", "", "", sm)
+        if plain.sizes is None:
+            int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
+        else:
+            int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
+    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form)
+
+
+def _dequantized(tensor: Tensor | None) -> bool:
+    return tensor is not None and dequantizer(tensor) is not None
 
 
 def _compiled(models: Sequence[onnx.ModelProto], data_dir: Path | None, sm: int) -> list[trt.Engine]:

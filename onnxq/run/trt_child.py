@@ -24,19 +24,22 @@ from onnxq.run.profiles import Profile, resolve_profiles
 def main(folder: Path) -> None:
     """Does what the request says."""
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    trt, unloadable = None, ""
+    compiler: Any = None
+    unloadable = ""
     try:
         import tensorrt_rtx as trt
     except (ImportError, OSError) as error:  # a library that it needs is missing
         unloadable = str(error)
+    else:
+        compiler = trt
     for place, model in enumerate(request["models"]):
         own = folder / str(place)
         own.mkdir()
         result: dict[str, Any] = {"unloadable": unloadable}
-        if trt is not None:
+        if compiler is not None:
             with (own / "log.jsonl").open("w", encoding="utf-8", buffering=1) as log:
                 try:
-                    result = _run(trt, request | {"model": model}, log)
+                    result = _run(compiler, request | {"model": model}, log)
                 except UserError as error:
                     result = {"user_error": [str(error), error.hint]}
         whole = own / "result"
