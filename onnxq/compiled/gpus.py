@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from onnxq.tables import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +41,14 @@ def read_gpus(path: Path) -> Mapping[str, Gpu]:
     """The GPUs of a table, by name.
 
     Raises:
+        UserError: the file cannot be read, or is not TOML.
         TypeError: an entry lacks a key, or has one too many.
     """
-    tables = tomllib.loads(path.read_text("utf-8"))
-    return {name: Gpu(name, **{**data, "sources": tuple(data["sources"])}) for name, data in tables.items()}
+
+    def build(tables: Mapping[str, Any], document: str) -> dict[str, Gpu]:
+        return {name: Gpu(name, **{**one, "sources": tuple(one["sources"])}) for name, one in tables.items()}
+
+    return load(path, build)
 
 
 @functools.cache

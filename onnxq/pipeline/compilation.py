@@ -21,7 +21,7 @@ from onnxq.graph.model import Model
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
-from onnxq.pipeline.fastest import Candidate, fastest
+from onnxq.pipeline.fastest import SpeedTrial, fastest
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
 from onnxq.quant.insert import in_float
@@ -134,7 +134,7 @@ def compiled(
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
                 compared = _verdict(plain, compiler, engine, made, plan, form)
-                first = best = Candidate(prepared, done, made, engine, compared)
+                first = best = SpeedTrial(prepared, done, made, engine, compared)
                 if wanted.fastest:
                     best = _fastest(job, compiler, plain, first, finish)
                 made, plan = best.made, best.prepared.plan
@@ -173,7 +173,7 @@ def _verdict(
         return Verdict(_fault(error), form)
 
 
-def _fastest(job: Job, compiler: Compiler, plain: Plain, first: Candidate, finish: Finish) -> Candidate:
+def _fastest(job: Job, compiler: Compiler, plain: Plain, first: SpeedTrial, finish: Finish) -> SpeedTrial:
     """The model without int8 where int8 loses; a fault of ours does not cost the run."""
     form = first.verdict.form
 

@@ -25,7 +25,7 @@ SLOWER = "int8 is slower than float16 whatever is left in float: nothing is quan
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SpeedTrial:
     """A quantized model with some layers in float.
 
     Attributes:
@@ -53,8 +53,8 @@ Judge = Callable[[trt.Engine, Finished, QuantPlan], Verdict]
 
 
 def fastest(
-    job: Job, first: Candidate, finish: Finish, compiled: Callable[[Finished], trt.Engine], judge: Judge
-) -> Candidate:
+    job: Job, first: SpeedTrial, finish: Finish, compiled: Callable[[Finished], trt.Engine], judge: Judge
+) -> SpeedTrial:
     """The model without int8 where int8 loses.
 
     What one layer in float costs the layers around it is not predicted: each trial is compiled.
@@ -74,7 +74,7 @@ def fastest(
     ops = {node.name: node.op for node in job.model.graph.nodes}
     best, engines = first, 0
 
-    def tried(why: Mapping[str, str], of: Candidate) -> Candidate | None:
+    def tried(why: Mapping[str, str], of: SpeedTrial) -> SpeedTrial | None:
         nonlocal engines
         prepared = replace(of.prepared)
         done = refined(job, prepared, of.done, left_float(of.prepared.plan, why, ops))
@@ -83,7 +83,7 @@ def fastest(
         engine = compiled(made)
         if engine.status != "compiled" or engine.unread:
             return None
-        return Candidate(prepared, done, made, engine, judge(engine, made, prepared.plan))
+        return SpeedTrial(prepared, done, made, engine, judge(engine, made, prepared.plan))
 
     losing = _losing(best.verdict)
     while losing and engines < _ENGINES:
@@ -117,7 +117,7 @@ def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
     return Reason("fastest", text)
 
 
-def _said(first: Candidate, best: Candidate, engines: int) -> Fastest:
+def _said(first: SpeedTrial, best: SpeedTrial, engines: int) -> Fastest:
     was, now = first.prepared.plan, best.prepared.plan
     still = set(now.planned)
     layers = tuple(name for name in was.planned if name not in still)
