@@ -513,6 +513,11 @@ class Compilation:
         profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
+        fastest: whether layers stay in float that int8 makes slower, as far as the engine tells: see
+            `report["verdict"]`.
+
+    Raises:
+        UserError: `fastest`, and nothing is to be compiled.
     """
 
     TITLE: ClassVar[str] = "Engine"
@@ -526,6 +531,14 @@ class Compilation:
         flag=("--profile",), metavar="INPUT=MIN:OPT:MAX",
     )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
+    fastest: bool = option(False, "Leave layers in float where int8 makes them slower, by estimate.", FLAG)
+
+    def __post_init__(self) -> None:
+        if self.fastest and not self.compile:
+            raise UserError(
+                "what int8 makes slower is read from the engine, and nothing is to be compiled",
+                hint="leave --fastest or --no-engine out",
+            )
 
 
 @dataclass(frozen=True, slots=True)

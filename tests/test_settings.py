@@ -49,6 +49,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "costs": ('"c.json"', Path("/f/c.json")), "weigh": ("{a = 2, b = 0.5}", {"a": 2.0, "b": 0.5}),
     "measure": ("3", 3), "time_limit": ("60", 60.0), "top": ("3", 3),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
+    "fastest": ("true", True),
 }  # fmt: skip
 
 OPTIONS = [(group, name, said) for group in GROUPS for name, said in read_options(group).items()]

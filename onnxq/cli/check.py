@@ -16,7 +16,7 @@ from onnxq.cli.screen import Screen
 
 @takes(
     settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
-    without=("allow_interface_changes",), config=True,
+    without=("allow_interface_changes", "fastest"), config=True,
 )  # fmt: skip
 def check(
     screen: Screen,

@@ -16,7 +16,7 @@ _LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do 
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
-@takes(settings.Compilation, without=("compile",))
+@takes(settings.Compilation, without=("compile", "fastest"))
 def engine(
     screen: Screen,
     chosen: Chosen,

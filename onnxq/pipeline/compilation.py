@@ -14,13 +14,16 @@ import onnx
 
 from onnxq import interrupts
 from onnxq import report as reporting
+from onnxq.compiled.verdict import Form, Verdict
 from onnxq.emit import files
 from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.fastest import SpeedTrial, fastest
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.verdict import Plain, form_of, verdict_of
 from onnxq.quant.insert import in_float
 from onnxq.quant.plan import QuantPlan
 from onnxq.reason import Reason
@@ -74,12 +77,17 @@ class Compiled:
         quantized: the same with a body of float32.
         plan: what is quantized in it.
         engine: the report's part on the compiler.
+        verdict: whether int8 is worth it.
+        done: the same as `quantized` with its scales, where layers are left in float because int8 makes
+            them slower; None where there are none.
     """
 
     made: Finished
     quantized: onnx.ModelProto
     plan: QuantPlan
     engine: dict[str, Any]
+    verdict: Verdict
+    done: Quantized | None = None
 
 
 def compiled(
@@ -102,10 +110,11 @@ def compiled(
         finish: makes the model that is written of such a one.
         made: that of `done`.
     """
-    plan = prepared.plan
+    plan, form = prepared.plan, form_of(job.target)
 
     def not_run(why: str) -> Compiled:
-        return Compiled(made, done.proto, plan, reporting.engine_not_run(why, len(plan.planned)))
+        part = reporting.engine_not_run(why, len(plan.planned))
+        return Compiled(made, done.proto, plan, part, Verdict(f"nothing was compiled: {why}", form))
 
     if not job.target.explicit:
         return not_run(
@@ -116,12 +125,22 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            return Compiled(made, done.proto, plan, reporting.engine_part(engine, plan.planned))
+            part = reporting.engine_part(engine, plan.planned)
+            return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
+        plain = _plain(job, prepared, finish, profiles)
         try:
             compiler = Compiler(job, wanted.sm, profiles)
+            compiler.beside = plain.proto if plain.sizes is None else None
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
-                return Compiled(made, done.proto, plan, reporting.engine_part(engine, plan.planned))
+                compared = _verdict(plain, compiler, engine, made, plan, form)
+                first = best = SpeedTrial(prepared, done, made, engine, compared)
+                if wanted.fastest:
+                    best = _fastest(job, compiler, plain, first, finish)
+                made, plan = best.made, best.prepared.plan
+                part = reporting.engine_part(best.engine, plan.planned)
+                changed = best.done if best.done is not done else None
+                return Compiled(made, best.done.proto, plan, part, best.verdict, changed)
             verdict = compiler.judge(engine, done.proto, prepared, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
@@ -132,7 +151,45 @@ def compiled(
         plan = plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
         made = verdict.made or made
     engine_part = reporting.engine_part(verdict.engine, plan.planned, verdict.regression)
-    return Compiled(made, quantized, plan, engine_part)
+    compared = _verdict(plain, compiler, verdict.engine, made, plan, form)
+    return Compiled(made, quantized, plan, engine_part, compared)
+
+
+def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, Profile]) -> Plain:
+    """What int8 is compared with; a fault of ours does not cost the run."""
+    try:
+        return Plain.of(job, prepared, io=finish.wish.io, profiles=profiles)
+    except Exception as error:
+        return Plain(None, _fault(error))
+
+
+def _verdict(
+    plain: Plain, compiler: Compiler, engine: trt.Engine, made: Finished, plan: QuantPlan, form: Form
+) -> Verdict:
+    """Whether int8 is worth it; a fault of ours does not cost the run."""
+    try:
+        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
+    except Exception as error:
+        return Verdict(_fault(error), form)
+
+
+def _fastest(job: Job, compiler: Compiler, plain: Plain, first: SpeedTrial, finish: Finish) -> SpeedTrial:
+    """The model without int8 where int8 loses; a fault of ours does not cost the run."""
+    form = first.verdict.form
+
+    def judge(engine: trt.Engine, made: Finished, plan: QuantPlan) -> Verdict:
+        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
+
+    try:
+        return fastest(job, first, finish, lambda made: compiler.compile(made.proto), judge)
+    except Exception as error:
+        why = f"no layer was left in float for speed: that ends in a fault of onnxq ({error!r})"
+        finish.notes.append(why)
+        return first
+
+
+def _fault(error: Exception) -> str:
+    return f"comparing with float16 ends in a fault of onnxq ({type(error).__name__}: {error})"
 
 
 class Compiler:
@@ -141,6 +198,8 @@ class Compiler:
     def __init__(self, job: Job, sm: int, profiles: Mapping[str, Profile]) -> None:
         """What to compile for; `profiles`: shapes of the dynamic inputs."""
         self._job, self._sm, self._profiles = job, sm, profiles
+        self.beside: onnx.ModelProto | None = None  # compiled with the next model, in the same process
+        self.plain: trt.Engine | None = None  # the engine of that
 
     def finished(self, model: Model, finish: Finish, made: Finished) -> tuple[Finished, trt.Engine]:
         """A quantized model as it compiles: nodes that the compiler refuses in half precision stay float32.
@@ -212,9 +271,14 @@ class Compiler:
     def compile(self, model: onnx.ModelProto, timeout: float = 900.0) -> trt.Engine:
         """Compiles a model whose external data is where the job's is."""
         with interrupts.Folder() as folder:
-            path = Path(folder) / "model.onnx"
-            files.save_model(model, path, self._job.model.data_dir)
-            return trt.compile_engine(path, sm=self._sm, profiles=self._profiles, timeout=timeout)
+            models, self.beside = [model, self.beside], None
+            paths = []
+            for place, one in enumerate(filter(None, models)):
+                paths.append(Path(folder) / f"{place}.onnx")
+                files.save_model(one, paths[-1], self._job.model.data_dir)
+            first, *plain = trt.compile_engines(paths, sm=self._sm, profiles=self._profiles, timeout=timeout)
+            self.plain = plain[0] if plain else self.plain
+            return first
 
     def _original_compiles(self) -> bool:
         """Whether the model does that the user gave, as far as that can be told."""

@@ -347,6 +347,7 @@ class Job:
             "about_mean": None,
             "goal": None,
             "repair": None,
+            "verdict": None,
             **part,
             "files": [],
             "commands": [],

@@ -174,7 +174,7 @@ class Quantization:
         best = pursuit.sought(job, sampling, measured.wish, stats, measured.prepared, measured.done, expected)
         prepared, done, finish = best.prepared, best.done, best.finish
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
-        prepared = replace(prepared, plan=final.plan)
+        prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
         if cache is not None and not ranges.tensors and self._file is not None:
             prepared.notes.append(
@@ -198,6 +198,7 @@ class Quantization:
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
         result.report["engine"] = final.engine
+        result.report["verdict"] = reporting.to_json(final.verdict)
         result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
         job.finish(result.report)
         return result

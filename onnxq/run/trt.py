@@ -31,6 +31,7 @@ __all__ = [
     "ParserError",
     "check_parse",
     "compile_engine",
+    "compile_engines",
     "installed",
     "int8_of",
     "node_of",
@@ -138,11 +139,42 @@ def compile_engine(
             fit the model's inputs.
         Fault: the program that runs the compiler fails.
     """
+    (engine,) = compile_engines([model], sm=sm, profiles=profiles, timeout=timeout)
+    return engine
+
+
+def compile_engines(
+    models: Sequence[Path],
+    *,
+    sm: int = 89,
+    profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
+    timeout: float = 900.0,
+) -> list[Engine]:
+    """Compiles several models, one after another in one process, and reads the layers of their engines.
+
+    A model with which the compiler crashes, or does not end, does not cost those before it; those behind it
+    were not compiled.
+
+    Args:
+        models: the ONNX files.
+        sm: as in `compile_engine`.
+        profiles: the same for all of them.
+        timeout: seconds for all of them.
+
+    Raises:
+        UserError: as `compile_engine`, of the first model; of the others it is why there is no engine.
+        Fault: the program that runs the compiler fails.
+    """
     compiler = installed()
     asked = {name: as_profile(shapes) for name, shapes in (profiles or {}).items()}
     if compiler is None:
-        return Engine("not-installed", _NOT_INSTALLED, "", sm, profiles=asked)
-    child = _run_child({"task": "compile", "sm": sm, "profiles": asked}, model, timeout)
+        return [Engine("not-installed", _NOT_INSTALLED, "", sm, profiles=asked) for _ in models]
+    children = _run_child({"task": "compile", "sm": sm, "profiles": asked}, models, timeout)
+    return [_engine(child, compiler, sm, asked) for child in children]
+
+
+def _engine(child: _Child, compiler: str, sm: int, asked: Mapping[str, Profile]) -> Engine:
+    """What a child says of a model."""
     built = child.result.get("plan_bytes") is not None
     layers: tuple[EngineLayer, ...] = ()
     unread = ""
@@ -180,7 +212,7 @@ def check_parse(model: Path, *, timeout: float = 300.0) -> list[ParserError] | N
     """
     if installed() is None:
         return None
-    child = _run_child({"task": "parse"}, model, timeout)
+    (child,) = _run_child({"task": "parse"}, [model], timeout)
     return [ParserError("", "", child.reason())] if child.ended else list(child.errors())
 
 
@@ -267,14 +299,15 @@ class _Child:
         raise Fault("the compiler's log has no list of layers", hint="nothing was counted as int8")
 
 
-def _run_child(request: dict[str, Any], model: Path, timeout: float) -> _Child:
-    if not model.is_file():
-        raise UserError(f"{model}: no such file")
+def _run_child(request: dict[str, Any], models: Sequence[Path], timeout: float) -> list[_Child]:
+    for model in models:
+        if not model.is_file():
+            raise UserError(f"{model}: no such file")
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with interrupts.Folder() as name:
         folder = Path(name)
-        request = request | {"model": str(model.resolve())}
+        request = request | {"models": [str(model.resolve()) for model in models]}
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         with (folder / "stderr").open("wb") as stderr:
             process = None
@@ -296,18 +329,37 @@ def _run_child(request: dict[str, Any], model: Path, timeout: float) -> _Child:
                 if process is not None:
                     process.kill()
                     process.wait()
-        log = _read_log(folder / "log.jsonl")
+        ended = ""
         if code is None:
-            return _Child({}, log, f"the compiler did not end within {timeout:g} s")
-        if code != 0:
+            ended = f"the compiler did not end within {timeout:g} s"
+        elif code != 0:
             said = (folder / "stderr").read_text(encoding="utf-8", errors="replace")
             if "Traceback (most recent call last)" in said:
                 raise Fault(f"the program that runs NVIDIA's compiler failed:\n{said[-2000:]}")
-            return _Child({}, log, f"the compiler crashed ({_exit(code)})")
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            ended = f"the compiler crashed ({_exit(code)})"
+        return [_left(folder / str(place), ended, first=not place) for place in range(len(models))]
+
+
+def _left(folder: Path, ended: str, *, first: bool) -> _Child:
+    """What a child left of a model.
+
+    Args:
+        folder: where.
+        ended: how the child ended where it did not end well.
+        first: whether it is the one that was asked for; others only stand beside it.
+
+    Raises:
+        UserError: the first one's.
+    """
+    log = _read_log(folder / "log.jsonl")
+    if not (folder / "result.json").exists():
+        return _Child({}, log, ended)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     if "user_error" in result:
         message, hint = result["user_error"]
-        raise UserError(message, hint=hint)
+        if first:
+            raise UserError(message, hint=hint)
+        return _Child({}, log, message)
     if "unloadable" in result:
         return _Child({}, log, f"the compiler does not load: {result['unloadable']}")
     return _Child(result, log, "")

@@ -2,9 +2,9 @@
 
     python -m onnxq.run.trt_child FOLDER
 
-reads FOLDER/request.json ({"task": "parse" | "compile", "model", "sm", "profiles"}), writes what
-the compiler says to FOLDER/log.jsonl line by line (so that it survives a crash), and its result to
-FOLDER/result.json. `onnxq.run.trt` is the other side.
+reads FOLDER/request.json ({"task": "parse" | "compile", "models", "sm", "profiles"}). Of each model, in their
+order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives a
+crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
 """
 
 from __future__ import annotations
@@ -24,17 +24,27 @@ from onnxq.run.profiles import Profile, resolve_profiles
 def main(folder: Path) -> None:
     """Does what the request says."""
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    compiler: Any = None
+    unloadable = ""
     try:
         import tensorrt_rtx as trt
     except (ImportError, OSError) as error:  # a library that it needs is missing
-        result: dict[str, Any] = {"unloadable": str(error)}
+        unloadable = str(error)
     else:
-        with (folder / "log.jsonl").open("w", encoding="utf-8", buffering=1) as log:
-            try:
-                result = _run(trt, request, log)
-            except UserError as error:
-                result = {"user_error": [str(error), error.hint]}
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+        compiler = trt
+    for place, model in enumerate(request["models"]):
+        own = folder / str(place)
+        own.mkdir()
+        result: dict[str, Any] = {"unloadable": unloadable}
+        if compiler is not None:
+            with (own / "log.jsonl").open("w", encoding="utf-8", buffering=1) as log:
+                try:
+                    result = _run(compiler, request | {"model": model}, log)
+                except UserError as error:
+                    result = {"user_error": [str(error), error.hint]}
+        whole = own / "result"
+        whole.write_text(json.dumps(result), encoding="utf-8")
+        whole.rename(own / "result.json")
 
 
 def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:

@@ -168,6 +168,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[onnx.ModelP
             return judge(onnx.load(path))
 
         monkeypatch.setattr(trt, "compile_engine", compile_engine)
+        several = lambda paths, **given: [trt.compile_engine(path, **given) for path in paths]  # noqa: E731
+        monkeypatch.setattr(trt, "compile_engines", several)
         monkeypatch.setattr(trt, "installed", lambda: "a compiler")
 
     return install

@@ -136,6 +136,8 @@ def test_what_the_compiler_rejects_takes_its_partner_along(
         return failed("no kernel for pv (MatMul)") if bad else trt.Engine("compiled", "", "a compiler", 89)
 
     monkeypatch.setattr(trt, "compile_engine", compile_engine)
+    several = lambda paths, **given: [trt.compile_engine(path, **given) for path in paths]  # noqa: E731
+    monkeypatch.setattr(trt, "compile_engines", several)
     monkeypatch.setattr(trt, "installed", lambda: "a compiler")
     arguments = {"rules": [folder], "method": "minmax", "skip": ["int8_attention"], "body": "fp32"}
     result = onnxq.quantize(attention(), samples(), **arguments)  # type: ignore[arg-type]

@@ -306,7 +306,8 @@ def child(tmp_path, monkeypatch):
     def install(program: str) -> None:
         path = tmp_path / "child.py"
         path.write_text(
-            "import json, os, signal, sys, time\nfrom pathlib import Path\nfolder = Path(sys.argv[1])\n"
+            "import json, os, signal, sys, time\nfrom pathlib import Path\nfolder = Path(sys.argv[1]) / '0'\n"
+            "folder.mkdir()\n"
             "def log(*entry):\n"
             "    with (folder / 'log.jsonl').open('a') as f: f.write(json.dumps(entry) + '\\n')\n"
             "def result(**fields): (folder / 'result.json').write_text(json.dumps(fields))\n" + program
@@ -332,6 +333,28 @@ def test_a_model_that_does_not_exist_is_the_users_error(tmp_path, child):
     child("raise SystemExit")
     with pytest.raises(UserError, match="no such file"):
         trt.compile_engine(tmp_path / "absent.onnx")
+
+
+def test_a_crash_with_one_model_does_not_cost_the_one_before_it(model, child):
+    child(
+        "log('VERBOSE', 'Layers:\\n\\n')\nresult(plan_bytes=1)\n"
+        "folder = folder.parent / '1'\nfolder.mkdir()\nlog('VERBOSE', 'second')\n"
+        "os.kill(os.getpid(), signal.SIGSEGV)"
+    )
+    first, second = trt.compile_engines([model, model])
+    assert (first.status, first.plan_bytes, first.reason) == ("compiled", 1, "")
+    assert second.status == "failed"
+    assert second.reason == "the compiler crashed (signal SIGSEGV)\nsecond"
+
+
+def test_a_mistake_about_the_second_model_is_no_error(model, child):
+    child(
+        "log('VERBOSE', 'Layers:\\n\\n')\nresult(plan_bytes=1)\n"
+        "folder = folder.parent / '1'\nfolder.mkdir()\nresult(user_error=['no such input', 'a hint'])\n"
+    )
+    first, second = trt.compile_engines([model, model])
+    assert (first.status, second.status) == ("compiled", "failed")
+    assert second.reason == "no such input"
 
 
 def test_a_crash_of_the_compiler_is_a_finding(model, child):

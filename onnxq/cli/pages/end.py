@@ -15,6 +15,7 @@ from onnxq.cli.pages.plan import plan_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.size import size_section
+from onnxq.cli.pages.verdict import verdict_section
 from onnxq.cli.pages.words import FEW, size_text
 from onnxq.cli.screen import Page, shorten
 
@@ -47,6 +48,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
         if report["goal"] is not None:
             goal_section(page, report["goal"])
         engine_section(page, report["engine"])
+        verdict_section(page, report["verdict"], report["engine"])
     if not report["plan"]:
         if report["body"]:
             body_section(page, report["body"])

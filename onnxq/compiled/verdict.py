@@ -1,0 +1,379 @@
+"""Whether int8 is worth it: an engine in int8 against one of the same model in plain float16.
+
+Both are compiled, and `roofline.py` says what their kernels would take on each of several GPUs. What counts
+is the ratio of the two sums, and its range: within a band around 1 it decides nothing. Constants and band
+are fitted on published pairs of latencies (docs/verdict.md). No time is promised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from onnxq.compiled.gpus import Gpu, gpus
+from onnxq.compiled.kernels import Kernel
+from onnxq.compiled.merged import merged
+from onnxq.compiled.roofline import Constants, Work, work_of
+
+Says = Literal["faster", "slower", "undecided"]
+Form = Literal["built", "merged"]
+
+CONSTANTS = Constants(start_us=3.0, memory=0.7, cache=3.0, fp16=0.45, int8=0.35)
+"""Those fitted on all published pairs: `python -m benchmarks.verdict`."""
+
+BAND = 0.1
+"""How far from 1 a ratio has to be to decide anything: 1.1 times as fast, or 1 / 1.1. Fitted with them."""
+
+ASSUMPTIONS = (
+    "times are estimates: the longer of what a kernel's bytes and what its products take, by data sheets",
+    "bytes, products and kernels are those of engines compiled by TensorRT-RTX, for sm 89",
+    "engines run again and again with nothing beside them, and copies to the GPU and back do not count",
+)
+"""What holds of every verdict."""
+
+MERGED = (
+    "what follows a product runs at the end of its kernel, as NVIDIA documents it of engines that TensorRT "
+    "builds on a GPU"
+)
+"""What holds of the merged form besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """What an engine is made of.
+
+    Attributes:
+        kernels: how many there are.
+        moved_mb: what they read and write but for the weights, 1e6 bytes.
+        weights_mb: the weights and other constants, 1e6 bytes.
+        macs: multiply-accumulates of one inference by the type in which they are multiplied.
+    """
+
+    kernels: int
+    moved_mb: float
+    weights_mb: float
+    macs: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OnGpu:
+    """What is said of one GPU.
+
+    Attributes:
+        gpu: its name.
+        ratio: how many times as fast int8 is as float16.
+        says: "faster", "slower", or "undecided" inside the band.
+    """
+
+    gpu: str
+    ratio: float
+    says: Says
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An engine in int8 beside one in float16.
+
+    Attributes:
+        fp16: the engine in float16.
+        int8: that in int8.
+        ratio: how many times as fast int8 is, the geometric mean over the GPUs.
+        low: the least of the GPUs'.
+        high: the greatest.
+        says: "faster" where it is on every GPU, "slower" likewise, else "undecided".
+        gpus: each of them.
+    """
+
+    fp16: EngineFigures
+    int8: EngineFigures
+    ratio: float
+    low: float
+    high: float
+    says: Says
+    gpus: tuple[OnGpu, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedLayers:
+    """Layers that share kernels in one of the two engines, and the conversions that they cause.
+
+    Attributes:
+        layers: names of the layers of the plan among their nodes.
+        nodes: names of the ONNX nodes.
+        kernels_fp16: how many kernels run them in float16.
+        kernels_int8: how many in int8, conversions included.
+        share: their share of the time of the engine in int8, the mean over the GPUs.
+        ratio: how many times as fast they are in int8, the geometric mean over the GPUs.
+        low: the least of the GPUs'.
+        high: the greatest.
+        says: as in `Compared`.
+    """
+
+    layers: tuple[str, ...]
+    nodes: tuple[str, ...]
+    kernels_fp16: int
+    kernels_int8: int
+    share: float
+    ratio: float
+    low: float
+    high: float
+    says: Says
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """What was left in float because int8 makes it slower.
+
+    Attributes:
+        layers: names of those layers.
+        ratio_before: how many times as fast as float16 the model was without, of the target's form.
+        ratio: how many times it is with them in float.
+        int8_before: the int8 share of the eligible multiply-accumulates without; None where there are none.
+        int8: the share with them in float.
+        engines: how many engines were compiled to find them.
+    """
+
+    layers: tuple[str, ...]
+    ratio_before: float
+    ratio: float
+    int8_before: float | None
+    int8: float | None
+    engines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether int8 is worth it.
+
+    Attributes:
+        kind: "verdict".
+        schema: of this document.
+        against: what int8 is compared with, "fp16".
+        reason: why nothing was compared; "" where it was.
+        form: which comparison is that of the target: "merged" of engines that are built on a GPU, "built"
+            of TensorRT-RTX.
+        merged: the comparison of engines as TensorRT builds them on a GPU; None where nothing was compared.
+        built: that of the engines as they were compiled.
+        layers: the layers in `form`, those that lose most first.
+        band: a ratio between 1 / (1 + band) and 1 + band decides nothing.
+        assumptions: what is assumed.
+        fastest: what was left in float for it; None where that was not asked for.
+    """
+
+    reason: str
+    form: Form
+    merged: Compared | None = None
+    built: Compared | None = None
+    layers: tuple[ComparedLayers, ...] = ()
+    band: float = BAND
+    assumptions: tuple[str, ...] = ()
+    fastest: Fastest | None = None
+    against: str = "fp16"
+    kind: str = "verdict"
+    schema: int = 1
+
+    @property
+    def compared(self) -> Compared | None:
+        """The comparison of the target's form."""
+        return self.merged if self.form == "merged" else self.built
+
+
+def judge(
+    fp16: Sequence[Kernel],
+    int8: Sequence[Kernel],
+    form: Form,
+    *,
+    layers: Collection[str] = (),
+    nodes: Collection[str] = (),
+    constants: Constants = CONSTANTS,
+    band: float = BAND,
+    over: Sequence[Gpu] | None = None,
+) -> Verdict:
+    """Compares two engines of a model.
+
+    Args:
+        fp16: the kernels of the one in float16.
+        int8: those of the one in int8.
+        form: which comparison is that of the target.
+        layers: names of the layers that are planned in int8.
+        nodes: names of the nodes that both models have; none: nothing is said of layers.
+        constants: of the model of time.
+        band: how far from 1 a ratio decides.
+        over: the GPUs; None: those of the table.
+    """
+    where = gpus() if over is None else tuple(over)
+    forms = {"built": (tuple(fp16), tuple(int8)), "merged": (merged(fp16), merged(int8))}
+    found = {}
+    for name, (one, other) in forms.items():
+        found[name] = _compared(_Timed(one, where, constants), _Timed(other, where, constants), where, band)
+    parts: tuple[ComparedLayers, ...] = ()
+    if nodes:
+        half, codes = (_Timed(kernels, where, constants) for kernels in forms[form])
+        parts = _by_layers(half, codes, set(layers), set(nodes), band)
+    assumptions = (*ASSUMPTIONS, MERGED) if form == "merged" else ASSUMPTIONS
+    return Verdict("", form, found["merged"], found["built"], parts, band, assumptions)
+
+
+def says(low: float, high: float, band: float) -> Says:
+    """What a range of ratios says."""
+    if low > 1 + band:
+        return "faster"
+    return "slower" if high < 1 / (1 + band) else "undecided"
+
+
+class _Timed:
+    """The kernels of an engine, and what each takes on each GPU: `seconds[gpu][kernel]`."""
+
+    def __init__(self, kernels: Sequence[Kernel], where: Sequence[Gpu], constants: Constants) -> None:
+        works: dict[float, tuple[Work, ...]] = {}
+        for gpu in where:
+            if gpu.cache_mb not in works:
+                works[gpu.cache_mb] = work_of(kernels, gpu.cache_mb)
+        self.kernels = kernels
+        self.seconds = [[w.seconds(gpu, constants) for w in works[gpu.cache_mb]] for gpu in where]
+
+    @property
+    def total(self) -> list[float]:
+        """What the engine takes on each GPU."""
+        return [math.fsum(times) for times in self.seconds]
+
+    def of(self, indices: Collection[int]) -> list[float]:
+        """What some kernels take on each GPU."""
+        return [math.fsum(times[index] for index in indices) for times in self.seconds]
+
+    @property
+    def figures(self) -> EngineFigures:
+        """What the engine is made of."""
+        macs: dict[str, int] = {}
+        for kernel in self.kernels:
+            if kernel.macs and kernel.precision:
+                macs[kernel.precision] = macs.get(kernel.precision, 0) + kernel.macs
+        return EngineFigures(
+            kernels=sum(kernel.is_kernel for kernel in self.kernels),
+            moved_mb=sum(kernel.moved for kernel in self.kernels) / 1e6,
+            weights_mb=sum(kernel.bytes_weights for kernel in self.kernels) / 1e6,
+            macs=macs,
+        )
+
+
+def _ratios(fp16: Sequence[float], int8: Sequence[float]) -> list[float]:
+    return [
+        one / other if other else 1.0 if not one else math.inf for one, other in zip(fp16, int8, strict=True)
+    ]
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric mean; 1 of none."""
+    if not ratios or min(ratios) <= 0:
+        return 0.0 if ratios else 1.0
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+
+
+def _compared(fp16: _Timed, int8: _Timed, where: Sequence[Gpu], band: float) -> Compared:
+    ratios = _ratios(fp16.total, int8.total)
+    low, high = min(ratios, default=1.0), max(ratios, default=1.0)
+    each = tuple(OnGpu(gpu.title, r, says(r, r, band)) for gpu, r in zip(where, ratios, strict=True))
+    return Compared(fp16.figures, int8.figures, _mean(ratios), low, high, says(low, high, band), each)
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def _by_layers(
+    fp16: _Timed, int8: _Timed, layers: Collection[str], nodes: Collection[str], band: float
+) -> tuple[ComparedLayers, ...]:
+    """Layers with the kernels that are theirs in either engine, those that lose most time first."""
+    parts = _Parts()
+    for kernel in (*fp16.kernels, *int8.kernels):
+        parts.join([node for node in kernel.nodes if node in nodes])
+    kernels = [_owned(timed.kernels, parts, nodes) for timed in (fp16, int8)]
+    total = int8.total
+    found = []
+    for root, members in parts.members().items():
+        own = tuple(sorted(name for name in members if name in layers))
+        one, other = fp16.of(kernels[0].get(root, ())), int8.of(kernels[1].get(root, ()))
+        if not own or not any(one) or not any(other):
+            continue
+        ratios = _ratios(one, other)
+        low, high = min(ratios), max(ratios)
+        entry = ComparedLayers(
+            layers=own,
+            nodes=tuple(sorted(members)),
+            kernels_fp16=len(kernels[0].get(root, ())),
+            kernels_int8=len(kernels[1].get(root, ())),
+            share=math.fsum(a / b for a, b in zip(other, total, strict=True)) / len(total),
+            ratio=_mean(ratios),
+            low=low,
+            high=high,
+            says=says(low, high, band),
+        )
+        found.append(entry)
+    return tuple(sorted(found, key=lambda one: one.share * (one.ratio - 1)))
+
+
+class _Parts:
+    """Nodes that are joined."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def find(self, node: str) -> str:
+        while (parent := self._parent.setdefault(node, node)) != node:
+            self._parent[node] = self._parent[parent]
+            node = parent
+        return node
+
+    def join(self, nodes: Sequence[str]) -> None:
+        for node in nodes:
+            self._parent[self.find(node)] = self.find(nodes[0])
+
+    def members(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for node in self._parent:
+            found.setdefault(self.find(node), []).append(node)
+        return found
+
+
+def _owned(kernels: Sequence[Kernel], parts: _Parts, nodes: Collection[str]) -> dict[str, list[int]]:
+    """The kernels of each part; one that runs no node of the model is for who reads it, else who wrote it."""
+    owner: dict[int, str] = {}
+    for index, kernel in enumerate(kernels):
+        named = [node for node in kernel.nodes if node in nodes]
+        if named:
+            owner[index] = parts.find(named[0])
+    readers: dict[str, list[int]] = {}
+    writers: dict[str, int] = {}
+    for index, kernel in enumerate(kernels):
+        for tensor in kernel.inputs:
+            readers.setdefault(tensor.name, []).append(index)
+        for tensor in kernel.outputs:
+            writers[tensor.name] = index
+
+    def beside(index: int, near: Callable[[int], list[int]]) -> str | None:
+        """The owner of the nearest kernel on one side that has one."""
+        waiting, seen = [index], {index}
+        while waiting:
+            for other in near(waiting.pop(0)):
+                if other in owner:
+                    return owner[other]
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return None
+
+    def after(index: int) -> list[int]:
+        return [other for tensor in kernels[index].outputs for other in readers.get(tensor.name, ())]
+
+    def before(index: int) -> list[int]:
+        return [writers[tensor.name] for tensor in kernels[index].inputs if tensor.name in writers]
+
+    lone = [index for index, kernel in enumerate(kernels) if index not in owner and kernel.is_kernel]
+    taken = {index: beside(index, after) or beside(index, before) for index in lone}
+    found: dict[str, list[int]] = {}
+    for index in range(len(kernels)):
+        root = owner.get(index) or taken.get(index)
+        if root is not None:
+            found.setdefault(root, []).append(index)
+    return found

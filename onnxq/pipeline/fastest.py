@@ -1,0 +1,124 @@
+"""Layers that int8 makes slower, left in float: found by the verdict, kept where that is better with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
+from onnxq.pipeline.body import Finish, Finished
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized, refined
+from onnxq.pipeline.job import Job
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.wants import left_float
+from onnxq.reason import Reason
+from onnxq.run import trt
+
+_ENGINES = 6
+"""How many engines are compiled at most."""
+
+_GAIN = 1.002
+"""How many times as fast a model has to be said to be for a trial to be kept."""
+
+SLOWER = "int8 is slower than float16 whatever is left in float: nothing is quantized"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedTrial:
+    """A quantized model with some layers in float.
+
+    Attributes:
+        prepared: its plan.
+        done: it, its body float32.
+        made: it, as it is written.
+        engine: what came of compiling it.
+        verdict: whether int8 is worth it.
+    """
+
+    prepared: Prepared
+    done: Quantized
+    made: Finished
+    engine: trt.Engine
+    verdict: Verdict
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as float16 it is said to be."""
+        found = self.verdict.compared
+        return found.ratio if found is not None else 1.0
+
+
+Judge = Callable[[trt.Engine, Finished, QuantPlan], Verdict]
+
+
+def fastest(
+    job: Job, first: SpeedTrial, finish: Finish, compiled: Callable[[Finished], trt.Engine], judge: Judge
+) -> SpeedTrial:
+    """The model without int8 where int8 loses.
+
+    What one layer in float costs the layers around it is not predicted: each trial is compiled.
+
+    Args:
+        job: of the float model.
+        first: the model as it was planned.
+        finish: makes the model that is written.
+        compiled: compiles one.
+        judge: compares an engine with float16.
+
+    Returns:
+        The best of what was tried; its verdict says what was left in float. `first` where that was best.
+    """
+    if first.verdict.compared is None:
+        return first
+    ops = {node.name: node.op for node in job.model.graph.nodes}
+    best, engines = first, 0
+
+    def tried(why: Mapping[str, str], of: SpeedTrial) -> SpeedTrial | None:
+        nonlocal engines
+        prepared = replace(of.prepared)
+        done = refined(job, prepared, of.done, left_float(of.prepared.plan, why, ops))
+        made = finish(done.model)
+        engines += 1
+        engine = compiled(made)
+        if engine.status != "compiled" or engine.unread:
+            return None
+        return SpeedTrial(prepared, done, made, engine, judge(engine, made, prepared.plan))
+
+    losing = _losing(best.verdict)
+    while losing and engines < _ENGINES:
+        why = {name: _because(one, best.verdict) for one in losing for name in one.layers}
+        again = tried(why, best)
+        if again is not None and again.verdict.compared is not None and again.ratio > best.ratio * _GAIN:
+            best = again
+            losing = _losing(best.verdict)
+        else:  # those that lose most
+            losing = losing[: len(losing) // 2]
+    compared = best.verdict.compared
+    if compared is not None and compared.says == "slower":
+        why = {name: Reason("fastest", SLOWER) for name in best.prepared.plan.planned}
+        again = tried(why, best)
+        if again is not None:
+            best = replace(again, verdict=Verdict(SLOWER, first.verdict.form))
+    return replace(best, verdict=replace(best.verdict, fastest=_said(first, best, engines)))
+
+
+def _losing(verdict: Verdict) -> list[ComparedLayers]:
+    """Those that int8 makes slower, the ones that lose most first."""
+    return [one for one in verdict.layers if one.ratio < 1]
+
+
+def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
+    count = len(verdict.compared.gpus) if verdict.compared is not None else 0
+    text = (
+        f"int8 makes it slower: {layers.ratio:.2f} times as fast as float16 with its conversions, "
+        f"{layers.low:.2f} to {layers.high:.2f} over {count} GPUs, estimated"
+    )
+    return Reason("fastest", text)
+
+
+def _said(first: SpeedTrial, best: SpeedTrial, engines: int) -> Fastest:
+    was, now = first.prepared.plan, best.prepared.plan
+    still = set(now.planned)
+    layers = tuple(name for name in was.planned if name not in still)
+    return Fastest(layers, first.ratio, best.ratio, was.int8_share, now.int8_share, engines)

@@ -1,0 +1,209 @@
+"""Whether int8 is worth it: the same model in plain float16 is compiled beside the quantized one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from onnxq import interrupts
+from onnxq.body.convert import to_half
+from onnxq.compiled.kernels import kernels_of
+from onnxq.compiled.verdict import Form, Verdict, judge
+from onnxq.emit import files
+from onnxq.errors import UserError
+from onnxq.graph.layers import multiplies
+from onnxq.graph.model import Model
+from onnxq.graph.pairs import dequantizer
+from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.unquantized import unquantized
+from onnxq.graph.view import Node, Tensor
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.job import Job
+from onnxq.quant.plan import PlannedLayer, QuantPlan
+from onnxq.run import trt
+from onnxq.run.profiles import Profile
+from onnxq.target import Target
+
+NO_LAYERS = "nothing is quantized"
+TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against fp16"
+
+
+def form_of(target: Target) -> Form:
+    """Which engines are the target's: those that TensorRT-RTX builds anywhere, or those built on a GPU."""
+    return "built" if target.name == "tensorrt-rtx" else "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A model in plain float16, which is what int8 is compared with.
+
+    Attributes:
+        proto: the model; None where there is none.
+        why: why there is none.
+        nodes: names of the nodes of the float model.
+        sizes: the shapes that inputs are given before it is compiled, where an engine for the profiles does
+            not tell how large tensors are: of dynamic sizes other than 1.
+        data_dir: the folder that its external data is relative to.
+    """
+
+    proto: onnx.ModelProto | None
+    why: str = ""
+    nodes: frozenset[str] = frozenset()
+    sizes: Mapping[str, Sequence[int]] | None = None
+    data_dir: Path | None = None
+
+    @staticmethod
+    def of(job: Job, prepared: Prepared, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
+        """That of a model that is being quantized: as it was sanitized, without what repair edits.
+
+        Args:
+            job: of the model.
+            prepared: the plan, and the float model.
+            io: whether inputs and outputs are float16 too, as in the quantized model.
+            profiles: of the dynamic inputs.
+        """
+        if not prepared.plan.planned:
+            return Plain(None, NO_LAYERS)
+        model = job.model
+        if prepared.unedited is not None and not prepared.not_run and not job.in_float32:
+            model = Model(prepared.unedited, None, job.model.data_dir)
+        if weight_bytes(prepared.sanitized) >= LARGE:
+            return Plain(None, TOO_LARGE.format(model.path or "MODEL"))
+        return plain_of(model, io=io, profiles=profiles)
+
+    def fixed(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """A model with `sizes`."""
+        if self.sizes is None:
+            return model
+        found = onnx.ModelProto()
+        found.CopyFrom(model)
+        del found.graph.value_info[:]
+        for info in found.graph.input:
+            for dim, size in zip(
+                info.type.tensor_type.shape.dim, self.sizes.get(info.name, ()), strict=False
+            ):
+                dim.dim_value = size
+        return found
+
+
+def plain_of(model: Model, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
+    """The plain float16 form of a float model.
+
+    Args:
+        model: the model.
+        io: whether its inputs and outputs are float16 too.
+        profiles: of the dynamic inputs.
+    """
+    usual = {name: profile[1] for name, profile in profiles.items()}
+    dynamic = {
+        size
+        for name, _, shape in model.inputs
+        for dim, size in zip(shape or (), usual.get(name, ()), strict=False)
+        if not isinstance(dim, int)
+    }
+    try:
+        proto = to_half(model, "fp16", {}, io=io).model.to_proto(handover=True)
+    except UserError as error:
+        return Plain(None, f"it has no plain float16 form: {error}")
+    nodes = frozenset(node.name for node in model.graph.nodes)
+    return Plain(proto, "", nodes, None if dynamic <= {1} else usual, model.data_dir)
+
+
+def verdict_of(
+    plain: Plain,
+    fp16: trt.Engine | None,
+    int8: trt.Engine,
+    quantized: onnx.ModelProto,
+    plan: QuantPlan,
+    form: Form,
+) -> Verdict:
+    """Compares what was compiled.
+
+    Args:
+        plain: the model in float16.
+        fp16: its engine; None where it was not compiled.
+        int8: the engine of the quantized model.
+        quantized: the quantized model as it is written.
+        plan: what is quantized in it.
+        form: which engines are the target's.
+    """
+    if plain.proto is None or not plan.planned:
+        return Verdict(plain.why or NO_LAYERS, form)
+    if plain.sizes is not None and int8.status == "compiled":
+        fp16, int8 = _compiled([plain.fixed(plain.proto), plain.fixed(quantized)], plain.data_dir, int8.sm)
+    for what, engine in (("the result", int8), ("the model in plain float16", fp16)):
+        if engine is None or engine.status != "compiled":
+            reason = trt.plain(engine.reason).split("\n")[0] if engine is not None else "not compiled"
+            return Verdict(f"{what} does not compile: {reason}", form)
+        if engine.unread:
+            return Verdict(f"the list of layers of {what} is not understood", form)
+    assert fp16 is not None
+    operators = {node.name: node.op_type for node in quantized.graph.node}
+    return judge(
+        kernels_of(fp16.layers, {node.name: node.op_type for node in plain.proto.graph.node}),
+        kernels_of(int8.layers, operators),
+        form,
+        layers=plan.planned,
+        nodes=plain.nodes,
+    )
+
+
+def against_fp16(
+    model: Path, *, sm: int = 89, profiles: Mapping[str, Profile] | None = None, form: Form = "merged"
+) -> Verdict:
+    """Whether int8 is worth it in a quantized file, whoever made it: against the same without its Q/DQ pairs.
+
+    What else its maker changed for int8, such as the post-scale form of weights, stays in it.
+
+    Args:
+        model: the file.
+        sm: the compute capability to compile for, 89 for 8.9.
+        profiles: smallest, usual and largest shapes of dynamic inputs; a dynamic size without one is 1.
+        form: which engines are those that count: "merged" of TensorRT, "built" of TensorRT-RTX.
+
+    Raises:
+        UserError: the file cannot be read, or a profile does not fit.
+    """
+    opened = Model.open(model)
+    quantized = onnx.load(model)
+    if not any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in quantized.graph.node):
+        return Verdict(NO_LAYERS, form)
+    if trt.installed() is None:
+        return Verdict(trt.compile_engine(model).reason, form)
+    dynamic = {name for name, _, shape in opened.inputs if not all(isinstance(d, int) for d in shape or "?")}
+    usual = {name: profile for name, profile in (profiles or {}).items() if name in dynamic}
+    float_model = Model.open(unquantized(quantized))
+    plain = plain_of(float_model, io=False, profiles=usual)
+    if plain.proto is None:
+        return Verdict(plain.why, form)
+    names = {node.name for node in float_model.graph.nodes}
+    products = tuple(
+        PlannedLayer(node.name, node.op, None, True, True, "int8")
+        for node in (Node(opened, raw) for raw in opened.graph.nodes)
+        if multiplies(node) and node.name in names and all(map(_dequantized, node.operands(2)))
+    )
+    with interrupts.Folder() as folder:
+        path = Path(folder) / "plain.onnx"
+        files.save_model(plain.proto, path, None)
+        fp16 = int8 = trt.Engine("not-run", "", "", sm)
+        if plain.sizes is None:
+            int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
+        else:
+            int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
+    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form)
+
+
+def _dequantized(tensor: Tensor | None) -> bool:
+    return tensor is not None and dequantizer(tensor) is not None
+
+
+def _compiled(models: Sequence[onnx.ModelProto], data_dir: Path | None, sm: int) -> list[trt.Engine]:
+    with interrupts.Folder() as folder:
+        paths = []
+        for place, model in enumerate(models):
+            paths.append(Path(folder) / f"{place}.onnx")
+            files.save_model(model, paths[-1], data_dir)
+        return trt.compile_engines(paths, sm=sm)
