@@ -15,12 +15,14 @@ __all__ = [
     "Goal",
     "ImageOptions",
     "Inputs",
+    "Margins",
     "OnnxqError",
     "Repairs",
     "Runtime",
     "UserError",
     "__version__",
     "calibrate",
+    "diff",
     "extract",
     "merge_stats",
     "plan",
@@ -42,6 +44,7 @@ from onnxq.settings import (
     Goal,
     ImageOptions,
     Inputs,
+    Margins,
     Repairs,
     Runtime,
 )
@@ -50,6 +53,7 @@ from onnxq.version import VERSION as __version__
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
+    from onnxq.pipeline.diffing import diff
 
 
 def __getattr__(name: str) -> Any:
@@ -58,6 +62,10 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name == "diff":
+        from onnxq.pipeline.diffing import diff
+
+        return diff
     if name in ("extract", "run_pieces", "split"):
         from onnxq import pieces
 
