@@ -23,7 +23,9 @@ __all__ = [
     "__version__",
     "calibrate",
     "diff",
+    "draw",
     "extract",
+    "inspect",
     "merge_stats",
     "plan",
     "quantize",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.diffing import diff
+    from onnxq.pipeline.inspecting import draw, inspect
 
 
 def __getattr__(name: str) -> Any:
@@ -62,6 +65,10 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name in ("draw", "inspect"):
+        from onnxq.pipeline import inspecting
+
+        return getattr(inspecting, name)
     if name == "diff":
         from onnxq.pipeline.diffing import diff
 

@@ -1,1 +1,1 @@
-"""What a person looks at: two runs side by side, a model node by node, its layers and their errors."""
+"""Seeing every layer: two stages of a model against each other, tensor by tensor."""
