@@ -14,7 +14,7 @@ _COLORS = {"int8": "#b7e1a1", PAIR: "#ffd27f", "half": "#bcd9f5", "float": "#fff
 """Of 8 bits and less, of pairs, of 16-bit floats, of wider floats, of all else."""
 
 _NARROW = ("int8", "uint8", "int4", "uint4", "float8", "float4")
-_WIDTH = 48
+_WIDEST = 96
 
 
 def drawing(found: ModelNodes) -> str:
@@ -25,7 +25,7 @@ def drawing(found: ModelNodes) -> str:
     """
     lines = [
         FIRST_LINE,
-        '  graph [rankdir=TB, fontname="Helvetica", labelloc=t, label=' + _quoted([_title(found)]) + "];",
+        '  graph [rankdir=TB, fontname="Helvetica", labelloc=t, label=' + _quoted(_title(found)) + "];",
         '  node [shape=box, style="filled,rounded", fillcolor="#ffffff", fontname="Helvetica", fontsize=10];',
         '  edge [fontname="Helvetica", fontsize=9];',
     ]
@@ -118,12 +118,10 @@ def _color(row: NodeRow) -> str:
     return f'"{_COLORS[color]}"'
 
 
-def _title(found: ModelNodes) -> str:
+def _title(found: ModelNodes) -> list[str]:
     around = f", {found.depth} around {found.around}" if found.around is not None else ""
-    return (
-        f"{found.model or 'a model'}: {len(found.nodes)} of {found.total} nodes{around} "
-        "(green 8 bits, orange Q/DQ, blue 16-bit float)"
-    )
+    chosen = f"{len(found.nodes)} of {found.total} nodes{around}"
+    return [found.model or "a model", chosen, "green: 8 bits, orange: Q/DQ, blue: 16-bit float"]
 
 
 def _quoted(lines: list[str]) -> str:
@@ -132,8 +130,8 @@ def _quoted(lines: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    if len(text) > _WIDTH * 2:
-        text = f"{text[:_WIDTH]}...{text[-_WIDTH:]}"
+    if len(text) > _WIDEST:
+        text = f"{text[: _WIDEST // 2]}...{text[-_WIDEST // 2 :]}"
     plain = "".join(char if char.isprintable() else "?" for char in text)
     # & begins an entity and \ an escape (\N is the node's name) inside of a label
     return plain.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
