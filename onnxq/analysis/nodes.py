@@ -191,7 +191,8 @@ def _near(graphs: Sequence[GraphRow], rows: Sequence[NodeRow], name: str, depth:
     if not found:
         found = {row.index for row in rows if name in _tensors(row)}
     if not found:
-        raise unknown_name("node or tensor", name, [n for row in rows for n in (row.name, *_tensors(row))])
+        known = dict.fromkeys(n for row in rows for n in (row.name, *_tensors(row)))
+        raise unknown_name("node or tensor", name, known)
     beside: dict[int, list[int]] = {}
     for link in links(graphs, rows):
         if link.source >= 0:

@@ -23,7 +23,9 @@ def nodes_page(found: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
     """
     page = Page()
     near = (
-        f", at most {counted(found.depth, 'tensor')} from {found.around}" if found.around is not None else ""
+        f", at most {counted(found.depth, 'tensor')} from {_name(found.around)}"
+        if found.around is not None
+        else ""
     )
     page.head(f"{found.model}  {len(found.nodes)} of {counted(found.total, 'node')}{near}")
     shown = found.nodes if full else found.nodes[:_SHOWN]
@@ -37,10 +39,10 @@ def nodes_page(found: ModelNodes, *, drawn: Path | None, full: bool) -> Page:
 
 
 def _node(page: Page, row: NodeRow) -> None:
-    inside = f", in {shorten(row.graph, 40)}" if row.graph else ""
-    page.section(str(row.index), f"{row.op}  {shorten(row.name)}  {row.precision or 'unknown type'}{inside}")
+    inside = f", in {_name(row.graph, 40)}" if row.graph else ""
+    page.section(str(row.index), f"{row.op}  {_name(row.name)}  {row.precision or 'unknown type'}{inside}")
     if row.attributes:
-        listed = (f"{name} {shorten(attribute_text(value))}" for name, value in row.attributes.items())
+        listed = (f"{name} {_name(attribute_text(value))}" for name, value in row.attributes.items())
         page.entry(", ".join(listed), style="dim")
     for word, tensors in (("reads", row.inputs), ("writes", row.outputs)):
         given = [tensor for tensor in tensors if tensor.name]
@@ -49,7 +51,12 @@ def _node(page: Page, row: NodeRow) -> None:
         if len(given) > _OPERANDS:
             page.entry(f"{word}  +{len(given) - _OPERANDS} more (--json)")
     for path in row.bodies:
-        page.entry(f"runs  {shorten(path)}")
+        page.entry(f"runs  {_name(path)}")
+
+
+def _name(name: str, width: int = 60) -> str:
+    """A name in one line, whatever characters it has."""
+    return shorten(name.replace("\n", "?"), width)
 
 
 def _tensor(tensor: NodeTensor) -> str:
@@ -57,6 +64,4 @@ def _tensor(tensor: NodeTensor) -> str:
 
     kind = "" if tensor.kind == "activation" else f", {tensor.kind}"
     value = f" {constant_text(tensor)}" if tensor.values is not None else ""
-    return (
-        f"{shorten(tensor.name)}  {tensor.dtype or 'unknown type'} [{shape_text(tensor.shape)}]{kind}{value}"
-    )
+    return f"{_name(tensor.name)}  {tensor.dtype or 'unknown type'} [{shape_text(tensor.shape)}]{kind}{value}"
