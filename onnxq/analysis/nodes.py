@@ -137,7 +137,8 @@ def nodes_of(
 
     Args:
         model: the model, whose shapes are inferred.
-        match: patterns (`*`, `?`, `[...]`): only nodes whose name, or a tensor of which, one of them fits.
+        match: patterns (`*`, `?`, `[...]`): only nodes of which one fits the name, or that of a tensor that
+            they write, or of a constant or an input that they read.
         ops: only nodes of these operators.
         around: only nodes that are near a node, or near the nodes of a tensor, of this name.
         depth: how near: how many tensors away at most.
@@ -213,19 +214,24 @@ def _tensors(row: NodeRow) -> Iterator[str]:
 
 def _fits(row: NodeRow, match: Sequence[str]) -> bool:
     return not match or any(
-        name == pattern or fnmatchcase(name, pattern)
-        for pattern in match
-        for name in (row.name, *_tensors(row))
+        name == pattern or fnmatchcase(name, pattern) for pattern in match for name in (row.name, *_own(row))
     )
+
+
+def _own(row: NodeRow) -> Iterator[str]:
+    """The tensors that are looked for at a node: what it writes, and what it reads that no node writes."""
+    read = (tensor for tensor in row.inputs if tensor.kind in ("constant", "input"))
+    return (tensor.name for tensor in (*row.outputs, *read) if tensor.name)
 
 
 def _listed(model: Model) -> tuple[list[GraphRow], list[NodeRow]]:
     """All graphs and all nodes."""
     graphs, rows = [GraphRow("", None)], list[NodeRow]()
     todo = [("", model.graph)]
+    given: set[int] = set()  # bodies read the inputs of the graphs around them
     while todo:
         path, graph = todo.pop()
-        given = {id(tensor) for tensor in graph.inputs}
+        given |= {id(tensor) for tensor in graph.inputs}
         for raw in graph.nodes:
             bodies = []
             for name, body in (raw.attrs or {}).items():

@@ -25,7 +25,8 @@ def inspect(
 
     Args:
         model: a path or a ModelProto, which is not modified; its weights may be missing.
-        match: patterns (`*`, `?`, `[...]`): only nodes whose name, or a tensor of which, one of them fits.
+        match: patterns (`*`, `?`, `[...]`): only nodes of which one fits the name, or that of a tensor that
+            they write, or of a constant or an input that they read.
         ops: only nodes of these operators.
         around: only nodes near the node of this name, or near those that write and read this tensor.
         depth: how near: how many tensors away at most.

@@ -73,7 +73,8 @@ def test_choices(pairs: onnx.ModelProto) -> None:
 
     assert names(ops=["DequantizeLinear"]) == ["dequantize", "weights"]
     assert names(match=["*quantize"]) == ["quantize", "dequantize"]
-    assert names(match=["v"]) == ["conv", "relu"], "a tensor's name as well"
+    assert names(match=["v"]) == ["conv"], "a tensor's name as well: who writes it"
+    assert names(match=["[qx]"]) == ["quantize", "weights"], "or who reads what nobody writes"
     assert names(match=["*quantize", "low"], ops=["Cast"]) == ["low"]
     assert names(around="conv", depth=0) == ["conv"]
     assert names(around="conv", depth=1) == ["dequantize", "weights", "conv", "relu"]

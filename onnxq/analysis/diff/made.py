@@ -50,7 +50,7 @@ def files(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
     judge.count("nodes", *(number(r.at("nodes")) for r in (a, b)))
     hashes = [text(r.at("sha256")) for r in (a, b)]
     if all(hashes):
-        judge.other("SHA-256", *hashes)
+        judge.other("SHA-256", *(digest[:12] for digest in hashes))
     kinds = (", ".join(sorted({_kind(name) for name in names(r.at("files"))})) or None for r in (a, b))
     judge.other("kinds of files", *kinds)
 
