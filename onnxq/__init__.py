@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Goal",
     "ImageOptions",
     "Inputs",
+    "Margins",
     "OnnxqError",
     "Repairs",
     "Runtime",
@@ -22,8 +24,11 @@ __all__ = [
     "__version__",
     "calibrate",
     "check",
+    "diff",
+    "draw",
     "engine",
     "extract",
+    "inspect",
     "merge_stats",
     "plan",
     "quantize",
@@ -44,6 +49,7 @@ from onnxq.settings import (
     Goal,
     ImageOptions,
     Inputs,
+    Margins,
     Repairs,
     Runtime,
 )
@@ -53,25 +59,23 @@ if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.checking import check
+    from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import engine
+    from onnxq.pipeline.inspecting import draw, inspect
+
+_FUNCTIONS = {
+    "onnxq.pieces": ("extract", "run_pieces", "split"),
+    "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
+    "onnxq.pipeline.checking": ("check",),
+    "onnxq.pipeline.diffing": ("diff",),
+    "onnxq.pipeline.engine_reading": ("engine",),
+    "onnxq.pipeline.inspecting": ("draw", "inspect"),
+}
 
 
 def __getattr__(name: str) -> Any:
     # onnx and onnxruntime take most of a second to import: only when they are needed.
-    if name in ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"):
-        from onnxq import pipeline
-
-        return getattr(pipeline, name)
-    if name == "check":
-        from onnxq.pipeline.checking import check
-
-        return check
-    if name == "engine":
-        from onnxq.pipeline.engine_reading import engine
-
-        return engine
-    if name in ("extract", "run_pieces", "split"):
-        from onnxq import pieces
-
-        return getattr(pieces, name)
+    for module, names in _FUNCTIONS.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'onnxq' has no attribute {name!r}")

@@ -698,9 +698,46 @@ class Look:
     samples: int = option(64, "How many samples are read.", kinds.at_least(1), metavar="N")
 
 
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """By how much a run may be worse than another before that is said.
+
+    Attributes:
+        margin_db: of what is measured in dB.
+        margin_points: of shares, in hundredths: agreement, int8 share of the work.
+        margin_percent: of sizes, of what kernels move and of scores, in percent of run A's.
+
+    Raises:
+        UserError: a margin is negative or no number.
+    """
+
+    TITLE: ClassVar[str] = "Margins"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--margin-db 0.2",)
+    TABLE: ClassVar[str] = "diff"
+
+    margin_db: float = option(
+        0.5,
+        "An SQNR that is lower by more is worse, dB.",
+        kinds.parsed("dB", kinds.not_negative),
+        metavar="DB",
+    )
+    margin_points: float = option(
+        0.5, "An agreement or an int8 share that is lower by more is worse, hundredths.",
+        kinds.parsed("hundredths", kinds.not_negative), metavar="POINTS",
+    )  # fmt: skip
+    margin_percent: float = option(
+        1.0, "A file that is larger, or a score that is lower, by more is worse, %.",
+        kinds.parsed("percent", kinds.not_negative), metavar="PERCENT",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name in ("margin_db", "margin_points", "margin_percent"):
+            _check_goal(name, getattr(self, name), 0.0, math.inf, "a number that is not negative")
+
+
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Look, Goal, Ranking, AccuracyRepair,
+    Compilation, Outcome, Look, Goal, Ranking, AccuracyRepair, Margins,
 )  # fmt: skip
 
 

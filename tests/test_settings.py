@@ -48,6 +48,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "steps": ('["bias", "shift"]', ("bias", "shift")),
     "costs": ('"c.json"', Path("/f/c.json")), "weigh": ("{a = 2, b = 0.5}", {"a": 2.0, "b": 0.5}),
     "measure": ("3", 3), "time_limit": ("60", 60.0), "top": ("3", 3),
+    "margin_db": ("0.2", 0.2), "margin_points": ("1", 1.0), "margin_percent": ("5", 5.0),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
     "fastest": ("true", True),
 }  # fmt: skip

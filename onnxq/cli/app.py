@@ -14,6 +14,7 @@ from onnxq.cli.calibrate import calibrate
 from onnxq.cli.check import check
 from onnxq.cli.compare import compare
 from onnxq.cli.data import data
+from onnxq.cli.diff import diff
 from onnxq.cli.engine import engine
 from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, engine, split, run,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, diff, engine, split, run,
     extract,
 ):  # fmt: skip
     app.command()(verb(function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import unknown_name
+from onnxq.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
@@ -28,8 +29,40 @@ def inspect(
         str | None, typer.Option(metavar="NAME", help="Show this tensor, with its scale and why.")
     ] = None,
     ops: Annotated[bool, typer.Option("--ops", help="List all operators and all layers.")] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Show the graph node by node.")] = False,
+    match: flags.Match = None,
+    op: Annotated[
+        list[str] | None,
+        typer.Option("--op", metavar="TYPE", help="Only nodes of this operator; repeatable."),
+    ] = None,
+    around: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only nodes near this node or tensor.")
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(metavar="N", help="How near: tensors away at most; 2 by default.")
+    ] = None,
+    dot: Annotated[
+        Path | None, typer.Option(metavar="X.dot", help="Draw these nodes, for Graphviz: dot -Tsvg X.dot.")
+    ] = None,
+    csv: flags.Csv = None,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show all nodes, not the first ten.")] = False,
+    force: flags.Force = False,
 ) -> None:
-    """Show what a model holds, or all about one tensor."""
+    """Show what a model holds, all about one tensor, or the graph node by node.
+
+    The flags that choose, draw or write nodes (--match, --op, --around, --dot, --csv) are --nodes as well.
+    """
+    if nodes or match or op or around is not None or dot is not None or csv is not None:
+        if tensor is not None or ops:
+            other = "--tensor" if tensor is not None else "--ops"
+            raise UserError(f"{other} and the nodes exclude each other", hint="leave one of them out")
+        choice = _Choice(tuple(match or ()), tuple(op or ()), around, depth)
+        return _show_nodes(screen, chosen, model, choice, _Written(dot, csv, force), full=all_rows)
+    if depth is not None or all_rows:
+        flag = "--depth" if depth is not None else "--all"
+        raise UserError(
+            f"{flag} is about nodes, and none are asked for", hint="give --nodes, or leave it out"
+        )
     from onnxq.cli.pages.model import model_page, tensor_page
     from onnxq.emit.files import report_path
     from onnxq.graph.model import Model
@@ -46,6 +79,73 @@ def inspect(
         document["quantization"] = quantization_of(tensor, report_path(model))
         screen.show(tensor_page(document))
     screen.document(document)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which nodes are shown; see `onnxq.inspect`."""
+
+    match: tuple[str, ...]
+    ops: tuple[str, ...]
+    around: str | None
+    depth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What is written of them, and whether a file of the user's may be replaced."""
+
+    dot: Path | None
+    csv: Path | None
+    force: bool
+
+
+def _show_nodes(
+    screen: Screen, chosen: Chosen, model: Path, choice: _Choice, written: _Written, *, full: bool
+) -> None:
+    """Shows the nodes, and writes them."""
+    import onnxq
+    from onnxq.analysis.nodes import NodeRow
+    from onnxq.cli.pages.nodes import nodes_page
+    from onnxq.emit.files import save_file
+    from onnxq.emit.table_csv import check_csv_output, save_csv
+    from onnxq.report import to_json
+
+    if choice.depth is not None and choice.around is None:
+        raise UserError("--depth says how near, and nothing says to what", hint="give --around NAME")
+    if written.dot is not None:
+        _check_dot_output(written.dot, model, force=written.force)
+    if written.csv is not None:
+        check_csv_output(written.csv, NodeRow, model, force=written.force)
+    found = onnxq.inspect(
+        model, match=choice.match, ops=choice.ops, around=choice.around,
+        depth=2 if choice.depth is None else choice.depth, shapes=chosen.group(settings.Inputs).shapes,
+    )  # fmt: skip
+    if written.dot is not None:
+        save_file(written.dot, onnxq.draw(found).encode("utf-8"))
+    if written.csv is not None:
+        save_csv(written.csv, NodeRow, found.nodes)
+    if not screen.quiet:
+        screen.show(nodes_page(found, drawn=written.dot, full=full))
+    screen.document(to_json(found))
+
+
+def _check_dot_output(path: Path, model: Path, *, force: bool) -> None:
+    """Refuses a path for a drawing; an earlier one is replaced.
+
+    Raises:
+        UserError: see `onnxq.emit.files.check_output`.
+    """
+    from onnxq.analysis.drawing import FIRST_LINE
+    from onnxq.emit.files import check_output
+
+    try:
+        with path.open("rb") as file:
+            ours = file.read(len(FIRST_LINE)) == FIRST_LINE.encode()
+    except OSError:
+        ours = False
+    check_output(path, model, force=force or ours, record=path)
 
 
 def describe(model: Model, path: Path) -> dict[str, Any]:

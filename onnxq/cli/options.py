@@ -9,6 +9,11 @@ import typer
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model.", show_default=False)]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="X.onnx", help="The model to write.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="X.csv", help="Write all rows as CSV.")]
+Match = Annotated[
+    list[str] | None,
+    typer.Option("--match", metavar="GLOB", help="Only what a name that fits is of: '/head/*'; repeatable."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
 
 

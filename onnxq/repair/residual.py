@@ -28,7 +28,7 @@ _MORE_BYTES = 3  # of an element that is written in half precision beside int8, 
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class ResidualSums:
     """The sums that read pairs.
 
     Attributes:
@@ -44,7 +44,7 @@ class Sums:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
-def find(model: Model, plan: QuantPlan) -> Sums:
+def find(model: Model, plan: QuantPlan) -> ResidualSums:
     """The sums that could read in float what they read from pairs of layers.
 
     Args:
@@ -75,10 +75,10 @@ def find(model: Model, plan: QuantPlan) -> Sums:
         skipped[name] = "layers are in int8 with it only"
         del edges[name]
     costs = {name: extra[name] / moved for name in edges} if moved else {}
-    return Sums(edges, costs, {name: str(node.op) for name, node in nodes.items()}, skipped)
+    return ResidualSums(edges, costs, {name: str(node.op) for name, node in nodes.items()}, skipped)
 
 
-def in_float(plan: QuantPlan, sums: Sums, names: tuple[str, ...]) -> QuantPlan:
+def in_float(plan: QuantPlan, sums: ResidualSums, names: tuple[str, ...]) -> QuantPlan:
     """The plan with some of the sums in float.
 
     Args:

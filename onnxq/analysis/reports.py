@@ -1,0 +1,103 @@
+"""Reports of any version, opened to be read: what a part lacks or has of another type is not there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.errors import UserError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedReport:
+    """A report (`X.report.json`), whoever wrote it.
+
+    Attributes:
+        path: where it was read from.
+        document: what it says.
+    """
+
+    path: str
+    document: Mapping[str, Any]
+
+    def at(self, *keys: str) -> Any:
+        """What stands at a path of keys, None where nothing does."""
+        value: Any = self.document
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+    def part(self, *keys: str) -> Mapping[str, Any]:
+        """The object that stands there, an empty one where none does."""
+        value = self.at(*keys)
+        return value if isinstance(value, Mapping) else {}
+
+    def entries(self, *keys: str) -> list[Mapping[str, Any]]:
+        """The objects of the list that stands there."""
+        value = self.at(*keys)
+        return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+
+    def by(self, key: str, *keys: str) -> dict[str, Mapping[str, Any]]:
+        """The objects of the list that stands there, by what they are called."""
+        return {name: entry for entry in self.entries(*keys) if isinstance(name := entry.get(key), str)}
+
+
+def open_report(path: str | os.PathLike[str]) -> OpenedReport:
+    """Opens a report of this version of onnxq or of an earlier one.
+
+    Raises:
+        UserError: the file cannot be read, is no report, or is one of a newer version.
+    """
+    file = Path(path)
+    try:
+        document = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {str(file)!r}: {error.strerror}", hint=_hint(file)) from error
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise UserError(f"{str(file)!r} is no report of onnxq: it is no JSON", hint=_hint(file)) from error
+    if not isinstance(document, dict) or not isinstance(document.get("onnxq"), str):
+        raise UserError(
+            f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)
+        )
+    schema = document.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema > SCHEMA:
+        raise UserError(
+            f"{str(file)!r} is a report of schema {schema!r}, by onnxq {document['onnxq']}; "
+            f"this version reads schema {SCHEMA}",
+            hint="read it with the version that wrote it, or a newer one",
+        )
+    return OpenedReport(str(file), document)
+
+
+def _hint(file: Path) -> str:
+    """What to give in its place: the report beside a model, where one is."""
+    beside = file.with_suffix("").with_name(f"{file.with_suffix('').name}.report.json")
+    if beside != file and file.suffix != ".json" and beside.is_file():
+        return f"its report is {str(beside)!r}"
+    return "give the X.report.json that onnxq writes beside a model"
+
+
+def number(value: Any) -> float | None:
+    """A number of a report, infinities included; None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return None if isinstance(value, float) and math.isnan(value) else float(value)
+    return {"inf": math.inf, "-inf": -math.inf}.get(value) if isinstance(value, str) else None
+
+
+def text(value: Any) -> str:
+    """A text of a report, "" for nothing, JSON for what is no text."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """The texts of a list of a report."""
+    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()

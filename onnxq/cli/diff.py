@@ -1,0 +1,52 @@
+"""`onnxq diff`: two runs side by side, by their reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq import settings
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.screen import Screen
+
+
+@takes(settings.Margins, config=True)
+def diff(
+    screen: Screen,
+    chosen: Chosen,
+    one: Annotated[
+        Path, typer.Argument(metavar="A.report.json", help="The report of a run.", show_default=False)
+    ],
+    other: Annotated[
+        Path, typer.Argument(metavar="B.report.json", help="That of the run to judge.", show_default=False)
+    ],
+    match: flags.Match = None,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show all rows, not the first ten.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where B is worse.")] = False,
+    csv: flags.Csv = None,
+    force: flags.Force = False,
+) -> int:
+    """Show what a run has otherwise than another one, the worst first.
+
+    Two versions of onnxq, two methods, two settings: accuracy, goal, engine, plan with reasons, scales,
+    changes with proofs, repair, files and settings, node by node. Reports of earlier versions open; what
+    they lack is said.
+    """
+    import onnxq
+    from onnxq.analysis.diff.rows import RunDifference
+    from onnxq.cli.pages.diff import diff_page
+    from onnxq.emit.table_csv import check_csv_output, save_csv
+    from onnxq.report import to_json
+
+    if csv is not None:
+        check_csv_output(csv, RunDifference, force=force)
+    found = onnxq.diff(one, other, match=tuple(match or ()), margins=chosen.group(settings.Margins))
+    if csv is not None:
+        save_csv(csv, RunDifference, found.differences)
+    if not screen.quiet:
+        screen.show(diff_page(found, full=all_rows))
+    screen.document(to_json(found))
+    return int(strict and found.worse > 0)

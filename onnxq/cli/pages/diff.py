@@ -1,0 +1,83 @@
+"""What `onnxq diff` shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from onnxq.analysis.diff.rows import BETTER, OTHER, WITHIN, WORSE, RunDiff, RunDifference
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page, shorten
+
+_SHOWN = {WORSE: 10, BETTER: 4, OTHER: 10, WITHIN: 4}
+_TITLES = {WORSE: "Worse", BETTER: "Better", OTHER: "Other", WITHIN: "Within"}
+_STYLES = {WORSE: "red", BETTER: "green"}
+
+
+def diff_page(found: RunDiff, *, full: bool) -> Page:
+    """What a run has otherwise than another one.
+
+    Args:
+        found: the difference.
+        full: whether all rows are shown.
+    """
+    page = Page()
+    page.head(f"{found.a.report} -> {found.b.report}")
+    versions = f"onnxq {found.a.onnxq}"
+    if found.a.onnxq != found.b.onnxq:
+        versions += f" -> {found.b.onnxq}"
+    margins = found.margins
+    page.section(
+        "Judged",
+        f"{versions}; worse by more than {margins['margin_db']:g} dB, {margins['margin_points']:g} points of "
+        f"agreement or int8 share, {margins['margin_percent']:g} % of size or score",
+    )
+    for note in found.notes:
+        page.section("Note", note, "yellow")
+    if not found.differences:
+        page.section("Same", "they do not differ in what is compared")
+    for verdict, title in _TITLES.items():
+        rows = [row for row in found.differences if row.verdict == verdict]
+        if rows:
+            _rows(page, title, rows, len(rows) if full else _SHOWN[verdict])
+    page.section("Compared", ", ".join(found.compared) or "nothing")
+    for part in found.missing:
+        of = "neither report has it" if part.of == "both" else f"report {part.of} lacks it"
+        page.section("Missing", f"{part.part}: {of}{f' ({part.why})' if part.why else ''}")
+    return page
+
+
+def _rows(page: Page, title: str, rows: Sequence[RunDifference], shown: int) -> None:
+    page.section(title, counted(len(rows), "difference"), _STYLES.get(rows[0].verdict, ""))
+    for row in rows[:shown]:
+        name = f" {shorten(row.name, 40)}" if row.name else ""
+        page.entry(f"{row.part}  {row.what}{name}: {_change(row)}")
+        if row.why:
+            page.entry(shorten(row.why, 200), 2, "dim")
+    if len(rows) > shown:
+        page.entry(f"+{len(rows) - shown} more (--all, --csv X.csv, --json)", style="dim")
+
+
+def _change(row: RunDifference) -> str:
+    """What it was, what it is, by how much."""
+    percent = row.unit == "points"
+    text = f"{_cell(row.a, percent)} -> {_cell(row.b, percent)}"
+    if row.change is None or not math.isfinite(row.change):
+        return text
+    if row.unit == "ratio":
+        return f"{text}, {row.change:.4g} times"
+    if row.unit in ("dB", "points", "%"):
+        return f"{text} ({row.change:+.3g} {row.unit})"
+    return text
+
+
+def _cell(value: str | int | float | bool | None, percent: bool) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return shorten(value, 60) or "none"
+    if percent:
+        return f"{100 * value:.2f} %"
+    return f"{value:.6g}" if not float(value).is_integer() or abs(value) >= 1e15 else f"{value:.0f}"

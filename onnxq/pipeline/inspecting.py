@@ -1,0 +1,48 @@
+"""A model's graph node by node, for a person and as a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnxq.analysis.drawing import drawing
+from onnxq.analysis.nodes import ModelNodes, nodes_of
+from onnxq.graph.load import ModelSource
+from onnxq.graph.model import Model
+
+__all__ = ["draw", "inspect"]
+
+
+def inspect(
+    model: ModelSource,
+    *,
+    match: Sequence[str] = (),
+    ops: Sequence[str] = (),
+    around: str | None = None,
+    depth: int = 2,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+) -> ModelNodes:
+    """The nodes of a model with types, shapes, attributes and constants.
+
+    Args:
+        model: a path or a ModelProto, which is not modified; its weights may be missing.
+        match: patterns (`*`, `?`, `[...]`): only nodes of which one fits the name, or that of a tensor that
+            they write, or of a constant or an input that they read.
+        ops: only nodes of these operators.
+        around: only nodes near the node of this name, or near those that write and read this tensor.
+        depth: how near: how many tensors away at most.
+        shapes: shapes of inputs, for the shapes that follow.
+
+    Raises:
+        UserError: the model cannot be read; there is no such node, tensor, operator or input.
+    """
+    opened = Model.open(model, stripped=True)
+    for name, dims in (shapes or {}).items():
+        opened.set_input_shape(name, tuple(dims))
+    if shapes:
+        opened.infer_shapes()
+    return nodes_of(opened, match=match, ops=ops, around=around, depth=depth)
+
+
+def draw(found: ModelNodes) -> str:
+    """What `inspect` found as a drawing, in Graphviz's DOT: `dot -Tsvg`."""
+    return drawing(found)
