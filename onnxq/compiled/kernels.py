@@ -302,7 +302,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
         layer: the layer.
         kind: what it is for.
     """
-    if kind not in PRODUCTS or not layer.outputs:
+    if kind not in PRODUCTS or not any(map(elements, layer.outputs)):
         return 0
     if kind == "attention":
         return _attention_macs(layer)
@@ -317,7 +317,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
 
 def _summed_macs(matrix: EngineTensor, outputs: Sequence[EngineTensor]) -> int:
     """Of a product that is multiplied and summed: each row of the result meets every value of the matrix."""
-    if sum(size > 1 for size in matrix.shape) < 2:
+    if sum(size > 1 for size in matrix.shape) < 2 or not elements(matrix):
         return 0
     columns = matrix.shape[-1]
     rows = (elements(out) // columns for out in outputs if out.shape and out.shape[-1] == columns)

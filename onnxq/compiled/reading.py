@@ -227,9 +227,9 @@ def _nodes(model: Model) -> Iterable[Node]:
 
 
 def _spellings(node: Node) -> tuple[str, ...]:
-    """How an engine may call a node: by its name, or without one by its first output's."""
+    """How an engine may call a node: by its name in the file, or without one by its first output's."""
     first = next((tensor.name for tensor in node.outputs if tensor.name), "")
-    return (node.name, f"node_of_{first}")
+    return (node.name, f"node_of_{first}", *filter(None, [getattr(node.node, "given_name", "")]))
 
 
 def _node(

@@ -7,13 +7,16 @@ import json
 
 import pytest
 from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product
+from onnx import parser
 
 from onnxq.compiled.kernels import KINDS
-from onnxq.compiled.reading import EngineReading, NodeInEngine
+from onnxq.compiled.reading import EngineReading, NodeInEngine, read
 from onnxq.compiled.side_by_side import side_by_side
 from onnxq.compiled.traffic import traffic
+from onnxq.graph.model import Model
 from onnxq.report import to_json
 from onnxq.run import trt
+from onnxq.run.engine_log import EngineLayer
 
 pytestmark = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 
@@ -168,3 +171,12 @@ def test_it_is_plain_data(int8: Compiled) -> None:
     text = json.dumps(to_json(int8.reading), allow_nan=False)
     assert json.loads(text)["totals"]["kernels"] == len(int8.lines)
     assert all(field.name in json.loads(text) for field in dataclasses.fields(EngineReading))
+
+
+def test_nodes_without_a_name_or_with_anothers() -> None:
+    """An engine calls the one by its output, and both of the others by the name that they share."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> net (float[4] x) => (float[4] z, float[4] w) {
+        y = Abs (x)  [twice] z = Relu (y)  [twice] w = Neg (y) }"""
+    layer = EngineLayer("k", "kgen", "fp32", (), (), (), ("node_of_y", "twice"), "")
+    found = read([layer], Model.open(parser.parse_model(text)))
+    assert [(entry.op, entry.kernel) for entry in found.nodes] == [("Abs", "k"), ("Relu", "k"), ("Neg", "k")]
