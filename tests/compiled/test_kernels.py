@@ -141,3 +141,20 @@ def test_what_is_empty_takes_nothing() -> None:
     assert (found.macs, found.bytes_written) == (0, 0)
     summed = layer("MulSum", [empty], [tensor("fp16", 4)], ("mm",), [tensor("fp16", 4, 8, 0)])
     assert one(summed).macs == 0
+
+
+def test_weights_that_two_kernels_make() -> None:
+    """What reads nothing but weights that were made makes weights too."""
+    codes = tensor("fp8", name="codes")
+    kinds = [
+        kernel.kind
+        for kernel in kernels_of(
+            [
+                layer("Dyna", [], [codes], (), [HALF]),
+                layer("TranCastMul", [codes], [HALF], ("dq",)),
+                layer("CastMul", [tensor("fp8", name="x")], [HALF], ("dq",)),
+            ],
+            OPERATORS,
+        )
+    ]
+    assert kinds == ["weights", "weights", "dequantize"]

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product
+from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product, mx_product
 from onnx import parser
 
 from onnxq.compiled.kernels import KINDS
@@ -45,6 +45,11 @@ def fp4(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 
 
 @pytest.fixture(scope="module")
+def mxfp8(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    return compiled(mx_product(), tmp_path_factory.mktemp("mxfp8") / "net.onnx", sm=120)
+
+
+@pytest.fixture(scope="module")
 def fused(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     return compiled(attention(), tmp_path_factory.mktemp("fused") / "net.onnx")
 
@@ -54,7 +59,7 @@ def node(found: Compiled, name: str) -> NodeInEngine:
     return entry
 
 
-@pytest.mark.parametrize("net", ["int8", "plain", "fp4", "fused"])
+@pytest.mark.parametrize("net", ["int8", "plain", "fp4", "mxfp8", "fused"])
 def test_kernels_and_bytes_are_those_of_the_log(net: str, request: pytest.FixtureRequest) -> None:
     found: Compiled = request.getfixturevalue(net)
     totals = found.reading.totals
@@ -136,6 +141,17 @@ def test_four_bits(fp4: Compiled) -> None:
     assert kernel.inputs[0].dtype == "fp4"
     assert kernel.bytes_read == 32 * 128 // 2 + 4 * 32 * 2 * 4  # codes, and a scale for 16 of them, padded
     assert node(fp4, "x_q").kind == "quantize"
+
+
+def test_exponents_as_scales_and_a_product_that_is_not_as_planned(mxfp8: Compiled) -> None:
+    """Behind the Transpose the compiler does not know the weights as MXFP8: it multiplies in float."""
+    product = node(mxfp8, "product")
+    assert (product.planned, product.half, product.compiled, product.missed) == ("fp8", False, "fp32", True)
+    scales = [t.dtype for kernel in mxfp8.reading.kernels for t in kernel.outputs if t.shape == (32, 4)]
+    assert scales == ["e8m0"]
+    (made,) = mxfp8.reading.runtime_weights
+    assert (made.held, made.made) == ("fp8", "fp32")
+    assert mxfp8.reading.totals.dequantize == 1
 
 
 def test_fused_attention(fused: Compiled) -> None:
