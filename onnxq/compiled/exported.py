@@ -216,7 +216,8 @@ def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
                 fits = inner > 0 and out * inner * math.prod(window) == said["Count"]
                 shape = (out, inner, *window) if fits else shape
                 if fits and "deconv" in str(entry.get("LayerType", "")).lower():
-                    groups = entry.get("Groups", 1)
+                    groups = max(_integers([entry.get("Groups")]) or (1,))
+                    groups = groups if groups > 0 else 1
                     shape = (inner * groups, out // groups, *window)
             found.append(EngineTensor(key, _dtype(str(said.get("Type", ""))), shape))
     return found

@@ -8,7 +8,7 @@ that, from the types it reads and writes, and from the operators of the ONNX nod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -170,9 +170,10 @@ def kernels_of(
     """
     known = operators or {}
     made_by: dict[str, EngineLayer] = {}
+    of_weights: set[str] = set()
     found = []
     for layer in layers:
-        kind = _kind(layer, known, made_by)
+        kind = _kind(layer, known, made_by, of_weights)
         found.append(
             Kernel(
                 name=layer.name,
@@ -192,13 +193,20 @@ def kernels_of(
             )
         )
         made_by.update((tensor.name, layer) for tensor in layer.outputs)
+        if kind == "weights":
+            of_weights.update(tensor.name for tensor in layer.outputs)
     return tuple(found)
 
 
 # --- what a kernel is for -------------------------------------------------------------------------
 
 
-def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str, EngineLayer]) -> str:
+def _kind(
+    layer: EngineLayer,
+    operators: Mapping[str, str],
+    made_by: Mapping[str, EngineLayer],
+    of_weights: Collection[str],
+) -> str:
     if is_attention(layer.name):
         return "attention"
     matrix = matrix_operations(layer.name)
@@ -208,8 +216,8 @@ def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str
     ops = {operators[node] for node in layer.nodes if node in operators}
     if not operations:
         return _of_library(layer, ops)
-    if not layer.inputs and _moves_or_scales(operations):
-        return "weights" if layer.constants else "other"
+    if all(tensor.name in of_weights for tensor in layer.inputs) and _moves_or_scales(operations):
+        return "weights" if layer.constants or layer.inputs else "other"
     work = ops - _PRODUCT_OPS - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
     if work or not _moves_or_scales(operations):
         return _computation(operations, ops, work)
@@ -302,7 +310,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
         layer: the layer.
         kind: what it is for.
     """
-    if kind not in PRODUCTS or not layer.outputs:
+    if kind not in PRODUCTS or not any(map(elements, layer.outputs)):
         return 0
     if kind == "attention":
         return _attention_macs(layer)
@@ -317,7 +325,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
 
 def _summed_macs(matrix: EngineTensor, outputs: Sequence[EngineTensor]) -> int:
     """Of a product that is multiplied and summed: each row of the result meets every value of the matrix."""
-    if sum(size > 1 for size in matrix.shape) < 2:
+    if sum(size > 1 for size in matrix.shape) < 2 or not elements(matrix):
         return 0
     columns = matrix.shape[-1]
     rows = (elements(out) // columns for out in outputs if out.shape and out.shape[-1] == columns)

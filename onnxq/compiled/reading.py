@@ -227,9 +227,9 @@ def _nodes(model: Model) -> Iterable[Node]:
 
 
 def _spellings(node: Node) -> tuple[str, ...]:
-    """How an engine may call a node: by its name, or without one by its first output's."""
+    """How an engine may call a node: by its name in the file, or without one by its first output's."""
     first = next((tensor.name for tensor in node.outputs if tensor.name), "")
-    return (node.name, f"node_of_{first}")
+    return (node.name, f"node_of_{first}", *filter(None, [getattr(node.node, "given_name", "")]))
 
 
 def _node(
@@ -303,9 +303,11 @@ def _codes(tensor: Tensor | None) -> str | None:
 
 def _runtime_weights(kernels: Iterable[Kernel]) -> Iterable[RuntimeWeights]:
     for kernel in kernels:
-        held = max(kernel.constants, key=elements, default=None)
-        if held is None or held.dtype not in CODES:
-            continue
+        tensors = kernel.constants if kernel.is_product else (*kernel.constants, *kernel.inputs)
+        codes = (tensor for tensor in tensors if tensor.dtype in CODES)
+        held = max(codes, key=elements, default=None)
+        if held is None or elements(held) < max(map(elements, tensors)):
+            continue  # nothing, or scales
         if kernel.kind == "weights":
             made = max(kernel.outputs, key=elements)
             if made.dtype in FLOATS:

@@ -94,6 +94,25 @@ def fp4_product() -> onnx.ModelProto:
     return _model(nodes, [x], [y], held, opset=23)
 
 
+def mx_product() -> onnx.ModelProto:
+    """A product whose weights are MXFP8: float8 codes, an exponent for 32 of them; they stand transposed."""
+    codes = TensorProto(name="w", data_type=TensorProto.FLOAT8E4M3FN, dims=[64, 128], raw_data=b"\x38" * 8192)
+    held = [codes, numpy_helper.from_array(np.full((64, 4), 120, np.uint8), "ws")]
+    block = {"axis": -1, "block_size": 32, "domain": "trt"}
+    to_float = {"output_dtype": FLOAT, **block}
+    to_codes = {"output_dtype": TensorProto.FLOAT8E4M3FN, **block}
+    nodes = [
+        helper.make_node("TRT_MXFP8DequantizeLinear", ["w", "ws"], ["wf"], name="w_dq", **to_float),
+        helper.make_node("TRT_MXFP8DynamicQuantize", ["x"], ["xq", "xs"], name="x_q", **to_codes),
+        helper.make_node("TRT_MXFP8DequantizeLinear", ["xq", "xs"], ["xf"], name="x_dq", **to_float),
+        helper.make_node("Transpose", ["wf"], ["wt"], name="turn", perm=[1, 0]),
+        helper.make_node("MatMul", ["xf", "wt"], ["y"], name="product"),
+    ]
+    x = helper.make_tensor_value_info("x", FLOAT, [32, 128])
+    y = helper.make_tensor_value_info("y", FLOAT, [32, 64])
+    return _model(nodes, [x], [y], held, opset=19)
+
+
 def attention() -> onnx.ModelProto:
     """softmax(Q K) V of three inputs in float16, which the compiler fuses."""
     nodes = [
@@ -117,7 +136,7 @@ def _model(
 ) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "net", inputs, outputs, held)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("trt", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=11 if opset > 21 else 8)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=11 if opset > 21 else 9)
 
 
 # --- an engine, and what its log says -------------------------------------------------------------
@@ -144,7 +163,7 @@ class Compiled:
     lines: list[Line]
 
 
-_WIDTHS = {"Float": 4, "Half": 2, "Int8": 1, "FP8": 1, "FP4E2M1": 0.5}
+_WIDTHS = {"Float": 4, "Half": 2, "Int8": 1, "FP8": 1, "FP8UE8M0": 1, "FP4E2M1": 0.5}
 _TENSOR = re.compile(r"\{ Name: .*?, Dimensions: \[(.*?)\].*?Datatype: (\w+)")
 
 

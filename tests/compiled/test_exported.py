@@ -101,6 +101,20 @@ def test_layers_that_are_objects(layer: dict[str, Any], model: Path, tmp_path: P
     assert reading.totals.quantize == 1
 
 
+@pytest.mark.parametrize("groups", [1, 4, None, "many", 0, -2, [], True])
+def test_transposed_convolutions_tell_no_shape_of_their_weights(
+    groups: Any, model: Path, tmp_path: Path
+) -> None:
+    """Only how many there are: 32 channels in, 16 out, a window of 2 x 2, in groups."""
+    many = groups if groups == 4 else 1
+    layer = of_8() | {"LayerType": "CaskDeconvolutionV2", "Kernel": [2, 2], "OutMaps": 16, "Groups": groups}
+    layer["Weights"] = {"Type": "Int8", "Count": 32 * 16 // many * 4}
+    layer["Outputs"][0]["Dimensions"] = [1, 16, 32, 32]
+    info = write(tmp_path, "layers.json", {"Layers": [layer]})
+    (kernel,) = read_exported(info, None, operators_of(Model.open(model)))
+    assert (kernel.kind, kernel.macs) == ("deconvolution", 32 * 16 * 16 * 16 // many * 4)
+
+
 def test_layers_that_are_names(model: Path, tmp_path: Path) -> None:
     """Without --profilingVerbosity=detailed: what they are for is told by the nodes in their names."""
     names = [COPY, JOINED, "grouped + PWN(PWN(half), up)", "{ForeignNode[a...b]}"]

@@ -131,3 +131,30 @@ def test_bytes_and_multiply_accumulates() -> None:
 def test_an_unknown_type_costs_its_own_bytes_alone() -> None:
     found = one(layer("Move", [tensor("unknown: FP6", 8)], [tensor("fp16", 8)]))
     assert (found.bytes_read, found.bytes_written) == (0, 16)
+
+
+def test_what_is_empty_takes_nothing() -> None:
+    """Windows that are larger than their map leave tensors without values."""
+    empty = tensor("fp16", 1, 32, 0, 0)
+    held = [tensor("fp16", 32, 16, 3, 3)]
+    found = one(layer("c", [tensor("fp16", 1, 16, 1, 1)], [empty], ("conv",), held, kind="correlation"))
+    assert (found.macs, found.bytes_written) == (0, 0)
+    summed = layer("MulSum", [empty], [tensor("fp16", 4)], ("mm",), [tensor("fp16", 4, 8, 0)])
+    assert one(summed).macs == 0
+
+
+def test_weights_that_two_kernels_make() -> None:
+    """What reads nothing but weights that were made makes weights too."""
+    codes = tensor("fp8", name="codes")
+    kinds = [
+        kernel.kind
+        for kernel in kernels_of(
+            [
+                layer("Dyna", [], [codes], (), [HALF]),
+                layer("TranCastMul", [codes], [HALF], ("dq",)),
+                layer("CastMul", [tensor("fp8", name="x")], [HALF], ("dq",)),
+            ],
+            OPERATORS,
+        )
+    ]
+    assert kinds == ["weights", "weights", "dequantize"]

@@ -6,14 +6,17 @@ import dataclasses
 import json
 
 import pytest
-from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product
+from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product, mx_product
+from onnx import parser
 
 from onnxq.compiled.kernels import KINDS
-from onnxq.compiled.reading import EngineReading, NodeInEngine
+from onnxq.compiled.reading import EngineReading, NodeInEngine, read
 from onnxq.compiled.side_by_side import side_by_side
 from onnxq.compiled.traffic import traffic
+from onnxq.graph.model import Model
 from onnxq.report import to_json
 from onnxq.run import trt
+from onnxq.run.engine_log import EngineLayer
 
 pytestmark = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 
@@ -42,6 +45,11 @@ def fp4(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 
 
 @pytest.fixture(scope="module")
+def mxfp8(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    return compiled(mx_product(), tmp_path_factory.mktemp("mxfp8") / "net.onnx", sm=120)
+
+
+@pytest.fixture(scope="module")
 def fused(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     return compiled(attention(), tmp_path_factory.mktemp("fused") / "net.onnx")
 
@@ -51,7 +59,7 @@ def node(found: Compiled, name: str) -> NodeInEngine:
     return entry
 
 
-@pytest.mark.parametrize("net", ["int8", "plain", "fp4", "fused"])
+@pytest.mark.parametrize("net", ["int8", "plain", "fp4", "mxfp8", "fused"])
 def test_kernels_and_bytes_are_those_of_the_log(net: str, request: pytest.FixtureRequest) -> None:
     found: Compiled = request.getfixturevalue(net)
     totals = found.reading.totals
@@ -135,6 +143,17 @@ def test_four_bits(fp4: Compiled) -> None:
     assert node(fp4, "x_q").kind == "quantize"
 
 
+def test_exponents_as_scales_and_a_product_that_is_not_as_planned(mxfp8: Compiled) -> None:
+    """Behind the Transpose the compiler does not know the weights as MXFP8: it multiplies in float."""
+    product = node(mxfp8, "product")
+    assert (product.planned, product.half, product.compiled, product.missed) == ("fp8", False, "fp32", True)
+    scales = [t.dtype for kernel in mxfp8.reading.kernels for t in kernel.outputs if t.shape == (32, 4)]
+    assert scales == ["e8m0"]
+    (made,) = mxfp8.reading.runtime_weights
+    assert (made.held, made.made) == ("fp8", "fp32")
+    assert mxfp8.reading.totals.dequantize == 1
+
+
 def test_fused_attention(fused: Compiled) -> None:
     totals = fused.reading.totals
     assert dict(totals.attention) == {"fp16": 1}
@@ -168,3 +187,12 @@ def test_it_is_plain_data(int8: Compiled) -> None:
     text = json.dumps(to_json(int8.reading), allow_nan=False)
     assert json.loads(text)["totals"]["kernels"] == len(int8.lines)
     assert all(field.name in json.loads(text) for field in dataclasses.fields(EngineReading))
+
+
+def test_nodes_without_a_name_or_with_anothers() -> None:
+    """An engine calls the one by its output, and both of the others by the name that they share."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> net (float[4] x) => (float[4] z, float[4] w) {
+        y = Abs (x)  [twice] z = Relu (y)  [twice] w = Neg (y) }"""
+    layer = EngineLayer("k", "kgen", "fp32", (), (), (), ("node_of_y", "twice"), "")
+    found = read([layer], Model.open(parser.parse_model(text)))
+    assert [(entry.op, entry.kernel) for entry in found.nodes] == [("Abs", "k"), ("Relu", "k"), ("Neg", "k")]
