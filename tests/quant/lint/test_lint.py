@@ -78,6 +78,13 @@ def test_a_pair_that_another_layer_needs_is_not_half() -> None:
     """The float convolution reads the pair of a quantized one: nobody loses by it."""
     both = conv(X, more="y1 = Conv <pads = [1, 1, 1, 1]> (d, wf)  y = Add (y0, y1)")
     assert found(both) == []
+    behind = (
+        pair("x", "d") + "e = MaxPool <kernel_shape = [1, 1]> (d)  y2 = Conv <pads = [1, 1, 1, 1]> (e, wf)  "
+    )
+    behind += (
+        pair("e", "f") + "v = DequantizeLinear <axis = 0> (w, c, c0)  y3 = Conv <pads = [1, 1, 1, 1]> (f, v)"
+    )
+    assert found("(float[1, 32, 16, 16] x) => (y) {" + behind + " y = Add (y2, y3) }") == []
 
 
 def test_attention_in_parts_and_whole() -> None:
