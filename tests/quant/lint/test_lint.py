@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,6 +209,23 @@ def test_the_engine_refutes(good: Built) -> None:
     ]
     assert all("does not show it" in one.consequence for one in judged)
     assert exit_code(judged, strict=True) == 0
+
+
+def test_the_engines_name_of_a_node_without_one_is_known(bad: Built) -> None:
+    """The compiler calls it by its first output, the model by another name."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(bad.subject.model.to_proto())
+    (layer,) = [node for node in bare.graph.node if node.name == "weight-axis/l"]
+    layer.name = ""
+    given = f"node_of_{layer.output[0]}"
+    layers = tuple(
+        dataclasses.replace(
+            layer, nodes=tuple(given if name == "weight-axis/l" else name for name in layer.nodes)
+        )
+        for layer in bad.engine.layers
+    )
+    judged = confirmed_lint(Model.open(bare), "tensorrt-11", dataclasses.replace(bad.engine, layers=layers))
+    assert [one.confirmed for one in judged if one.check == "weight-axis"] == [True]
 
 
 def test_the_parsers_words_confirm() -> None:
