@@ -235,10 +235,11 @@ def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Find
             told.add(key)
             one = dataclasses.replace(one, advice=advice[key])
         merged.append(one)
+    features = {lacks for _, lacks in told}  # of which rules repair what other rules made, too
     rest = [
         (dataclasses.replace(one, severity="note") if lacks == "one-element-scales" else one, lacks)
         for one, lacks in constructs
-        if (one.node, lacks) not in told
+        if (one.node, lacks) not in told and (one.op or lacks not in features)
     ]
     return merged, rest
 

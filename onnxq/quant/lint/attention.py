@@ -18,6 +18,7 @@ _SCORED = ("Add", "Sum", "Sub", "Mul", "Div", "Where", "Max", "Min", "Neg", "Cli
 _SHAPED = (*REARRANGES, "Cast", "Dropout")
 
 
+_OUTPUT = "the output"
 _UNFUSED = "no fused kernel: both products, the Softmax and what is between go through memory"
 
 
@@ -53,8 +54,9 @@ def half_attention(subject: Subject) -> Iterator[Finding]:
     """Some of the pairs of attention."""
     for one in attentions(subject.model):
         have = _pairs(one)
-        if not any(have.values()) or (all(have.values()) and not one.raw):
-            continue
+        operands = [is_there for name, is_there in have.items() if name != _OUTPUT]
+        if not any(operands) or (all(have.values()) and not one.raw):
+            continue  # a pair on the output alone is that of the layer behind it
         missing = [name for name, is_there in have.items() if not is_there]
         lacks = f"none on {', '.join(missing)}" if missing else "one on the scores in front of the Softmax"
         yield finding(
@@ -86,7 +88,7 @@ def _pairs(one: Attention) -> dict[str, bool]:
     operands = {"queries": query, "keys": key, "the Softmax": shares, "values": value}
     have = {name: tensor is not None and bool(carried(tensor)) for name, tensor in operands.items()}
     output = one.values.outputs[0]
-    return {**have, "the output": any(node.op == "QuantizeLinear" for node, _ in reading(output))}
+    return {**have, _OUTPUT: any(node.op == "QuantizeLinear" for node, _ in reading(output))}
 
 
 def _too_large(one: Attention) -> str:

@@ -105,10 +105,16 @@ class _Seen:
 
     @classmethod
     def of(cls, subject: Subject, kernels: Iterable[Kernel]) -> _Seen:
+        names = {  # the compiler's for a node without one in the file; the model gives it another
+            f"node_of_{node.outputs[0].name}": node.name
+            for graph in subject.model.graphs()
+            for node in graph.nodes
+            if node.outputs
+        }
         listing: dict[str, list[Kernel]] = {}
         for kernel in kernels:
             for node in kernel.nodes:
-                listing.setdefault(node, []).append(kernel)
+                listing.setdefault(names.get(node, node), []).append(kernel)
         return cls({product.node.name: product for product in subject.products}, subject, listing)
 
     def product(self, node: str) -> Kernel | None:

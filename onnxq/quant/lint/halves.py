@@ -92,7 +92,7 @@ def _serves(maker: Node, but: Product) -> bool:
 def _uses(node: Node) -> bool:
     if node.op in WEIGHTED and not node.domain:
         return all(tensor is not None and bool(carried(tensor)) for tensor in node.operands(2))
-    return node.op in ("Add", "Sum")
+    return node.op in ("Add", "Sum", "QuantizeLinear")
 
 
 def _lost_at(tensor: Tensor) -> Node | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,12 +79,19 @@ def test_a_pair_that_another_layer_needs_is_not_half() -> None:
     """The float convolution reads the pair of a quantized one: nobody loses by it."""
     both = conv(X, more="y1 = Conv <pads = [1, 1, 1, 1]> (d, wf)  y = Add (y0, y1)")
     assert found(both) == []
+    behind = (
+        pair("x", "d") + "e = MaxPool <kernel_shape = [1, 1]> (d)  y2 = Conv <pads = [1, 1, 1, 1]> (e, wf)  "
+    )
+    behind += (
+        pair("e", "f") + "v = DequantizeLinear <axis = 0> (w, c, c0)  y3 = Conv <pads = [1, 1, 1, 1]> (f, v)"
+    )
+    assert found("(float[1, 32, 16, 16] x) => (y) {" + behind + " y = Add (y2, y3) }") == []
 
 
 def test_attention_in_parts_and_whole() -> None:
     for parts in ("q", "qk", "pv", "qkpv", "qkvo"):
         assert "half-attention" in checks(attention(parts))
-    assert found(attention("")) == []
+    assert found(attention("")) == found(attention("o")) == []
     scores = "s1x = Mul (s0, eighth)"
     on_scores = attention("qkpvo").replace(scores, pair("s0", "t0") + "s1x = Mul (t0, eighth)")
     assert "half-attention" in checks(on_scores)
@@ -201,6 +209,23 @@ def test_the_engine_refutes(good: Built) -> None:
     ]
     assert all("does not show it" in one.consequence for one in judged)
     assert exit_code(judged, strict=True) == 0
+
+
+def test_the_engines_name_of_a_node_without_one_is_known(bad: Built) -> None:
+    """The compiler calls it by its first output, the model by another name."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(bad.subject.model.to_proto())
+    (layer,) = [node for node in bare.graph.node if node.name == "weight-axis/l"]
+    layer.name = ""
+    given = f"node_of_{layer.output[0]}"
+    layers = tuple(
+        dataclasses.replace(
+            layer, nodes=tuple(given if name == "weight-axis/l" else name for name in layer.nodes)
+        )
+        for layer in bad.engine.layers
+    )
+    judged = confirmed_lint(Model.open(bare), "tensorrt-11", dataclasses.replace(bad.engine, layers=layers))
+    assert [one.confirmed for one in judged if one.check == "weight-axis"] == [True]
 
 
 def test_the_parsers_words_confirm() -> None:
