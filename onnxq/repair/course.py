@@ -310,7 +310,9 @@ class Course:
         channels = followed(self._tools.channels(), state.maps)
         self._seen = True
         if step == "smooth":
-            founds = [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS]
+            founds = [smooth.find(state.model, state.draft, channels, ALPHAS[0])]
+            if founds[0].edits:  # what stands in the way is the same for any of them
+                founds += [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS[1:]]
             return self._of_edits(step, state.draft, [self._permitted(step, state, one) for one in founds])
         found = self._permitted(step, state, scale.find(state.model, state.draft, channels))
         weak = degenerate.find(state.model, state.draft)

@@ -38,7 +38,7 @@ Feeds = Mapping[str, np.ndarray]
 
 # A model that holds more is given to onnxruntime as files, which it maps: as bytes it would be in
 # memory four times (and protobuf does not write more than 2 GiB).
-_INLINE = 1 << 28
+_INLINE = 1 << 23
 
 # When it pays to optimize a model without its probes: from so many on, and where what that saves, for each
 # two of them, is more than it takes to write the weights once more.

@@ -45,10 +45,10 @@ def test_a_model_given_as_files_computes_the_same(monkeypatch: pytest.MonkeyPatc
 
 def test_a_recording_repeats_what_the_session_gave() -> None:
     session, feeds = ort.load(model()), samples(3)
-    recording = Recording(session, feeds)
+    recording = Recording.of(session, feeds)
     (accuracy,) = compare_models(recording, session, feeds)
     assert (accuracy.samples, accuracy.equal) == (3, 1.0)
-    (other,) = compare_models(Recording(session, feeds), session, feeds[::-1])
+    (other,) = compare_models(Recording.of(session, feeds), session, feeds[::-1])
     assert (other.equal or 0) < 1
 
 
