@@ -214,7 +214,7 @@ class Course:
             if why:
                 entry("left-out", why)
                 return state
-            best = self._best([self._made(draft, state) for draft in proposal.drafts])
+            best = self._best(self._each(proposal.drafts, state))
         except Refused as error:
             entry("dropped", str(error))
             return state
@@ -250,6 +250,23 @@ class Course:
             return ""
         beside = " for it" if kept else ""
         return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
+
+    def _each(self, drafts: Sequence[Draft], before: Version) -> list[Version]:
+        """What candidates are, without those whose float model is another one.
+
+        Raises:
+            Refused: it is of each of them.
+        """
+        found: list[Version] = []
+        refused = Refused()
+        for draft in drafts:
+            try:
+                found.append(self._made(draft, before))
+            except Refused as error:
+                refused = error
+        if not found:
+            raise refused
+        return found
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
