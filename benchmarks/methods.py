@@ -101,7 +101,7 @@ def _sqnrs(subject: Subject, seed: int) -> dict[str, float]:
     """The SQNR of the outputs by method, the mean over the outputs."""
     samples = list(subject.samples(seed, GIVEN + MEASURED))
     given, unseen = samples[:GIVEN], samples[GIVEN:]
-    reference = Recording(ort.load(subject.model), unseen)
+    reference = Recording.of(ort.load(subject.model), unseen)
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         stats = Path(folder, "x.stats.npz")

@@ -64,6 +64,7 @@ def decide(
     ranges: Ranges,
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
+    proto: onnx.ModelProto | None = None,
     io: bool = False,
     above: float = ABOVE_DB,
     margin: float = MARGIN,
@@ -77,6 +78,7 @@ def decide(
         kind: the type.
         ranges: what calibration measured of `onnxq.body.bounds.needed(model)`, by tensor.
         samples: feeds of the float32 model; a few. Without any, nothing runs.
+        proto: the float32 model, written; None: it is written here.
         io: whether float32 inputs and outputs of the model are of this type too.
         above: by how much each output is to be nearer to float32 than int8 leaves it.
         margin: how many times further than measured a tensor may go.
@@ -90,12 +92,14 @@ def decide(
     masks = tuple(sorted(found.masks.sources))
     if not samples:
         return Decision(kind, io, found.stays, masks, found)
+    proto = model.to_proto() if proto is None else proto
     settled = settle(
         model,
         kind,
         found.stays,
         samples,
-        needed_db=_needed(model, quantized, samples, above, threads),
+        proto=proto,
+        needed_db=_needed(model, proto, quantized, samples, above, threads),
         io=io,
         masks=found.masks.sources,
         masked=found.masks.tensors,
@@ -115,6 +119,7 @@ def above_db(gained: float) -> float:
 
 def _needed(
     model: Model,
+    proto: onnx.ModelProto,
     quantized: onnx.ModelProto | None,
     samples: Sequence[Mapping[str, np.ndarray]],
     above: float,
@@ -125,7 +130,7 @@ def _needed(
     if quantized is None or not ends:
         return {}
     int8: Mapping[str, Loss] = losses(
-        model.to_proto(), quantized, ends, samples, threads=threads, data_dir=model.data_dir
+        proto, quantized, ends, samples, threads=threads, data_dir=model.data_dir
     )
     return {
         name: min(loss.sqnr_db + above, ENOUGH_DB)

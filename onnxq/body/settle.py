@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnxq.body.bounds import is_float32
 from onnxq.body.convert import HalfBody, to_half
@@ -73,6 +74,7 @@ def settle(
     stays: Mapping[str, Reason],
     samples: Sequence[Mapping[str, np.ndarray]],
     *,
+    proto: onnx.ModelProto | None = None,
     needed_db: Mapping[str, float] | None = None,
     io: bool = False,
     masks: Collection[str] = (),
@@ -87,6 +89,7 @@ def settle(
         kind: the type.
         stays: what stays float32 in any case.
         samples: feeds of the model; a few.
+        proto: the model, written; None: it is written here.
         needed_db: the SQNR that each output needs, by name.
         io: as in `to_half`.
         masks: as in `to_half`.
@@ -97,13 +100,16 @@ def settle(
     Raises:
         RunError: the model does not run on the samples.
     """
-    return _Settling(model, kind, samples, needed_db or {}, io, masks, masked, threads).run(stays, rounds)
+    proto = model.to_proto() if proto is None else proto
+    one = _Settling(model, proto, kind, samples, needed_db or {}, io, masks, masked, threads)
+    return one.run(stays, rounds)
 
 
 class _Settling:
     def __init__(
         self,
         model: Model,
+        proto: onnx.ModelProto,
         kind: Kind,
         samples: Sequence[Mapping[str, np.ndarray]],
         needed: Mapping[str, float],
@@ -114,7 +120,7 @@ class _Settling:
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
         self.io, self.masks, self.masked, self.threads = io, masks, masked, threads
-        self.proto = model.to_proto()
+        self.proto = proto
         self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
         made = (t for node in model.graph.nodes for t in node.outputs)
         self.compared = {

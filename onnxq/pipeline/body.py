@@ -22,6 +22,7 @@ from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
+from onnxq.heap import collected
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
@@ -260,7 +261,14 @@ def finish_of(
         try:
             above = above_db(done.gained_db)
             finish.decision = decide(
-                job.model, done.proto, wish.kind, ranges, samples, io=wish.io, above=above
+                job.model,
+                done.proto,
+                wish.kind,
+                ranges,
+                samples,
+                proto=prepared.sanitized,
+                io=wish.io,
+                above=above,
             )
         except ort.RunError as error:
             finish.notes.append(f"the body did not run: {error}; what stays float32 is by ranges alone")
@@ -271,6 +279,7 @@ def finish_of(
             finish.notes.append(_fault(error))
             return finish
         finish.notes += _notes(finish.decision, samples)
+        collected()
     return finish
 
 

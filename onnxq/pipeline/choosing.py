@@ -24,7 +24,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
 from onnxq.run import noise
-from onnxq.run.compare import Recording, Reference
+from onnxq.run.compare import Recording
 
 NOT_COMPARED = "what attention in int8 costs the outputs was not measured: no samples, or none that compare"
 
@@ -63,7 +63,7 @@ def quantized(
     sampling: Sampling,
     prepared: Prepared,
     ranges: Ranges,
-    floats: Reference | None,
+    floats: Recording | None,
 ) -> Quantized:
     """Inserts the pairs of a plan.
 
@@ -109,7 +109,7 @@ def _refused(
     sampling: Sampling,
     prepared: Prepared,
     ranges: Ranges,
-    floats: Reference | None,
+    floats: Recording | None,
     inserted: Inserted,
     proto: onnx.ModelProto,
 ) -> Mapping[str, str]:
@@ -163,7 +163,7 @@ def _choice(
     inserted: Inserted,
     proto: onnx.ModelProto,
     ranges: Ranges,
-    floats: Reference | None,
+    floats: Recording | None,
 ) -> tuple[Choice, float]:
     """What the outputs choose on samples that calibration did not see, and how many runs that takes."""
     default = options.default
@@ -239,8 +239,7 @@ def measuring_copy(
     )
 
 
-def _samples(sampling: Sampling, floats: Reference) -> Iterator[Mapping[str, np.ndarray]]:
+def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:
     """What the samples that choose feed the model."""
-    if isinstance(floats, Recording):
-        floats.rewind()
+    floats.rewind()
     return sampling.feeds(sampling.watched("choose", sampling.choosing(), None))

@@ -28,7 +28,7 @@ from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.searched import Searched, prices_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
-from onnxq.run.compare import OutputAccuracy, Reference
+from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.settings import CallableModel, Goal
 
 RAISES = 3
@@ -176,7 +176,7 @@ class Pursuit:
         sampling: Sampling,
         quantized: Any,
         made: Finished,
-        expected: Reference | None,
+        expected: Recording | None,
         *,
         whole: bool,
     ) -> Verified:
@@ -225,7 +225,7 @@ class Pursuit:
         stats: Stats,
         prepared: Prepared,
         done: Quantized,
-        expected: Reference | None,
+        expected: Recording | None,
     ) -> Attempt:
         """A quantized model as it would be written, and how near it is on samples held out; see `sought`."""
         finish = finish_of(job, wish, prepared, stats, done, sampling)
@@ -242,7 +242,7 @@ class Pursuit:
         stats: Stats,
         prepared: Prepared,
         done: Quantized,
-        expected: Reference | None,
+        expected: Recording | None,
     ) -> Attempt:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
 

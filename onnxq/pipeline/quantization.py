@@ -40,7 +40,7 @@ from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
-from onnxq.run.compare import OutputAccuracy, Reference
+from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.profiles import Profile, resolve_profiles
@@ -61,7 +61,7 @@ class _Measured:
     stats: Stats
     ranges: Ranges
     done: Quantized
-    expected: Reference | None
+    expected: Recording | None
     repair: dict[str, Any] | None = None
 
 
@@ -265,7 +265,7 @@ class Quantization:
         sampling: Sampling,
         finish: Finish,
         final: Compiled,
-        expected: Reference | None,
+        expected: Recording | None,
         verified: Verified,
         *,
         whole: bool,
@@ -312,7 +312,7 @@ class Quantization:
             return _Measured(wish, prepared, stats, ranges, done, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
         found = repaired(
-            job, self._repair, sampling, prepared, stats, ranges, done,
+            job, self._repair, sampling, prepared, stats, ranges, done, floats,
             edits=self._header is None, weights=weights,
         )  # fmt: skip
         return _Measured(wish, prepared, found.stats, ranges, found.done, expected, found.part)

@@ -18,11 +18,12 @@ from onnxq.errors import UserError
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.heap import collected
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.pipeline.verifying import loading
+from onnxq.pipeline.verifying import loading, recording
 from onnxq.quant.choice import refined_ranges
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
@@ -38,6 +39,7 @@ from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, StepEntry
 from onnxq.repair.moved import moved
+from onnxq.repair.shelf import Shelf
 from onnxq.repair.statistics import Channels, channel_axes
 from onnxq.repair.workload import EDITED, EDITS, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.rewrite.whole import Differs
@@ -47,8 +49,8 @@ from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
 from onnxq.settings import AccuracyRepair
 
-_IN_MEMORY = 1 << 28
-"""Bytes of samples that are kept; others are read again each time."""
+_IN_MEMORY, _KEPT = 1 << 23, 1 << 28
+"""Bytes of samples that are kept in memory, and in files; more of them are read again each time."""
 
 _PIECES = 4  # as for choosing scales
 _NOW = Reason("repair", "as it is before thresholds are tried")
@@ -89,6 +91,7 @@ def repaired(
     stats: Stats,
     ranges: Ranges,
     done: Quantized,
+    floats: Recording | None,
     *,
     edits: bool = True,
     weights: Mapping[str, float] | None = None,
@@ -103,6 +106,7 @@ def repaired(
         stats: what calibration saw.
         ranges: the ranges of tensors, by any method.
         done: the quantized model.
+        floats: the float model on the samples that choose; None: it did not run on any yet.
         edits: whether the float model may be edited.
         weights: what outputs weigh.
     """
@@ -116,7 +120,7 @@ def repaired(
     with job.step("repair"):
         try:
             return _Repairing(
-                job, options, sampling, prepared, stats, ranges, done, ledger, edits, weights
+                job, options, sampling, prepared, stats, ranges, done, floats, edits, weights, ledger
             ).run()
         except UserError:  # a sample that cannot be used: what steps raise ends up in the ledger
             raise
@@ -202,32 +206,38 @@ class _Ledger:
         }  # fmt: skip
 
 
+@dataclass
 class _Repairing:
-    """One run of all steps."""
+    """One run of all steps; what it is made of, see `repaired`."""
 
-    def __init__(
-        self,
-        job: Job,
-        options: AccuracyRepair,
-        sampling: Sampling,
-        prepared: Prepared,
-        stats: Stats,
-        ranges: Ranges,
-        done: Quantized,
-        ledger: _Ledger,
-        edits: bool,
-        weights: Mapping[str, float] | None,
-    ) -> None:
-        self._job, self._options, self._sampling, self._prepared = job, options, sampling, prepared
-        self._stats, self._done, self._ledger, self._edits = stats, done, ledger, edits
-        self._weights, self._ranges = weights, ranges
+    _job: Job
+    _options: AccuracyRepair
+    _sampling: Sampling
+    _prepared: Prepared
+    _stats: Stats
+    _ranges: Ranges
+    _done: Quantized
+    _floats: Recording | None
+    _edits: bool
+    _weights: Mapping[str, float] | None
+    _ledger: _Ledger
 
     def run(self) -> Repair:
+        sampling, most = self._sampling, self._options.repair_samples
+        to_fit = _Kept(sampling, lambda: sampling.fitting(most))
+        to_judge = _Kept(sampling, sampling.choosing)
+        with to_fit, to_judge:
+            state = self._state(to_fit, to_judge)
+        collected()
+        return (
+            Repair(self._done, self._stats, self._ledger.to_json()) if state is None else self._taken(state)
+        )
+
+    def _state(self, to_fit: _Kept, to_judge: _Kept) -> Version | None:
+        """What all steps come to; None where nothing is kept."""
         job, prepared, options = self._job, self._prepared, self._options
         steps = [step for step in options.steps if self._edits or step not in EDITS]
         sampling = self._sampling
-        to_fit = _Kept(sampling, lambda: sampling.fitting(options.repair_samples))
-        to_judge = _Kept(sampling, sampling.choosing)
         fitting, judging = self._counts(to_fit, to_judge)
         most = self._before() if options.is_auto else None
         if options.is_auto and (fitting < LEAST_FITTING or judging < LEAST_JUDGING):
@@ -237,13 +247,16 @@ class _Repairing:
             )
             self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
             self._ledger.short = f"not tried: {why}"
-            return Repair(self._done, self._stats, self._ledger.to_json())
+            return None
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
         wanted = there(steps, job.model, draft)
         effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most)
         to_fit.most, to_judge.most = effort.fitting, effort.judging
-        with _Bench(job, sampling, prepared, self._ranges, self._weights, to_fit, to_judge, amax) as bench:
+        bench = _Bench(
+            job, sampling, prepared, self._ranges, self._floats, self._weights, to_fit, to_judge, amax
+        )
+        with bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
             self._ledger.steps = course.ledger
             self._ledger.facts |= {
@@ -258,9 +271,7 @@ class _Repairing:
             self._ledger.facts |= {
                 "runs": round(course.spent, 1), "before_db": first, "after_db": state.levels.sqnr_db,
             }  # fmt: skip
-        if not any(entry.verdict == "kept" for entry in course.ledger):
-            return Repair(self._done, self._stats, self._ledger.to_json())
-        return self._taken(state)
+        return state if any(entry.verdict == "kept" for entry in course.ledger) else None
 
     def _counts(self, fitting: _Kept, judging: _Kept) -> tuple[int, int]:
         """How many samples there are to fit with, and to judge with; they are read.
@@ -327,6 +338,7 @@ class _Bench:
         sampling: Sampling,
         prepared: Prepared,
         ranges: Ranges,
+        floats: Recording | None,
         weights: Mapping[str, float] | None,
         fitting: _Kept,
         judging: _Kept,
@@ -337,12 +349,14 @@ class _Bench:
         self._sampling, self._fitting, self._judging = sampling, fitting, judging
         self._ran = 0.0
         self._judged = judging.most or 0
-        self._exact: Recording | None = None
+        self._exact = recording(job, prepared.reference) if floats is None else floats
+        self._seen = False
         self._first = dict(amax)
         self._fitter = Fitter(
             job.model,
             prepared.plan,
             self._fitting.feeds,
+            reference=prepared.reference,
             ends=channel_axes(job.model, prepared.plan),
             runnable=self._runnable,
             progress=lambda done, total: job.observe("repair: fit", int(done), total),
@@ -369,11 +383,11 @@ class _Bench:
     @property
     def _floats(self) -> Recording:
         """What the float model without edits gives for the samples that choose."""
-        if self._exact is None:
-            session = ort.load(self._prepared.reference, data_dir=self._job.model.data_dir)
+        if not self._seen:
             with self._sampling.named():
-                self._exact = Recording(session, self._judging.feeds())
-            self._ran += self._judged
+                self._exact.record(self._judging.feeds())
+            self._seen = True
+            self._ran += self._judged  # even if they chose: what is tried does not depend on what is kept
         self._exact.rewind()
         return self._exact
 
@@ -392,7 +406,11 @@ class _Bench:
     def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
         inserted = insert(model, draft.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
-        return Levels.of(self._compared(self._runnable(proto)))
+        del inserted
+        found = Levels.of(self._compared(self._runnable(proto)))
+        del proto
+        collected()
+        return found
 
     def nearness(self, model: Model) -> float:
         job = self._job
@@ -416,7 +434,9 @@ class _Bench:
         draft: Draft,
         steps_of: Callable[[str], frozenset[str]],
     ) -> Fitted:
-        return self._fitter.fit(model, maps, draft, steps_of)
+        found = self._fitter.fit(model, maps, draft, steps_of)
+        collected()
+        return found
 
     def values(self, model: Model, tensor: str) -> Iterator[np.ndarray]:
         if tensor in {info.name for info in model.graph.inputs}:
@@ -464,7 +484,6 @@ class _Bench:
             return self._judging.feeds()
 
         def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
-            assert self._exact is not None
             return noise.measure(self._exact, copy, feeds, [Candidate(scales=one) for one in scales])
 
         found = refined_ranges(ranges, current, samples, measure, self._judged)
@@ -494,7 +513,7 @@ class _Bench:
 
 
 class _Kept:
-    """Samples that are read once, where they fit into memory.
+    """Samples that are read once: few of them are kept in memory, the others in files.
 
     Attributes:
         most: how many of them are given; None: all.
@@ -502,8 +521,16 @@ class _Kept:
 
     def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
         self._sampling, self._read = sampling, read
-        self._kept: list[Sample] | None = None
+        self._shelf = Shelf(_IN_MEMORY)
+        self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are on the shelf
+        self._too_large = False
         self.most: int | None = None
+
+    def __enter__(self) -> _Kept:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._shelf.close()
 
     def feeds(self) -> Iterator[Feeds]:
         """What they feed the model, in their order."""
@@ -511,13 +538,20 @@ class _Kept:
 
     def _all(self) -> Iterator[Sample]:
         if self._kept is not None:
-            yield from self._kept
+            for sample, names in self._kept:
+                yield replace(sample, feeds={name: self._shelf.get((sample.index, name)) for name in names})
             return
-        found: list[Sample] | None = []
+        found: list[tuple[Sample, tuple[str, ...]]] = []
         size = 0
         for sample in self._read():
             size += sum(array.nbytes for array in sample.feeds.values())
-            if found is not None:
-                found = [*found, sample] if size <= _IN_MEMORY else None
+            if size > _KEPT and not self._too_large:
+                self._too_large = True
+                self._shelf.close()
+            if not self._too_large:
+                for name, array in sample.feeds.items():
+                    self._shelf.put((sample.index, name), array)
+                found.append((replace(sample, feeds={}), tuple(sample.feeds)))
             yield sample
-        self._kept = found
+        if not self._too_large:
+            self._kept = found

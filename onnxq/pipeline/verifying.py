@@ -15,32 +15,45 @@ from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.run import ort
-from onnxq.run.compare import Meter, OutputAccuracy, Recording, Reference, Runner, compare_models
+from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_models
 
 
 def references(
     job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto
-) -> tuple[Reference | None, Reference | None]:
+) -> tuple[Recording | None, Recording | None]:
     """The float model to choose scales with, and to verify with.
 
-    Of a large one it is what it computes, so that it is not in memory beside the quantized one.
+    They are run once on each sample, those of a large one now: it is not in memory beside the quantized one.
 
     Raises:
         UserError: it does not load, or does not run on a sample.
     """
     if not reference.graph.output or sampling.parts is None:
         return None, None
+
     try:
         session = ort.load(reference, data_dir=job.model.data_dir)
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
     if options.skip_bad:
         sampling.leave_out_bad(session)
+    expected, choosing = recording(job, reference), recording(job, reference, session)
+    del session
+    if not options.chooses:
+        choosing.rewind()
     if weight_bytes(reference) < LARGE:
-        return session, session
+        return choosing, expected
     with sampling.named():
-        choosing = Recording(session, sampling.feeds(sampling.choosing())) if options.chooses else None
-        return choosing, Recording(session, sampling.feeds(sampling.held_out()))
+        if options.chooses:
+            choosing.record(sampling.feeds(sampling.choosing()))
+        expected.record(sampling.feeds(sampling.held_out()))
+    return (choosing if options.chooses else None), expected
+
+
+def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:
+    """What a float model is to be run for, once a sample; `session`: the same, open."""
+    outputs = [info.name for info in reference.graph.output]
+    return Recording(lambda: ort.load(reference, data_dir=job.model.data_dir), outputs, session)
 
 
 BODY_SAMPLES = 8
@@ -51,7 +64,7 @@ def verify(
     job: Job,
     sampling: Sampling,
     proto: onnx.ModelProto,
-    expected: Reference | None,
+    expected: Recording | None,
     *,
     emulate: bool = False,
     most: int | None = None,
@@ -75,12 +88,13 @@ def verify(
     if expected is None:
         return []
     with job.step("verify"):
-        if isinstance(expected, Recording):
-            expected.rewind()
+        expected.rewind()
         candidate = runner(job, proto, emulate=emulate)
         with sampling.named():
             samples = islice(sampling.feeds(sampling.held_out()), most)
-            return compare_models(expected, candidate, samples, meters=meters)
+            found = compare_models(expected, candidate, samples, meters=meters)
+        expected.rewind()
+        return found
 
 
 def runner(job: Job, proto: onnx.ModelProto, *, emulate: bool) -> Runner:

@@ -222,7 +222,7 @@ class Course:
             if why:
                 entry("left-out", why)
                 return state
-            best = self._best([self._made(draft, state) for draft in proposal.drafts])
+            best = self._best(self._each(proposal.drafts, state))
         except Refused as error:
             entry("dropped", str(error))
             return state
@@ -259,6 +259,23 @@ class Course:
             return ""
         beside = " for it" if kept else ""
         return f"it may take {cost:.0f} runs of the model, and {max(0.0, left - kept):.0f} are left{beside}"
+
+    def _each(self, drafts: Sequence[Draft], before: Version) -> list[Version]:
+        """What candidates are, without those whose float model is another one.
+
+        Raises:
+            Refused: it is of each of them.
+        """
+        found: list[Version] = []
+        refused = Refused()
+        for draft in drafts:
+            try:
+                found.append(self._made(draft, before))
+            except Refused as error:
+                refused = error
+        if not found:
+            raise refused
+        return found
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
@@ -321,7 +338,9 @@ class Course:
         channels = followed(self._tools.channels(), state.maps)
         self._seen = True
         if step == "smooth":
-            founds = [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS]
+            founds = [smooth.find(state.model, state.draft, channels, ALPHAS[0])]
+            if founds[0].edits:  # what stands in the way is the same for any of them
+                founds += [smooth.find(state.model, state.draft, channels, alpha) for alpha in ALPHAS[1:]]
             return self._of_edits(step, state.draft, [self._permitted(step, state, one) for one in founds])
         found = self._permitted(step, state, scale.find(state.model, state.draft, channels))
         weak = degenerate.find(state.model, state.draft)

@@ -74,10 +74,11 @@ class Fitter:
         plan: QuantPlan,
         samples: Callable[[], Iterable[Feeds]],
         *,
+        reference: onnx.ModelProto | None = None,
         ends: Mapping[str, int] | None = None,
         runnable: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto,
         threads: int | None = None,
-        budget_bytes: int = 1 << 28,
+        budget_bytes: int = 1 << 24,
         rows: int = 8192,
         most_terms: int = 1152,
         float_layers: bool = False,
@@ -90,6 +91,7 @@ class Fitter:
             model: the float model, before all edits; it is not modified.
             plan: which tensors have pairs.
             samples: gives those that fit, the same ones each time.
+            reference: the same model, as onnxruntime runs it; None: it is made.
             ends: activations of which the ends of channels are wanted, with their channel axes.
             runnable: what onnxruntime runs of a model, and in which type.
             threads: samples that run side by side; None: as many as there are cores, four at most.
@@ -101,7 +103,7 @@ class Fitter:
             progress: hears how many runs are done, of as many as there are samples.
         """
         self._model, self._plan, self._samples = model, plan, samples
-        self._wanted = dict(ends or {})
+        self._reference, self._wanted = reference, dict(ends or {})
         self._runnable = runnable
         self._threads = Threads(threads)
         self._shelf = Shelf(budget_bytes)
@@ -168,9 +170,10 @@ class Fitter:
                 if shape is not None and -len(shape) <= axis < len(shape):
                     ranks[name] = (axis, len(shape))
             count = sum(1 for _ in self._samples()) if self._count is None else self._count
+            reference = self._reference
             with threadpool_limits(1, "blas"):
                 self._floats = float_rows(
-                    self._runnable(self._model.to_proto()),
+                    self._runnable(self._model.to_proto()) if reference is None else reference,
                     tensors,
                     ranks,
                     self._samples(),
@@ -393,13 +396,17 @@ class _Work:
 
     def rounded(self, *, centred: bool) -> np.ndarray:
         """Codes by GPTQ, int8 [groups, outputs, terms]; `centred`: the mean belongs to the bias."""
-        self._kept = dict(zip(self._used, self._fit._threads.map(self._rows, self._used), strict=True))
-        rows = np.concatenate(list(self._kept.values()))
+        each = list(self._fit._threads.map(self._rows, self._used))
+        ends = np.cumsum([len(one) for one in each])[:-1]
+        rows = np.concatenate(each)
+        del each  # of the same memory from here on
+        self._kept = dict(zip(self._used, np.split(rows, ends), strict=True))
         found = []
         for group in range(self._layer.groups):
-            second = second_moment(rows[:, group], self._fit._threads, centred=centred)
             steps = self._weights[group].astype(np.float64) / self._scales[group][:, None]
+            second = second_moment(rows[:, group], self._fit._threads, centred=centred)
             found.append(rounded(steps, second, self._fit._threads.map))
+            del second
         return np.stack(found)
 
     def both(self) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -56,9 +56,11 @@ class Flow:
         bends: the operators on the way that hand on positive factors only.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, linear: bool = False) -> None:
+        """Nothing is scaled yet; `linear`: such operators are refused."""
         self.factors: dict[str, np.ndarray] = {}
         self.writer = Writer(model)
+        self._linear = linear
         self.bends: set[str] = set()
         self._done: set[str] = set()
 
@@ -239,13 +241,18 @@ class Flow:
 
     def _alike(self, node: Node, factor: np.ndarray) -> None:
         if node.op in BENDS:
-            self.bends.add(node.op)
+            self._bend(node)
         if node.op in _SPATIAL and any(axis != 1 for axis in _axes(factor)):
             raise NoFit(f"{node.name!r} mixes them ({node.op})")
 
+    def _bend(self, node: Node) -> None:
+        if self._linear:
+            raise NoFit(f"a {node.op} is on the way")
+        self.bends.add(node.op)
+
     def _clip(self, node: Node, factor: np.ndarray) -> None:
         """Bounds that are zero stay; others take a factor that is one number."""
-        self.bends.add("Clip")
+        self._bend(node)
         if node.name in self._done:
             return
         self._done.add(node.name)

@@ -109,7 +109,7 @@ class Scale:
         tensors = model.graph.tensors()
         if self.tensor not in tensors:
             raise unknown_name("tensor", self.tensor, list(tensors))
-        flow = Flow(model)
+        flow = Flow(model, linear=self.kind == "smooth")
         try:
             flow.scale(*spread(Tensor(model, tensors[self.tensor]), self.axis, np.array(self.factors)))
         except NoFit as error:

@@ -21,7 +21,7 @@ class Shelf:
         Args:
             budget_bytes: of arrays in memory.
         """
-        self._free = budget_bytes
+        self._budget = self._free = budget_bytes
         self._held: dict[Hashable, Any] = {}
         self._lock = threading.Lock()
         self._folder: interrupts.Folder | None = None
@@ -75,6 +75,7 @@ class Shelf:
         """Forgets all."""
         with self._lock:
             self._held.clear()
+            self._free = self._budget
             if self._folder is not None:
                 self._folder.cleanup()
                 self._folder = None

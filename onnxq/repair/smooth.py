@@ -43,11 +43,9 @@ def find(model: Model, draft: Draft, channels: Channels, alpha: float = 0.5) -> 
         factors = _factors(tensor, amax, alpha)
         if factors is None:
             continue
-        flow = Flow(model)
+        flow = Flow(model, linear=True)
         try:
             flow.scale(*spread(tensor, axis, factors))
-            if flow.bends:
-                raise NoFit(f"a {sorted(flow.bends)[0]} is on the way")
             if not taken.isdisjoint(flow.factors):
                 raise NoFit("it shares its channels with another tensor that is smoothed")
             flow.writer.check()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -168,31 +169,76 @@ class Meter(Protocol):
 
 
 class Recording:
-    """A session's outputs on samples, in a file: the session need not stay in memory.
+    """A session's outputs on samples, in a file: it runs once on each, and is open only while it does.
 
     Attributes:
         outputs: names of the outputs.
     """
 
-    def __init__(self, session: Session, samples: Iterable[Mapping[str, np.ndarray]]) -> None:
-        """Runs the session on the samples.
+    def __init__(
+        self,
+        load: Callable[[], Session],
+        outputs: Sequence[str],
+        session: Session | None = None,
+        *,
+        most_bytes: int = 1 << 28,
+    ) -> None:
+        """Nothing is run yet.
+
+        Args:
+            load: opens the session.
+            outputs: names of its outputs.
+            session: the same, where it is open already.
+            most_bytes: from so large a file on, what samples give is not kept, and they run each time.
+        """
+        self.outputs = tuple(outputs)
+        self._load, self._session, self._most = load, session, most_bytes
+        self._file = tempfile.TemporaryFile(prefix="onnxq-")  # noqa: SIM115 (it lives as long as this)
+        self._starts: list[int] = []  # where in the file the samples are
+        self._end = self._at = 0
+
+    @classmethod
+    def of(cls, session: Session, samples: Iterable[Mapping[str, np.ndarray]]) -> Recording:
+        """That of an open session, which is run on the samples now.
 
         Raises:
             RunError: it does not run.
         """
-        self.outputs = session.outputs
-        self._file = tempfile.TemporaryFile(prefix="onnxq-")  # noqa: SIM115 (it lives as long as this)
+        found = cls(lambda: session, session.outputs)
+        found.record(samples)
+        return found
+
+    def record(self, samples: Iterable[Mapping[str, np.ndarray]]) -> None:
+        """Runs the samples now, so that the session is not in memory beside another one; all are kept.
+
+        Raises:
+            RunError: it does not run.
+        """
+        self._most = sys.maxsize
+        self.rewind()
         for feeds in samples:
-            pickle.dump(session.run(feeds), self._file, protocol=5)
+            self.run(feeds)
         self.rewind()
 
     def rewind(self) -> None:
-        """Goes back to the first sample."""
-        self._file.seek(0)
+        """Goes back to the first sample, and closes the session."""
+        self._at, self._session = 0, None
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
         """The outputs of the next sample."""
-        return list(pickle.load(self._file))
+        place, self._at = self._at, self._at + 1
+        if place < len(self._starts):
+            self._file.seek(self._starts[place])
+            return list(pickle.load(self._file))
+        if self._session is None:
+            self._session = self._load()
+        found = self._session.run(feeds, self.outputs)
+        if place == len(self._starts) and self._end < self._most:
+            self._file.seek(self._end)
+            pickle.dump(found, self._file, protocol=5)
+            self._starts.append(self._end)
+            self._end = self._file.tell()
+        return found
 
 
 Reference = Runner | Recording

@@ -56,6 +56,8 @@ class SessionSettings:
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
         for library in self.libraries:
             options.register_custom_ops_library(library)
+        # a thread that waits for work busily takes CPU time that others want: up to a third of all
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         for key, value in self.config.items():
             options.add_session_config_entry(key, value)
         if self.save:

@@ -38,7 +38,7 @@ Feeds = Mapping[str, np.ndarray]
 
 # A model that holds more is given to onnxruntime as files, which it maps: as bytes it would be in
 # memory four times (and protobuf does not write more than 2 GiB).
-_INLINE = 1 << 28
+_INLINE = 1 << 23
 
 # When it pays to optimize a model without its probes: from so many on, and where what that saves, for each
 # two of them, is more than it takes to write the weights once more.
@@ -205,8 +205,7 @@ def load(
         data_dir: the folder of external data, for a model that is not a file.
         probes: nodes and outputs to add to the graph of a model that is not a file.
         part: whether the model is one of many that run in turns. Then they share the memory that they
-            compute in, and their threads do not wait for work. A quantized model is computed in float, its
-            weights dequantized once.
+            compute in. A quantized model is computed in float, its weights dequantized once.
 
     Raises:
         RunError: onnxruntime does not take the model.
@@ -216,7 +215,6 @@ def load(
     settings = _settings(model, optimize, threads)
     if part:
         settings.config["session.disable_quant_qdq"] = "1"
-        settings.config["session.intra_op.allow_spinning"] = "0"  # the next part's threads want the cores
         settings.threads = threads or min(os.cpu_count() or 1, _PART_THREADS)
         if _shared_arena():
             settings.config["session.use_env_allocators"] = "1"

@@ -204,6 +204,31 @@ def test_an_edited_model_that_is_another_one_is_dropped(monkeypatch: pytest.Monk
     assert (other.ledger[1].verdict, other.ledger[1].why) == ("dropped", "its outputs change")
 
 
+def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found_at = iter([FoundEdits((Nothing(name, "smooth"),)) for name in ("r", "s", "r")])
+    monkeypatch.setattr(module.smooth, "find", lambda *_: next(found_at))
+    bench = Bench({"smooth": 1.0})
+    nearness = iter([40.0, 120.0, 30.0])
+    monkeypatch.setattr(bench, "nearness", lambda _: next(nearness))
+    found = course(bench, "smooth")
+    assert [edit.tensor for edit in found.run().draft.edits] == ["s"]
+    assert verdicts(found) == {"smooth": "kept"}
+
+
+def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def find(*given: Any) -> FoundEdits:
+        asked.append(given[-1])
+        return FoundEdits((), {"r": "a Relu is on the way"})
+
+    monkeypatch.setattr(module.smooth, "find", find)
+    found = course(Bench(GAINS), "smooth")
+    found.run()
+    assert asked == [module.ALPHAS[0]]
+    assert found.ledger[0].skipped == {"r": "a Relu is on the way"}
+
+
 def test_a_layer_has_the_steps_that_it_may_have() -> None:
     bench = Bench(GAINS)
     found = course(bench, "bias", "shift", "gptq", allowed={"first": (), "third": ("bias",)})

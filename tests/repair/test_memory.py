@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from test_fit import Case, Net
 
+from onnxq.data.samples import Sample
+from onnxq.pipeline import repairing
 from onnxq.repair.shelf import Shelf
 from onnxq.repair.stream import Stream
 
@@ -55,3 +58,28 @@ def test_what_does_not_fit_is_in_files() -> None:
         shelf.drop(key)
     assert not shelf.has(3)
     shelf.close()
+
+
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(repairing, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(repairing, "_KEPT", most)
+    arrays = [np.full((10, 10), place, np.float32) for place in range(4)]
+    passes = []
+
+    def read() -> Iterator[Sample]:
+        passes.append(1)
+        return (Sample(place, "here", {"x": array}) for place, array in enumerate(arrays))
+
+    class Feeding:
+        def feeds(self, samples: Any) -> Iterator[Any]:
+            return (sample.feeds for sample in samples)
+
+    with repairing._Kept(Feeding(), read) as kept:  # type: ignore[arg-type]
+        for count in (None, 4, 2):
+            kept.most = count
+            found = [feeds["x"] for feeds in kept.feeds()]
+            assert len(found) == (count or 4)
+            assert all(np.array_equal(one, other) for one, other in zip(found, arrays, strict=False))
+        assert len(passes) == (1 if most else 3)  # what is too large for files is read again
+        assert kept._shelf.files == (2 if most else 0)

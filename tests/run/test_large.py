@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -45,11 +48,39 @@ def test_a_model_given_as_files_computes_the_same(monkeypatch: pytest.MonkeyPatc
 
 def test_a_recording_repeats_what_the_session_gave() -> None:
     session, feeds = ort.load(model()), samples(3)
-    recording = Recording(session, feeds)
+    recording = Recording.of(session, feeds)
     (accuracy,) = compare_models(recording, session, feeds)
     assert (accuracy.samples, accuracy.equal) == (3, 1.0)
-    (other,) = compare_models(Recording(session, feeds), session, feeds[::-1])
+    (other,) = compare_models(Recording.of(session, feeds), session, feeds[::-1])
     assert (other.equal or 0) < 1
+
+
+@pytest.mark.parametrize("most", [0, 1, 1 << 20])
+def test_a_recording_runs_a_sample_once_and_closes_its_session(most: int) -> None:
+    session, feeds = ort.load(model()), samples(4)
+    opened, ran = [], []
+
+    class Counted:
+        def run(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str]) -> list[Any]:
+            ran.append(id(feeds))
+            return session.run(feeds, outputs)
+
+    def load() -> Any:
+        opened.append(Counted())
+        return opened[-1]
+
+    recording = Recording(load, session.outputs, most_bytes=most)
+    for count in (2, 4, 4):
+        recording.rewind()
+        for one in feeds[:count]:
+            assert np.array_equal(recording.run(one)[0], session.run(one)[0])
+    kept = {0: 0, 1: 1, 1 << 20: 4}[most]  # what does not fit runs each time
+    assert len(ran) == (4 if kept == 4 else 2 + 4 + 4 - kept - kept)
+    assert len(opened) == (2 if kept == 4 else 3)  # the last time there is nothing to run
+    recording.record(feeds)
+    before = len(ran)
+    assert [np.array_equal(recording.run(one)[0], session.run(one)[0]) for one in feeds] == [True] * 4
+    assert len(ran) == before
 
 
 def test_a_large_model_is_quantized_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

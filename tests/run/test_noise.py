@@ -215,7 +215,7 @@ def test_noise_is_that_of_the_outputs() -> None:
     by_group = [dict(zip(names, map(np.float32, scales), strict=True)) for scales in SETTINGS]
     settings = [Candidate(scales=one) for one in by_group]
     found = measure(reference, candidate, samples(), settings)
-    recorded = measure(Recording(reference, samples()), candidate, samples(), settings)
+    recorded = measure(Recording.of(reference, samples()), candidate, samples(), settings)
     assert found.noise.shape == (len(SETTINGS), 3, 2)
     assert np.array_equal(found.noise, recorded.noise)
     for i, feeds in enumerate(samples()):
