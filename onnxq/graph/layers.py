@@ -9,6 +9,7 @@ import numpy as np
 from onnxq.graph.pairs import is_quantized_constant
 from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
+from onnxq.reason import Reason
 
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("GRU", "LSTM", "RNN")
@@ -106,24 +107,25 @@ class Layer:
         return np.asarray(np.sqrt(np.sum(weights**2, axis=others)))
 
     @property
-    def ineligible(self) -> str | None:
+    def ineligible(self) -> Reason | None:
         """Why the layer gains nothing from int8 by the target's limits, None where it is eligible.
 
         A layer whose sizes are not known counts as large enough.
         """
         rows, channels, group = (self.node.limit(f"int8-{kind}") or 0 for kind in _NEEDED)
         if self.node.op == "ConvTranspose":
-            return "ConvTranspose has no int8 kernel"
+            return Reason("no-kernel", "ConvTranspose has no int8 kernel")
         per_group = self.inputs // self.groups
         if self.groups > 1 and per_group < group:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
-            return f"{kind}: int8 kernels pad each group to {group} channels"
+            return Reason("padded-groups", f"{kind}: int8 kernels pad each group to {group} channels")
         if self.rows is not None and self.rows < rows:
             one = self.rows == 1
             few = "1 row: a matrix-vector product" if one else f"{self.rows} rows: no full int8 tile"
-            return f"{few}, bound by reading the weights"
+            return Reason("few-rows", f"{few}, bound by reading the weights")
         if self.inputs < channels and self.outputs < channels:
-            return f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
+            text = f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
+            return Reason("few-channels", text)
         return None
 
 
