@@ -15,7 +15,7 @@ from typing import Literal
 from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel
 from onnxq.compiled.merged import merged
-from onnxq.compiled.roofline import Constants, Work, work_of
+from onnxq.compiled.roofline import Constants, KernelWork, work_of
 
 Says = Literal["faster", "slower", "undecided"]
 Form = Literal["built", "merged"]
@@ -227,7 +227,7 @@ class _Timed:
     """The kernels of an engine, and what each takes on each GPU: `seconds[gpu][kernel]`."""
 
     def __init__(self, kernels: Sequence[Kernel], where: Sequence[Gpu], constants: Constants) -> None:
-        works: dict[float, tuple[Work, ...]] = {}
+        works: dict[float, tuple[KernelWork, ...]] = {}
         for gpu in where:
             if gpu.cache_mb not in works:
                 works[gpu.cache_mb] = work_of(kernels, gpu.cache_mb)
