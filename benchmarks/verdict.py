@@ -39,6 +39,9 @@ PRIOR = Constants(start_us=3.0, memory=MEMORY, cache=4.0, fp16=0.5, int8=0.4)
 WEIGHT = 0.005
 """How much the logarithm of a constant that is e times that of `PRIOR` counts as a squared error."""
 
+NINE_IN_TEN = 1.2816
+"""Of normal deviates nine in ten are below this one."""
+
 FITTED = ("start_us", "cache", "fp16", "int8")
 OLD = ("7.", "8.0", "8.2")
 
@@ -197,8 +200,8 @@ def fitted(found: Sequence[Engines]) -> Constants:
 
 
 def band(found: Sequence[Engines], constants: Constants) -> float:
-    """How far from 1 a ratio has to be to decide: by the root mean square of the errors."""
-    return math.exp(math.sqrt(float(weights(found) @ errors(found, constants) ** 2))) - 1
+    """How far from 1 a ratio has to be to decide: what nine in ten errors to one side are less than."""
+    return math.exp(NINE_IN_TEN * math.sqrt(float(weights(found) @ errors(found, constants) ** 2))) - 1
 
 
 # --- judging --------------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from onnxq.compiled.roofline import Constants, KernelWork, work_of
 Says = Literal["faster", "slower", "undecided"]
 Form = Literal["built", "merged"]
 
-CONSTANTS = Constants(start_us=3.0, memory=0.7, cache=3.0, fp16=0.45, int8=0.35)
+CONSTANTS = Constants(start_us=3.36, memory=0.75, cache=4.37, fp16=0.519, int8=0.4)
 """Those fitted on all published pairs: `python -m benchmarks.verdict`."""
 
-BAND = 0.1
-"""How far from 1 a ratio has to be to decide anything: 1.1 times as fast, or 1 / 1.1. Fitted with them."""
+BAND = 0.32
+"""How far from 1 a ratio has to be to decide anything: 1.32 times as fast, or 1 / 1.32. Fitted with them."""
 
 ASSUMPTIONS = (
     "times are estimates: the longer of what a kernel's bytes and what its products take, by data sheets",
