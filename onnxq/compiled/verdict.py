@@ -259,16 +259,13 @@ class _Timed:
 
 
 def _ratios(fp16: Sequence[float], int8: Sequence[float]) -> list[float]:
-    return [
-        one / other if other else 1.0 if not one else math.inf for one, other in zip(fp16, int8, strict=True)
-    ]
+    """How many times as fast the second is; 1 where one of them does nothing."""
+    return [one / other if one and other else 1.0 for one, other in zip(fp16, int8, strict=True)]
 
 
 def _mean(ratios: Sequence[float]) -> float:
     """The geometric mean; 1 of none."""
-    if not ratios or min(ratios) <= 0:
-        return 0.0 if ratios else 1.0
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    return math.exp(math.fsum(map(math.log, ratios)) / max(1, len(ratios)))
 
 
 def _compared(fp16: _Timed, int8: _Timed, where: Sequence[Gpu], band: float) -> Compared:
