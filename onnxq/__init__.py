@@ -21,6 +21,7 @@ __all__ = [
     "UserError",
     "__version__",
     "calibrate",
+    "engine",
     "extract",
     "merge_stats",
     "plan",
@@ -50,6 +51,7 @@ from onnxq.version import VERSION as __version__
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
+    from onnxq.pipeline.engine_reading import engine
 
 
 def __getattr__(name: str) -> Any:
@@ -58,6 +60,10 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name == "engine":
+        from onnxq.pipeline.engine_reading import engine
+
+        return engine
     if name in ("extract", "run_pieces", "split"):
         from onnxq import pieces
 

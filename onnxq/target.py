@@ -59,6 +59,7 @@ class Target:
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
             choose by flags.
         scale_form: the form of weight scales that is best for it, of `onnxq.settings.SCALE_FORMS`.
+        explains: whether its trtexec writes the layers of an engine into a file, and what each takes.
         source: where the table is from.
     """
 
@@ -76,6 +77,7 @@ class Target:
     types: tuple[str, ...] = ()
     strongly_typed: bool = False
     scale_form: str = "per-channel"
+    explains: bool = True
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -125,6 +127,7 @@ def load_target(name: str) -> Target:
         types=tuple(data.get("types", base.types if base else ())),
         strongly_typed=data.get("strongly_typed", base.strongly_typed if base else False),
         scale_form=data.get("scale_form", base.scale_form if base else "per-channel"),
+        explains=data.get("explains", base.explains if base else True),
     )
 
 

@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+
+_LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do not compile."
+_TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
 @takes(settings.Compilation, without=("compile", "fastest"))
-def engine(screen: Screen, chosen: Chosen, model: flags.ModelPath) -> int:
-    """Compile a model and show each layer's precision.
+def engine(
+    screen: Screen,
+    chosen: Chosen,
+    model: flags.ModelPath,
+    compare: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="OTHER", help="Compile that too, and show what each lost."),
+    ] = None,
+    layer_info: Annotated[
+        Path | None, typer.Option("--layer-info", metavar="F.json", help=_LAYER_INFO)
+    ] = None,
+    profile_times: Annotated[
+        Path | None, typer.Option("--profile-times", metavar="F.json", help=_TIMES)
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option("--nodes", metavar="GLOB", help="List only these nodes, as in '/layer1/*'.")
+    ] = "*",
+) -> int:
+    """Compile a model and show what became of each node: its precision, its kernel, what is moved.
 
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
-    that onnxq wrote beside the model. The exit code is 1 where it rejects the model.
+    that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
     from onnxq.cli.pages.engine import engine_page
-    from onnxq.compiled.traffic import traffic
-    from onnxq.emit.recorded import recorded_profiles
-    from onnxq.graph.model import Model
-    from onnxq.run import trt
+    from onnxq.pipeline.engine_reading import engine as read_engine
+    from onnxq.report import to_json
 
     wanted = chosen.group(settings.Compilation)
-    profiles, note = dict(wanted.profiles or {}), ""
-    Model.open(model)  # its errors are clearer than the compiler's
-    if not profiles:
-        profiles, note = recorded_profiles(model)
     with screen.progress() as observe:
-        observe("compile", None, None)
-        built = trt.compile_engine(model, sm=wanted.sm, profiles=profiles)
-    if built.status == "not-installed":
-        message, _, hint = built.reason.partition("; ")
-        raise UserError(message, hint=hint)
-    moved = asdict(traffic(built.layers)) if built.layers else None
-    document = {
-        "schema": 1,
-        "model": str(model),
-        "engine": built.to_json(),
-        "traffic": moved,
-        "profiles_from": note,
-    }
-    screen.show(engine_page(document))
-    screen.document(document)
-    return 0 if built.status == "compiled" else 1
+        document = read_engine(
+            model,
+            compare=compare,
+            layer_info=layer_info,
+            profile_times=profile_times,
+            sm=wanted.sm,
+            profiles=wanted.profiles,
+            observe=observe,
+        )
+    screen.show(engine_page(document, nodes))
+    screen.document(to_json(document))
+    return 0 if document.compiles else 1

@@ -2,7 +2,8 @@
 
 The first is what its engine inspector says: a layer is an object where the engine was built with
 `--profilingVerbosity=detailed`, else only a name. Types are in words ("Row major linear FP16 format") up to
-TensorRT 10, in `Datatype` since 11. The second is a list: how often it ran, then a name and times for each layer.
+TensorRT 10, in `Datatype` since 11. The second is a list: how often it ran, then a name and times for each
+layer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from onnxq.compiled.kernels import Kernel, kernels_of
+from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
 from onnxq.errors import UserError
 from onnxq.run.engine_log import EngineLayer, EngineTensor, dtype_of, is_unknown, precision_of
 
@@ -28,8 +29,12 @@ _NODE = re.compile(r"\[ONNX Layer: ([^\[\]]*)\]")
 _WORDS = (
     ("uint8", "uint8"), ("int8", "int8"), ("int4", "int4"), ("int32", "int32"), ("int64", "int64"),
     ("bfloat16", "bf16"), ("bf16", "bf16"), ("fp16", "fp16"), ("half", "fp16"), ("fp32", "fp32"),
-    ("float", "fp32"), ("e8m0", "e8m0"), ("fp8", "fp8"), ("fp4", "fp4"), ("bool", "bool"),
+    ("float8", "fp8"), ("float", "fp32"), ("e8m0", "e8m0"), ("fp8", "fp8"), ("fp4", "fp4"), ("bool", "bool"),
 )  # fmt: skip
+
+
+# The name that a build log has for kernels of the library that multiply, by what they are for.
+_MATRIX = {"convolution": "correlation", "deconvolution": "deconv", "matmul": "gemm"}
 
 
 def read_exported(
@@ -70,11 +75,8 @@ def read_exported(
             f"{times}: none of its {len(measured)} layers is in {layer_info}, as {rest[0]!r}",
             hint="give both files of one run of trtexec",
         )
-    extra = [
-        replace(k, seconds=waiting[k.name].pop(0))
-        for k in kernels_of([_named(n, known) for n in rest], known)
-    ]
-    return (*timed, *extra)
+    others = kernels_of([_named(name, known) for name in rest], known)
+    return (*timed, *(replace(kernel, seconds=waiting[kernel.name].pop(0)) for kernel in others))
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def _layer(entry: str | Mapping[str, Any], operators: Mapping[str, str], path: P
     return EngineLayer(
         name=name,
         kind=kind,
-        precision=precision_of(name, kind, inputs, constants, outputs),
+        precision=precision_of(name, _MATRIX.get(kind_of_type(kind), kind), inputs, constants, outputs),
         inputs=inputs,
         constants=constants,
         outputs=outputs,
@@ -167,7 +169,7 @@ _JOINS = re.compile(r" \+ |\|\||, |[()]|PWN")
 
 
 def _nodes_in(name: str, operators: Mapping[str, str]) -> list[str]:
-    """The ONNX nodes that a layer's name is made of; none of a reformatting layer, which names its neighbour."""
+    """The ONNX nodes that a layer's name is made of; none where it names the neighbour that it serves."""
     if name.startswith("Reformatting CopyNode"):
         return []
     if name in operators:
@@ -214,7 +216,8 @@ def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
                 fits = inner > 0 and out * inner * math.prod(window) == said["Count"]
                 shape = (out, inner, *window) if fits else shape
                 if fits and "deconv" in str(entry.get("LayerType", "")).lower():
-                    groups = entry.get("Groups", 1)
+                    groups = max(_integers([entry.get("Groups")]) or (1,))
+                    groups = groups if groups > 0 else 1
                     shape = (inner * groups, out // groups, *window)
             found.append(EngineTensor(key, _dtype(str(said.get("Type", ""))), shape))
     return found

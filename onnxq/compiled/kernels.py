@@ -8,7 +8,7 @@ that, from the types it reads and writes, and from the operators of the ONNX nod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -170,9 +170,10 @@ def kernels_of(
     """
     known = operators or {}
     made_by: dict[str, EngineLayer] = {}
+    of_weights: set[str] = set()
     found = []
     for layer in layers:
-        kind = _kind(layer, known, made_by)
+        kind = _kind(layer, known, made_by, of_weights)
         found.append(
             Kernel(
                 name=layer.name,
@@ -192,24 +193,31 @@ def kernels_of(
             )
         )
         made_by.update((tensor.name, layer) for tensor in layer.outputs)
+        if kind == "weights":
+            of_weights.update(tensor.name for tensor in layer.outputs)
     return tuple(found)
 
 
 # --- what a kernel is for -------------------------------------------------------------------------
 
 
-def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str, EngineLayer]) -> str:
+def _kind(
+    layer: EngineLayer,
+    operators: Mapping[str, str],
+    made_by: Mapping[str, EngineLayer],
+    of_weights: Collection[str],
+) -> str:
     if is_attention(layer.name):
         return "attention"
     matrix = matrix_operations(layer.name)
     if matrix:
         return {"Corr": "convolution", "Deco": "deconvolution"}.get(matrix[0], "matmul")
     operations = operations_of(layer.name)
-    if not operations:
-        return _kind_of_type(layer)
     ops = {operators[node] for node in layer.nodes if node in operators}
-    if not layer.inputs and _moves_or_scales(operations):
-        return "weights" if layer.constants else "other"
+    if not operations:
+        return _of_library(layer, ops)
+    if all(tensor.name in of_weights for tensor in layer.inputs) and _moves_or_scales(operations):
+        return "weights" if layer.constants or layer.inputs else "other"
     work = ops - _PRODUCT_OPS - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
     if work or not _moves_or_scales(operations):
         return _computation(operations, ops, work)
@@ -221,13 +229,20 @@ def _kind(layer: EngineLayer, operators: Mapping[str, str], made_by: Mapping[str
     return _conversion(layer, operations, ops)
 
 
-def _kind_of_type(layer: EngineLayer) -> str:
-    """Of a kernel of the library: by the compiler's type of it."""
-    name = layer.kind.lower()
-    kind = next((kind for part, kind in _TYPES if part in name), "other")
+def kind_of_type(compiler_kind: str) -> str:
+    """What a kernel of the library is for, by the compiler's type of it; "other" where that does not tell."""
+    name = compiler_kind.lower()
+    return next((kind for part, kind in _TYPES if part in name), "other")
+
+
+def _of_library(layer: EngineLayer, ops: set[str]) -> str:
+    kind = kind_of_type(layer.kind)
     if kind == "reformat":
         return _conversion(layer, (), set())
-    return kind
+    if kind != "other" or not ops or ops & _PRODUCT_OPS:
+        return kind
+    work = ops - _QUANTIZE_OPS - _DEQUANTIZE_OPS - _MOVING_OPS - {"Cast"}
+    return _computation((), ops, work) if work else _conversion(layer, (), ops)
 
 
 def _computation(operations: Sequence[str], ops: set[str], work: set[str]) -> str:
@@ -268,6 +283,9 @@ def _scales_product(
 def _conversion(layer: EngineLayer, operations: Sequence[str], ops: set[str]) -> str:
     """Of a kernel that only moves, scales or casts."""
     source, target = _main_type(layer.inputs), _main_type(layer.outputs)
+    if target is None:  # nothing but its nodes is known
+        named = (("quantize", _QUANTIZE_OPS), ("dequantize", _DEQUANTIZE_OPS), ("cast", {"Cast"}))
+        return next((kind for kind, some in named if ops & some), "copy" if ops else "reformat")
     quantized = any(tensor.dtype in CODES for tensor in layer.outputs)
     if source in FLOATS and quantized:
         return "quantize"
@@ -292,7 +310,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
         layer: the layer.
         kind: what it is for.
     """
-    if kind not in PRODUCTS or not layer.outputs:
+    if kind not in PRODUCTS or not any(map(elements, layer.outputs)):
         return 0
     if kind == "attention":
         return _attention_macs(layer)
@@ -307,7 +325,7 @@ def macs_of(layer: EngineLayer, kind: str) -> int:
 
 def _summed_macs(matrix: EngineTensor, outputs: Sequence[EngineTensor]) -> int:
     """Of a product that is multiplied and summed: each row of the result meets every value of the matrix."""
-    if sum(size > 1 for size in matrix.shape) < 2:
+    if sum(size > 1 for size in matrix.shape) < 2 or not elements(matrix):
         return 0
     columns = matrix.shape[-1]
     rows = (elements(out) // columns for out in outputs if out.shape and out.shape[-1] == columns)

@@ -19,7 +19,9 @@ _CODE_TYPES = {
 }  # fmt: skip
 _QUANTIZERS = {"TRT_FP4DynamicQuantize": "fp4", "TRT_MXFP8DynamicQuantize": "fp8"}
 _DEQUANTIZERS = ("DequantizeLinear", "TRT_MXFP8DequantizeLinear")
-_PAIRS = ("QuantizeLinear", *_DEQUANTIZERS, *_QUANTIZERS)
+PAIRS = ("QuantizeLinear", *_DEQUANTIZERS, *_QUANTIZERS)
+"""Operators that only quantize or dequantize."""
+
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
@@ -64,8 +66,13 @@ class NodeInEngine:
 
     @property
     def missed(self) -> bool:
-        """Whether its operands are both quantized, and it multiplies in another type."""
-        return self.planned is not None and not self.half and self.compiled != self.planned
+        """Whether its operands are both quantized, and it multiplies in another type, or in no kernel."""
+        return self.planned is not None and not self.half and not self.as_planned and not self.untold
+
+    @property
+    def untold(self) -> bool:
+        """Whether a kernel runs it of which the type is not known: TensorRT's files need not say."""
+        return self.compiled is None and self.kernels > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +227,9 @@ def _nodes(model: Model) -> Iterable[Node]:
 
 
 def _spellings(node: Node) -> tuple[str, ...]:
-    """How an engine may call a node: by its name, or without one by its first output's."""
+    """How an engine may call a node: by its name in the file, or without one by its first output's."""
     first = next((tensor.name for tensor in node.outputs if tensor.name), "")
-    return (node.name, f"node_of_{first}")
+    return (node.name, f"node_of_{first}", *filter(None, [getattr(node.node, "given_name", "")]))
 
 
 def _node(
@@ -238,7 +245,7 @@ def _node(
         own = is_product
     else:
         others = {spelled[name].op for name in main.nodes if name in spelled and spelled[name] != node}
-        own = not others - set(_PAIRS) - {"Cast"}
+        own = not others - set(PAIRS) - {"Cast"}
     measured = [kernel for kernel in running if kernel.seconds is not None]
     return NodeInEngine(
         node=node.name,
@@ -258,13 +265,13 @@ def _node(
 def _preference(kernel: Kernel, op: str, is_product: bool) -> tuple[bool, bool]:
     """Which of the kernels that list a node is its own, the least first.
 
-    For products one that multiplies, and of such one that does not do it in codes; for others one that does not
-    multiply.
+    For products one that multiplies, and of such one that does not do it in codes; for others one that does
+    not multiply.
     """
     if is_product:
         return not kernel.is_product, kernel.precision in CODES
     converts = "quantize" if op == "QuantizeLinear" else "dequantize"
-    return kernel.is_product, op in _PAIRS and kernel.kind != converts
+    return kernel.is_product, op in PAIRS and kernel.kind != converts
 
 
 def _part(kernel: Kernel, products: set[str]) -> int:
@@ -296,9 +303,11 @@ def _codes(tensor: Tensor | None) -> str | None:
 
 def _runtime_weights(kernels: Iterable[Kernel]) -> Iterable[RuntimeWeights]:
     for kernel in kernels:
-        held = max(kernel.constants, key=elements, default=None)
-        if held is None or held.dtype not in CODES:
-            continue
+        tensors = kernel.constants if kernel.is_product else (*kernel.constants, *kernel.inputs)
+        codes = (tensor for tensor in tensors if tensor.dtype in CODES)
+        held = max(codes, key=elements, default=None)
+        if held is None or elements(held) < max(map(elements, tensors)):
+            continue  # nothing, or scales
         if kernel.kind == "weights":
             made = max(kernel.outputs, key=elements)
             if made.dtype in FLOATS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.compiled.kernels import BITS
-from onnxq.compiled.reading import EngineReading, NodeInEngine
+from onnxq.compiled.reading import PAIRS, EngineReading, NodeInEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class NodeDifference:
         role_one: "own", "fused" or "folded" in the first engine; "absent": its model has no such node.
         role_other: the same of the second.
         macs: its multiply-accumulates, the larger of both.
-        lost_by: "one" or "other": the engine that multiplies in a wider type, or runs in more kernels; "" where
-            neither is worse by that.
-        why: what it lost: "type" (multiplies in a wider type), "kernels" (more of them), "fusion" (a kernel of
-            its own, and fused in the other engine), or "" (it is only in one model, or differs otherwise).
+        lost_by: "one" or "other": the engine that multiplies in a wider type, or runs in more kernels; ""
+            where neither is worse by that.
+        why: what it lost: "type" (multiplies in a wider type), "kernels" (more of them), "fusion" (a kernel
+            of its own, and fused in the other engine), or "" (it is only in one model, or differs otherwise).
     """
 
     node: str
@@ -49,8 +49,8 @@ class FigureDifference:
         figure: its name, of `EngineTotals`.
         one: of the first engine.
         other: of the second.
-        less: the engine in which it is less, "one" or "other", "" where it is the same. (Of `int8_macs`, and of
-            products as planned, more is better; of the others less.)
+        less: the engine in which it is less, "one" or "other", "" where it is the same. (Of `int8_macs`, and
+            of products as planned, more is better; of the others less.)
     """
 
     figure: str
@@ -103,7 +103,7 @@ def side_by_side(one: EngineReading, other: EngineReading) -> SideBySide:
 
 
 def _by_name(reading: EngineReading) -> dict[str, NodeInEngine]:
-    return {node.node: node for node in reading.nodes if not node.op.endswith(("QuantizeLinear", "Quantize"))}
+    return {node.node: node for node in reading.nodes if node.op not in PAIRS}
 
 
 def _figure(name: str, one: EngineReading, other: EngineReading) -> FigureDifference:

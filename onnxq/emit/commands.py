@@ -19,6 +19,7 @@ def commands(
     types: Sequence[str] = (),
     *,
     exact: bool = False,
+    explain: bool = True,
 ) -> list[str]:
     """Command lines for an output file.
 
@@ -32,6 +33,8 @@ def commands(
         types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
         exact: whether TensorRT must not round the factors of float32 products to TF32, as it does by itself
             (Polygraphy does not).
+        explain: whether the tool can write what `onnxq engine --layer-info --profile-times` reads: the layers
+            of the engine, and what each takes, in a run of its own after the one that is measured.
     """
     build_types, run_types = types or ("", "")
     tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
@@ -48,6 +51,10 @@ def commands(
                 f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in profiles.items()
             )
             build.append(f"--{flag}={shapes}")
+    if explain:
+        build += ["--profilingVerbosity=detailed", "--dumpProfile", "--separateProfileRun"]
+        build.append(f"--exportLayerInfo={model.with_suffix('.layers.json').name}")
+        build.append(f"--exportProfile={model.with_suffix('.times.json').name}")
     lines = [shlex.join(build)]
     if original is not None and not implicit:
         run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *run_types.split()]

@@ -137,7 +137,7 @@ class Topology:
                     name, count = base, 1
                     while name in taken:
                         name, count = f"{base}_{count}", count + 1
-                    node.name = name
+                    node.given_name, node.name = node.name, name
                 taken.add(node.name)
         self._node_names = taken
 

@@ -73,6 +73,7 @@ class Result:
             implicit,
             types,
             exact=bool(self.report["exact_products"]),
+            explain=target.explains,
         )
         self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
-from onnxq.cli.pages.words import counted, first_lines, listed, size_text, tally
+from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
 from onnxq.cli.screen import Page, shorten
 
-_QDQ = ("_QuantizeLinear", "_DequantizeLinear")
+if TYPE_CHECKING:
+    from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
+    from onnxq.compiled.side_by_side import SideBySide
+    from onnxq.compiled.traffic import Traffic
+    from onnxq.pipeline.engine_reading import EngineDocument
+    from onnxq.run.trt import Engine
 
 
 def regression_alarm(page: Page, engine: Mapping[str, Any]) -> None:
@@ -50,40 +56,221 @@ def engine_section(page: Page, engine: Mapping[str, Any]) -> None:
         page.section("Engine", engine["reason"])
 
 
-def engine_page(document: Mapping[str, Any]) -> Page:
-    """The layers of an engine."""
+def engine_page(document: EngineDocument, nodes: str = "*") -> Page:
+    """An engine: in figures, then what is worst, then node by node.
+
+    Args:
+        document: what is known of it.
+        nodes: which nodes are listed, a pattern such as "/layer1/*".
+    """
     page = Page()
-    engine = document["engine"]
-    page.head(f"{document['model']}  ({engine['compiler']}, sm {engine['sm']})")
-    if document["profiles_from"]:
-        page.section("Profiles", document["profiles_from"])
-    if engine["status"] != "compiled":
-        page.section("Rejected", first_lines(engine["reason"], 6), "red")
-        return page
-    if engine["unread"]:
-        page.section("Compiled", "its list of layers is not understood", "yellow")
-        page.entry(first_lines(engine["unread"]))
-        return page
-    layers = engine["layers"]
-    counts = listed(tally(layer["precision"] or "none" for layer in layers))
-    size = f"{size_text(engine['plan_bytes'])}, built in {engine['seconds']:.1f} s"
-    page.section("Compiled", f"{counted(len(layers), 'layer')}: {counts} ({size})")
-    for name, profile in engine["profiles"].items():
-        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
-    if document["traffic"]:
-        page.section("Moves", _moved(document["traffic"]))
-    for layer in layers:
-        page.section(layer["precision"] or "-", f"{shorten(layer['name'], 44)}  ({layer['kind']})")
-        nodes = [name for name in layer["nodes"] if not name.endswith(_QDQ)]
-        if nodes:
-            more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-            page.entry(f"{shorten(nodes[0], 50)}{more}", 1, "dim")
+    engine, reading = document.engine, document.reading
+    if engine is None:
+        page.head(f"{document.model}  (TensorRT, by {document.layer_info or document.profile_times})")
+    else:
+        page.head(f"{document.model}  ({engine.compiler}, sm {engine.sm})")
+        _compiled(page, document, engine)
+    if reading is not None:
+        _totals(page, document, reading.totals)
+        if document.differences is not None:
+            _side_by_side(page, document, document.differences, nodes)
+        else:
+            _worst(page, reading)
+            _nodes(page, reading, nodes)
+    if document.other is not None and document.other.reading is None:
+        other = document.other.engine
+        why = first_lines(other.unread or other.reason) if other else ""
+        page.section("Other", f"{document.other.model}: {why}", "red")
     return page
 
 
-def _moved(traffic: Mapping[str, Any]) -> str:
+def _compiled(page: Page, document: EngineDocument, engine: Engine) -> None:
+    """Whether it compiles, and for which shapes."""
+    if document.profiles_from:
+        page.section("Profiles", document.profiles_from)
+    if engine.status != "compiled":
+        page.section("Rejected", first_lines(engine.reason, 6), "red")
+    elif engine.unread:
+        page.section("Compiled", "its list of layers is not understood", "yellow")
+        page.entry(first_lines(engine.unread))
+    for name, profile in engine.profiles.items():
+        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+
+
+def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
+    engine = document.engine
+    size = f" ({size_text(engine.plan_bytes)}, built in {engine.seconds:.1f} s)" if engine else ""
+    page.section("Kernels", f"{totals.kernels}: {listed(totals.kinds)}{size}")
+    if totals.macs:
+        whole = sum(totals.macs.values())
+        shares = (f"{dtype} {100 * part / whole:.1f} %" for dtype, part in totals.macs.items())
+        page.section("Multiplies", f"{decimal(whole)} multiply-accumulates: {', '.join(shares)}")
+    if totals.attention:
+        page.entry(f"fused attention: {listed(totals.attention)}")
+    if totals.planned or totals.half:
+        text = f"{totals.as_planned} of {counted(totals.planned, 'layer')} in the type of their Q/DQ pairs"
+        half = f"; {totals.half} have a pair on one operand only" if totals.half else ""
+        nodes = document.reading.nodes if document.reading else ()
+        untold = sum(node.untold and node.planned is not None and not node.half for node in nodes)
+        unsaid = f"; of {untold} the file does not say it" if untold else ""
+        worse = totals.half or totals.as_planned + untold < totals.planned
+        page.section("Planned", text + half + unsaid, "yellow" if worse else "")
+    moved = [
+        f"activations {size_text(totals.bytes_activations)}",
+        f"conversions {size_text(totals.bytes_conversions)}",
+        f"weights {size_text(totals.bytes_weights)} in {counted(totals.constants, 'constant')}",
+    ]
+    if document.traffic:
+        page.section("Moves", _moved(document.traffic))
+        page.entry(", ".join(moved))
+    else:
+        page.section("Moves", ", ".join(moved))
+    if totals.seconds is not None:
+        page.section("Takes", f"{_time_text(totals.seconds)} a run, all kernels together, as measured")
+    if totals.unknown_types:
+        page.section("Unknown", f"{', '.join(totals.unknown_types)}: counted as no bytes", "yellow")
+
+
+def _moved(traffic: Traffic) -> str:
     """What kernels read and write."""
-    text = f"{traffic['moved_mb']:.3g} MB, in {counted(traffic['kernels'], 'kernel')}"
-    if traffic["merged_kernels"] < traffic["kernels"]:
-        text += f"; {traffic['merged_mb']:.3g} MB where products are not written before what follows them"
-    return text + ("; each dynamic size counts as 1" if traffic["dynamic"] else "")
+    text = f"{traffic.moved_mb:.3g} MB, in {counted(traffic.kernels, 'kernel')}"
+    if traffic.merged_kernels < traffic.kernels:
+        text += f"; {traffic.merged_mb:.3g} MB where products are not written before what follows them"
+    return text + ("; each dynamic size counts as 1" if traffic.dynamic else "")
+
+
+def _worst(page: Page, reading: EngineReading) -> None:
+    """What costs and computes nothing, and what does not run as planned."""
+    missed = [node for node in reading.nodes if node.missed]
+    if missed:
+        page.section(
+            "Not in it", f"{counted(len(missed), 'layer')} planned and run in another type", "yellow"
+        )
+        missed.sort(key=lambda node: -node.macs)
+        _first(page, [f"{shorten(n.node, 36)}: {n.planned} -> {n.compiled or 'folded'}" for n in missed])
+    half = [node for node in reading.nodes if node.half]
+    if half:
+        page.section("Half", f"{counted(len(half), 'layer')} of which one operand is quantized", "yellow")
+        half.sort(key=lambda node: -node.macs)
+        _first(page, [f"{shorten(n.node, 36)}: {n.planned}, runs in {n.compiled or 'none'}" for n in half])
+    made = reading.runtime_weights
+    if made:
+        text = f"{counted(len(made), 'weight')} dequantized at each run"
+        page.section("Weights", text, "yellow")
+        largest = sorted(made, key=lambda weights: -weights.bytes_written)
+        _first(page, [f"{_of(weights.nodes)}: {_weights_text(weights)}" for weights in largest])
+    for kind in ("quantize", "dequantize", "cast", "reformat"):
+        kernels = [kernel for kernel in reading.kernels if kernel.kind == kind]
+        if kernels:
+            whole = sum(kernel.moved for kernel in kernels)
+            page.section(
+                "Converts", f"{counted(len(kernels), 'kernel')} that only {kind}, {size_text(whole)}"
+            )
+            kernels.sort(key=lambda kernel: -kernel.moved)
+            _first(page, [f"{_of(k.nodes or (k.name,))}: {size_text(k.moved)}" for k in kernels])
+
+
+def _first(page: Page, lines: Sequence[str], shown: int = 3) -> None:
+    for line in lines[:shown]:
+        page.entry(line, 2, "dim")
+    if len(lines) > shown:
+        page.entry(f"+{len(lines) - shown} more (--json)", 2, "dim")
+
+
+def _weights_text(weights: RuntimeWeights) -> str:
+    shape = "x".join(map(str, weights.shape))
+    where = "in the product's kernel" if weights.inside else f"{size_text(weights.bytes_written)} written"
+    return f"{weights.held} -> {weights.made} [{shape}], {where}"
+
+
+def _of(names: Sequence[str]) -> str:
+    return shorten(names[0], 36) + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
+
+
+def _nodes(page: Page, reading: EngineReading, pattern: str) -> None:
+    """Nodes: planned type, type, what their kernel is for, multiply-accumulates, time.
+
+    Where none is asked for, those that run, and no Q/DQ pairs.
+    """
+    from onnxq.compiled.reading import PAIRS
+
+    whole = pattern == "*"
+    shown = [
+        node
+        for node in reading.nodes
+        if fnmatchcase(node.node, pattern) and not (whole and (node.op in PAIRS or node.role == "folded"))
+    ]
+    if not shown:
+        page.section("Nodes", "none runs" if whole else f"none is called {pattern}", "yellow")
+        return
+    timed = any(node.seconds is not None for node in shown)
+    text = f"{len(shown)} of {len(reading.nodes)}"
+    rest = ": no pairs, and nothing folded into constants or views (--nodes lists any)" if whole else ""
+    page.section("Nodes", text + rest * (len(shown) < len(reading.nodes)))
+    head = ("", "planned", "runs", "in", "MACs", *(("time",) if timed else ()))
+    page.table(head, [_row(node, timed) for node in shown])
+
+
+def _row(node: NodeInEngine, timed: bool) -> list[str]:
+    planned = f"half {node.planned}" if node.half else node.planned or ""
+    place = node.kind if node.role == "own" else f"+{node.kind}" if node.kind else "folded"
+    runs = node.compiled or ""
+    if runs and not node.macs:  # it multiplies nothing: what its kernel writes
+        runs = f"->{runs}"
+    row = [shorten(node.node, 17 if timed else 24), planned, runs, place]
+    row.append(decimal(node.macs) if node.macs else "")
+    return [*row, _time_text(node.seconds) if node.seconds is not None else ""] if timed else row
+
+
+def _time_text(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} us"
+
+
+_WORDS = {
+    "kernels": "kernels", "int8_macs": "int8 MACs", "other_macs": "other MACs",
+    "bytes_activations": "bytes of activations", "bytes_conversions": "bytes of conversions",
+    "bytes_weights": "bytes of weights", "conversions": "only convert", "quantize": "only quantize",
+    "dequantize": "only dequantize", "cast": "only cast", "reformat": "only reformat",
+    "runtime_weights": "weights dequantized", "planned": "layers planned", "as_planned": "run as planned",
+}  # fmt: skip
+
+
+def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, pattern: str) -> None:
+    """Two engines: figures, then the nodes that are not the same."""
+    assert document.other is not None  # there are differences to it
+    page.section("Beside", f"{document.other.model} (second column)")
+    figures = [entry for entry in found.figures if entry.one or entry.other]
+    page.table(
+        ("", "this", "other"),
+        [
+            (_WORDS.get(e.figure, e.figure), _figure(e.figure, e.one), _figure(e.figure, e.other))
+            for e in figures
+        ],
+    )
+    shown = [entry for entry in found.nodes if fnmatchcase(entry.node, pattern)]
+    text = f"{len(found.nodes)} differ, {found.same} do not"
+    page.section("Nodes", text)
+    if shown:
+        page.table(
+            ("", "this", "other", "lost by", "what"),
+            [
+                (
+                    shorten(entry.node, 26),
+                    _place(entry.one, entry.role_one, entry.kernels_one),
+                    _place(entry.other, entry.role_other, entry.kernels_other),
+                    {"one": "this", "other": "other"}.get(entry.lost_by, ""),
+                    entry.why,
+                )
+                for entry in shown
+            ],
+        )
+
+
+def _figure(name: str, value: int) -> str:
+    return size_text(value) if name.startswith("bytes") else decimal(value)
+
+
+def _place(dtype: str | None, role: str, kernels: int) -> str:
+    if role in ("absent", "folded"):
+        return role
+    return ("+" if role == "fused" else "") + (dtype or "") + (f" x{kernels}" if kernels > 1 else "")

@@ -1,0 +1,169 @@
+"""A model's engine, read: compiled on this CPU, or as TensorRT exported it from a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from onnxq.compiled.exported import read_exported
+from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
+from onnxq.compiled.side_by_side import SideBySide, side_by_side
+from onnxq.compiled.traffic import Traffic, traffic
+from onnxq.emit.recorded import recorded_profiles
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.progress import Observer
+from onnxq.run import trt
+
+Profiles = Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]]
+ModelFile = str | PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEngine:
+    """A model and its engine.
+
+    Attributes:
+        model: the model's file.
+        engine: what came of compiling it; None where the engine is TensorRT's, of exported files.
+        traffic: what the kernels move; None where there is no engine, or none that was compiled here.
+        reading: what stands in the engine, None where there is none, or its layers are not understood.
+        profiles_from: where the shapes of dynamic inputs are from, "" where they were stated or need not be.
+    """
+
+    model: str
+    engine: trt.Engine | None
+    traffic: Traffic | None
+    reading: EngineReading | None
+    profiles_from: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDocument:
+    """What `onnxq engine` says.
+
+    Attributes:
+        kind: "engine".
+        schema: the version of this form.
+        model: the model's file.
+        engine: what came of compiling it; None where files of trtexec were read.
+        traffic: what the kernels move; None where there is no engine that was compiled here.
+        profiles_from: where the shapes of dynamic inputs are from, "" where they were stated or need not be.
+        reading: what stands in the engine: in figures, by ONNX node, by kernel; None where there is none.
+        layer_info: the file of `trtexec --exportLayerInfo` that was read, or None.
+        profile_times: the file of `trtexec --exportProfile` that was read, or None.
+        other: the model that it is compared with and its engine, or None.
+        differences: what each of both lost; None where nothing was compared, or one has no engine.
+    """
+
+    kind: str
+    schema: int
+    model: str
+    engine: trt.Engine | None
+    traffic: Traffic | None
+    profiles_from: str
+    reading: EngineReading | None
+    layer_info: str | None
+    profile_times: str | None
+    other: ReadEngine | None
+    differences: SideBySide | None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there is an engine, of the other model too where one is given."""
+        engines = (self.engine, self.other.engine if self.other else None)
+        return all(engine is None or engine.status == "compiled" for engine in engines)
+
+
+def engine(
+    model: ModelFile,
+    *,
+    compare: ModelFile | None = None,
+    layer_info: ModelFile | None = None,
+    profile_times: ModelFile | None = None,
+    sm: int = 89,
+    profiles: Profiles | None = None,
+    observe: Observer | None = None,
+) -> EngineDocument:
+    """What an engine makes of a model: its kernels, what became of each node, bytes and multiply-accumulates.
+
+    The model is compiled by NVIDIA's compiler, which needs no GPU. With `layer_info` or `profile_times` it is
+    not: the engine is the one that those files of trtexec describe.
+
+    Args:
+        model: the ONNX file.
+        compare: another version of the network, whose engine is set beside it.
+        layer_info: the file of `trtexec --exportLayerInfo`.
+        profile_times: the file of `trtexec --exportProfile`, which has a time for each kernel.
+        sm: the compute capability to compile for, 89 for 8.9.
+        profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
+            onnxq wrote beside the model.
+        observe: is told the steps.
+
+    Returns:
+        The engine; of a model that the compiler rejects, why there is none.
+
+    Raises:
+        UserError: a file cannot be read, the compiler is not installed, or a profile does not fit.
+        Fault: a fault of onnxq.
+    """
+    if compare is not None and (layer_info or profile_times):
+        raise UserError(
+            "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
+            hint="leave out --compare, or --layer-info and --profile-times",
+        )
+    path = Path(model)
+    if layer_info is not None or profile_times is not None:
+        files = [Path(file) if file is not None else None for file in (layer_info, profile_times)]
+        opened = Model.open(path)
+        reading = reading_of(read_exported(files[0], files[1], operators_of(opened)), opened)
+        _check_files(path, reading, files[0] or files[1])
+        one, other = ReadEngine(str(path), None, None, reading, ""), None
+    else:
+        one = _compiled(path, sm, profiles, observe, "compile")
+        other = _compiled(Path(compare), sm, profiles, observe, "compile: other") if compare else None
+    both = other is not None and other.reading is not None and one.reading is not None
+    return EngineDocument(
+        kind="engine",
+        schema=1,
+        model=one.model,
+        engine=one.engine,
+        traffic=one.traffic,
+        profiles_from=one.profiles_from,
+        reading=one.reading,
+        layer_info=str(layer_info) if layer_info is not None else None,
+        profile_times=str(profile_times) if profile_times is not None else None,
+        other=other,
+        differences=side_by_side(one.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
+    )
+
+
+def _check_files(model: Path, reading: EngineReading, file: Path | None) -> None:
+    """Refuses files of another model: none of its nodes is in them."""
+    if reading.nodes and not any(node.kernels for node in reading.nodes):
+        raise UserError(
+            f"{file} names no node of {model}",
+            hint="give the model that the engine was built from",
+        )
+
+
+def _compiled(
+    path: Path, sm: int, profiles: Profiles | None, observe: Observer | None, step: str
+) -> ReadEngine:
+    model = Model.open(path)  # its errors are clearer than the compiler's
+    wanted, note = dict(profiles or {}), ""
+    if not wanted:
+        recorded, note = recorded_profiles(path)
+        wanted.update(recorded)
+    if observe is not None:
+        observe(step, None, None)
+    built = trt.compile_engine(path, sm=sm, profiles=wanted)
+    if built.status == "not-installed":
+        message, _, hint = built.reason.partition("; ")
+        raise UserError(message, hint=hint)
+    layers = built.layers
+    moved = traffic(layers) if layers else None
+    reading = read(layers, model) if built.status == "compiled" and not built.unread else None
+    return ReadEngine(str(path), built, moved, reading, note)
