@@ -34,7 +34,7 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelWork:
     """What a kernel has to do.
 
     Attributes:
@@ -68,7 +68,7 @@ def _rate(precision: str | None, gpu: Gpu, constants: Constants) -> float:
     return gpu.fp16_tops * constants.fp16 * (0.5 if precision == "fp32" else 1.0)  # TF32, half the rate
 
 
-def work_of(kernels: Sequence[Kernel], cache_mb: float) -> tuple[Work, ...]:
+def work_of(kernels: Sequence[Kernel], cache_mb: float) -> tuple[KernelWork, ...]:
     """What the kernels of an engine have to do that runs again and again.
 
     Args:
@@ -77,7 +77,7 @@ def work_of(kernels: Sequence[Kernel], cache_mb: float) -> tuple[Work, ...]:
     """
     found = []
     for kernel, (moved, cached) in zip(kernels, _moved(kernels, cache_mb * 2**20), strict=True):
-        found.append(Work(moved - cached, cached, kernel.macs, kernel.precision, int(kernel.is_kernel)))
+        found.append(KernelWork(moved - cached, cached, kernel.macs, kernel.precision, int(kernel.is_kernel)))
     return tuple(found)
 
 

@@ -15,16 +15,16 @@ from typing import Literal
 from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel
 from onnxq.compiled.merged import merged
-from onnxq.compiled.roofline import Constants, Work, work_of
+from onnxq.compiled.roofline import Constants, KernelWork, work_of
 
 Says = Literal["faster", "slower", "undecided"]
 Form = Literal["built", "merged"]
 
-CONSTANTS = Constants(start_us=3.0, memory=0.7, cache=3.0, fp16=0.45, int8=0.35)
+CONSTANTS = Constants(start_us=3.36, memory=0.75, cache=4.37, fp16=0.519, int8=0.4)
 """Those fitted on all published pairs: `python -m benchmarks.verdict`."""
 
-BAND = 0.1
-"""How far from 1 a ratio has to be to decide anything: 1.1 times as fast, or 1 / 1.1. Fitted with them."""
+BAND = 0.32
+"""How far from 1 a ratio has to be to decide anything: 1.32 times as fast, or 1 / 1.32. Fitted with them."""
 
 ASSUMPTIONS = (
     "times are estimates: the longer of what a kernel's bytes and what its products take, by data sheets",
@@ -227,7 +227,7 @@ class _Timed:
     """The kernels of an engine, and what each takes on each GPU: `seconds[gpu][kernel]`."""
 
     def __init__(self, kernels: Sequence[Kernel], where: Sequence[Gpu], constants: Constants) -> None:
-        works: dict[float, tuple[Work, ...]] = {}
+        works: dict[float, tuple[KernelWork, ...]] = {}
         for gpu in where:
             if gpu.cache_mb not in works:
                 works[gpu.cache_mb] = work_of(kernels, gpu.cache_mb)
@@ -259,16 +259,13 @@ class _Timed:
 
 
 def _ratios(fp16: Sequence[float], int8: Sequence[float]) -> list[float]:
-    return [
-        one / other if other else 1.0 if not one else math.inf for one, other in zip(fp16, int8, strict=True)
-    ]
+    """How many times as fast the second is; 1 where one of them does nothing."""
+    return [one / other if one and other else 1.0 for one, other in zip(fp16, int8, strict=True)]
 
 
 def _mean(ratios: Sequence[float]) -> float:
     """The geometric mean; 1 of none."""
-    if not ratios or min(ratios) <= 0:
-        return 0.0 if ratios else 1.0
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    return math.exp(math.fsum(map(math.log, ratios)) / max(1, len(ratios)))
 
 
 def _compared(fp16: _Timed, int8: _Timed, where: Sequence[Gpu], band: float) -> Compared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -30,6 +30,9 @@ from onnxq.target import Target
 NO_LAYERS = "nothing is quantized"
 TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against fp16"
 
+FLAGS = "the builder runs in float16 what is not int8 (--fp16)"
+"""What is assumed besides of targets that choose types by flags."""
+
 
 def form_of(target: Target) -> Form:
     """Which engines are the target's: those that TensorRT-RTX builds anywhere, or those built on a GPU."""
@@ -44,9 +47,11 @@ class Plain:
         proto: the model; None where there is none.
         why: why there is none.
         nodes: names of the nodes of the float model.
-        sizes: the shapes that inputs are given before it is compiled, where an engine for the profiles does
-            not tell how large tensors are: of dynamic sizes other than 1.
+        sizes: the shapes that inputs are given before both models are compiled for the comparison alone;
+            None where the engine of the result tells: it does not where sizes other than 1 are dynamic.
         data_dir: the folder that its external data is relative to.
+        halves: whether the builder makes float16 of what is float32 in the result, by its flags: then it is
+            compared so.
     """
 
     proto: onnx.ModelProto | None
@@ -54,6 +59,7 @@ class Plain:
     nodes: frozenset[str] = frozenset()
     sizes: Mapping[str, Sequence[int]] | None = None
     data_dir: Path | None = None
+    halves: bool = False
 
     @staticmethod
     def of(job: Job, prepared: Prepared, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
@@ -72,7 +78,11 @@ class Plain:
             model = Model(prepared.unedited, None, job.model.data_dir)
         if weight_bytes(prepared.sanitized) >= LARGE:
             return Plain(None, TOO_LARGE.format(model.path or "MODEL"))
-        return plain_of(model, io=io, profiles=profiles)
+        found = plain_of(model, io=io, profiles=profiles)
+        if job.target.strongly_typed:
+            return found
+        usual = {name: profile[1] for name, profile in profiles.items()}
+        return replace(found, halves=True, sizes=usual)
 
     def fixed(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A model with `sizes`."""
@@ -133,6 +143,9 @@ def verdict_of(
     if plain.proto is None or not plan.planned:
         return Verdict(plain.why or NO_LAYERS, form)
     if plain.sizes is not None and int8.status == "compiled":
+        if plain.halves:
+            half = to_half(Model(quantized, None, plain.data_dir), "fp16", {})
+            quantized = half.model.to_proto(handover=True)
         fp16, int8 = _compiled([plain.fixed(plain.proto), plain.fixed(quantized)], plain.data_dir, int8.sm)
     for what, engine in (("the result", int8), ("the model in plain float16", fp16)):
         if engine is None or engine.status != "compiled":
@@ -142,13 +155,14 @@ def verdict_of(
             return Verdict(f"the list of layers of {what} is not understood", form)
     assert fp16 is not None
     operators = {node.name: node.op_type for node in quantized.graph.node}
-    return judge(
+    verdict = judge(
         kernels_of(fp16.layers, {node.name: node.op_type for node in plain.proto.graph.node}),
         kernels_of(int8.layers, operators),
         form,
         layers=plan.planned,
         nodes=plain.nodes,
     )
+    return replace(verdict, assumptions=(*verdict.assumptions, FLAGS)) if plain.halves else verdict
 
 
 def against_fp16(

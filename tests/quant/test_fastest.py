@@ -1,0 +1,116 @@
+"""`quantize` says whether int8 is worth it, and with `fastest` leaves layers in float where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from grid_nets import Net
+
+import onnxq
+from onnxq.compiled.verdict import Verdict
+from onnxq.errors import UserError
+from onnxq.graph.unquantized import unquantized
+from onnxq.pipeline.result import Result
+from onnxq.pipeline.verdict import against_fp16
+from onnxq.run import ort, trt
+
+needs_compiler = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+
+
+def two_kinds() -> onnx.ModelProto:
+    """A convolution that int8 makes faster, and small ones behind it that it only gives conversions."""
+    net = Net(1, 64, 64, 64)
+    x = net.add("Relu", net.conv("x", 64, 64, 3, 3, seed=0, name="large"))
+    x = net.add("MaxPool", x, kernel_shape=[16, 16], strides=[16, 16], name="pool")
+    for number in range(3):
+        x = net.add("Sigmoid", net.conv(x, 64, 64, 1, 1, seed=number, name=f"small_{number}"))
+    return net.model(x)
+
+
+def samples() -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    return [{"x": rng.standard_normal((1, 64, 64, 64), np.float32)} for _ in range(4)]
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[bool, Result]:
+    model = two_kinds()
+    return {
+        fastest: onnxq.quantize(
+            model, samples(), method="minmax", repair="none", target="tensorrt-rtx", fastest=fastest
+        )
+        for fastest in (False, True)
+    }
+
+
+@needs_compiler
+def test_the_report_compares_both_engines(results) -> None:
+    verdict = results[False].report["verdict"]
+    assert (verdict["kind"], verdict["schema"], verdict["reason"], verdict["form"]) == (
+        "verdict", 1, "", "built",
+    )  # fmt: skip
+    built, merged = verdict["built"], verdict["merged"]
+    assert set(built["fp16"]["macs"]) == {"fp16"}
+    assert "int8" in built["int8"]["macs"]
+    assert merged["ratio"] > built["ratio"]  # what follows a product costs nothing of its own
+    assert merged["int8"]["kernels"] < built["int8"]["kernels"]
+    assert built["low"] <= built["ratio"] <= built["high"]
+    layers = {name for part in verdict["layers"] for name in part["layers"]}
+    assert layers == {"large", "small_0", "small_1", "small_2"}
+    ratios = {part["layers"][0]: part["ratio"] for part in verdict["layers"]}
+    assert min(ratios, key=ratios.__getitem__).startswith("small")
+
+
+@needs_compiler
+def test_layers_that_lose_are_left_in_float_where_that_is_faster(results) -> None:
+    plain, fastest = (results[key].report for key in (False, True))
+    found = fastest["verdict"]["fastest"]
+    assert plain["verdict"]["fastest"] is None
+    assert found["ratio"] > found["ratio_before"] == pytest.approx(plain["verdict"]["built"]["ratio"])
+    assert found["layers"]
+    assert found["int8"] < found["int8_before"] == 1.0
+    kept = {one["node"]: one for one in fastest["plan"]["kept_float"]}
+    assert set(found["layers"]) == set(kept)
+    for one in kept.values():
+        assert (one["code"], one["because"][:5]) == ("fastest", "int8 "), one
+    planned = {one["node"] for one in fastest["plan"]["layers"] if one["format"] == "int8"}
+    assert planned == {"large", "small_0", "small_1", "small_2"} - set(found["layers"])
+    assert fastest["engine"]["planned"] == fastest["engine"]["int8"] == len(planned)
+    assert fastest["accuracy"][0]["sqnr_db"] >= plain["accuracy"][0]["sqnr_db"] - 1
+
+
+@needs_compiler
+def test_a_file_of_anybodys_is_compared_with_itself_without_pairs(results, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(results[False].model, path)
+    verdict = against_fp16(path, form="built")
+    expected = results[False].report["verdict"]["built"]
+    assert verdict.built is not None
+    assert verdict.built.int8.kernels == expected["int8"]["kernels"]
+    assert verdict.built.fp16.macs == expected["fp16"]["macs"]
+    assert verdict.built.ratio == pytest.approx(expected["ratio"], rel=0.1)
+
+
+def test_a_model_without_its_pairs_computes_what_the_float_model_does() -> None:
+    model = two_kinds()
+    made = onnxq.quantize(
+        model, samples()[:1], method="minmax", repair="none", compile=False, body="fp32"
+    ).model
+    bare = unquantized(made)
+    assert not {"QuantizeLinear", "DequantizeLinear"} & {node.op_type for node in bare.graph.node}
+    (feeds,) = samples()[:1]
+    one, other = (ort.load(each).run(feeds)[0] for each in (model, bare))
+    assert np.abs(one - other).max() < 0.05 * np.abs(one).max()  # its weights are the codes'
+
+
+def test_without_an_engine_there_is_a_reason() -> None:
+    model = two_kinds()
+    report = onnxq.quantize(model, samples()[:1], method="minmax", repair="none", compile=False).report
+    assert report["verdict"]["reason"] == "nothing was compiled: not asked for"
+    assert report["verdict"]["merged"] is None
+    with pytest.raises(UserError, match="nothing is to be compiled"):
+        onnxq.quantize(model, samples()[:1], compile=False, fastest=True)
+    assert Verdict("why", "merged").compared is None
