@@ -21,7 +21,7 @@ def layer(net: Net, op: str, x: str, *shape: int, name: str = "") -> str:
 
 
 def detector(*, reads: str) -> onnx.ModelProto:
-    """Boxes and scores of 32 places, 16 values each, in one output; `reads`: who reads what of them in int8."""
+    """Boxes and scores of 32 places in one output; `reads`: who reads what of them in int8."""
     net = Net(1, 32, 32)
     trunk = net.add("Relu", layer(net, "MatMul", "x", 32, 32))
     offsets = layer(net, "MatMul", trunk, 32, 16)
