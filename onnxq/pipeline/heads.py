@@ -21,7 +21,8 @@ from onnxq.reason import Reason
 LEAST_DB = 1.0
 """What heads in float have to gain, all together, on samples that chose nothing."""
 
-_SPARED_DB = 0.5  # of what all of them gain: so much may be missing where fewer are in float
+_PRICE_DB = 50.0  # of all eligible multiply-accumulates in float: 0.5 dB for each percent
+_PRICE_OF_ONE_DB = 0.1  # of each head
 _SAMPLES = 16  # that rank and choose, and that judge: at most
 _MOST = 24  # heads that are tried one after another
 
@@ -70,8 +71,9 @@ def offered(
 ) -> tuple[Prepared, Quantized, Heads]:
     """Leaves heads in float where that gains the outputs enough, measured.
 
-    The noise model ranks them; on the samples that choose, the first so many are in float that come within
-    half a dB of the best; samples held out have to confirm that it gains 1 dB.
+    The noise model ranks them; of the first one, the first two and so on, the samples that choose say which
+    gain most above their price, half a dB for each percent of the eligible multiply-accumulates that they
+    take from int8. Samples held out have to confirm that they gain that, and 1 dB at least.
 
     Args:
         job: of the float model.
@@ -114,22 +116,24 @@ def _measured(
     found = replace(found, heads=order)
     tried = [order[:count] for count in range(min(len(order), _MOST) + 1)]
     tried += [order] if len(order) > _MOST else []
-    base, *levels = accuracy.sqnr_db(tried)
-    wanted = max(base + LEAST_DB, max(levels) - _SPARED_DB)
-    floats, level = next(
-        ((nodes, level) for nodes, level in zip(tried[1:], levels, strict=True) if level >= wanted),
-        (order, max(levels)),
-    )
+    taken = [_share(prepared.plan, accuracy.costs.along(floats)) for floats in tried]
+    prices = [
+        _PRICE_DB * share + _PRICE_OF_ONE_DB * len(floats) for share, floats in zip(taken, tried, strict=True)
+    ]
+    levels = accuracy.sqnr_db(tried)
+    best = max(range(1, len(tried)), key=lambda place: levels[place] - prices[place])
+    floats, share, chosen = tried[best], taken[best], levels[best] - levels[0]
     held = itertools.islice(sampling.feeds(sampling.held_out()), _SAMPLES)
     before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], held))
     if before is None or after is None:
         return prepared, done, replace(found, why="not measured: no output tells how much noise there is")
     gain = after - before
-    found = replace(found, gain_db=gain, chosen_gain_db=level - base)
-    if min(gain, level - base) < LEAST_DB:
-        why = f"with {_told(floats)} in float the outputs gain {gain:.1f} dB, less than {LEAST_DB:g} dB"
+    found = replace(found, gain_db=gain, chosen_gain_db=chosen)
+    least = max(LEAST_DB, prices[best])
+    if min(gain, chosen) < least:
+        why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
+        why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
         return prepared, done, replace(found, why=why)
-    share = _share(prepared.plan, accuracy.costs.along(floats))
     text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on samples held out"
     why = Reason("heads", f"{text}, for {share:.2%} of the eligible multiply-accumulates")
     finished = accuracy.finished(dict.fromkeys(floats, why))
