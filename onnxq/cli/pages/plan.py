@@ -24,7 +24,7 @@ def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
     kept_float_section(page, plan["kept_float"])
-    heads_entry(page, plan["heads"])
+    heads_entry(page, plan.get("heads"))
 
 
 def layers_section(page: Page, plan: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
     kept_float_section(page, plan["kept_float"])
-    heads_entry(page, plan["heads"])
+    heads_entry(page, plan.get("heads"))
     repair_section(page, report["repair"])
     body_section(page, report["body"])
     for number, file in enumerate(report["files"]):
