@@ -1,53 +1,71 @@
-"""Which tensors hold probabilities, and which Concats put them beside something else."""
+"""Which Concats put probabilities beside what is orders of magnitude greater: scores beside boxes in pixels."""
 
 from __future__ import annotations
 
-from onnxq.rule import MOVES, Node, Tensor, made_by
+from collections.abc import Callable, Sequence
 
-BOUNDED = ("Sigmoid", "Softmax", "HardSigmoid")
+import numpy as np
+
+from onnxq.rule import MOVES, Node, Tensor, constant, made_by
+
+_BOUNDED = ("Sigmoid", "Softmax", "HardSigmoid")
 """What gives values from 0 to 1."""
 
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Sum", "Pow", "Exp", "Sqrt", "Neg", "Max", "Min", "Clip")
+"""What decodes boxes."""
 
-def mixes_probabilities(concat: Node) -> bool:
-    """Whether some inputs of a Concat are probabilities, and others are not: scores beside boxes, say.
+_PIXELS = 16.0
+"""A constant from which on what it is added to or multiplied with is in pixels: strides, grids, anchors, sizes."""
 
-    A constant is neither.
-    """
-    kinds = {
-        _is_probability(tensor) for tensor in concat.inputs if tensor is not None and not tensor.is_constant
-    }
-    return len(kinds) > 1
+
+def mixes_scales(concat: Node) -> bool:
+    """Whether some inputs of a Concat are probabilities, and others are decoded with constants of pixels."""
+    given = [tensor for tensor in concat.inputs if tensor is not None and not tensor.is_constant]
+    return any(map(_is_probability, given)) and any(map(_is_in_pixels, given))
 
 
 def cut_from_a_mixture(tensor: Tensor | None) -> bool:
-    """Whether a tensor comes from a Concat that mixes, or contains one that does, moved at most."""
-    todo, seen = [tensor], set[Tensor]()
-    while todo:
-        tensor = todo.pop()
-        if tensor is None or tensor in seen:
-            continue
-        seen.add(tensor)
-        maker = made_by(tensor, *MOVES, "Concat")
-        if maker is None:
-            continue
-        if maker.op == "Concat" and mixes_probabilities(maker):
-            return True
-        todo += maker.inputs if maker.op == "Concat" else maker.inputs[:1]
-    return False
+    """Whether a tensor comes from a Concat that mixes scales, moved at most."""
+    return tensor is not None and _any_behind(
+        tensor, (), lambda node: node.op == "Concat" and mixes_scales(node)
+    )
 
 
 def _is_probability(tensor: Tensor) -> bool:
-    """Whether a tensor holds what gives values from 0 to 1, and nothing else."""
-    todo, seen = [tensor], set[Tensor]()
+    """Whether a tensor holds what gives values from 0 to 1, moved at most."""
+    return _any_behind(tensor, _BOUNDED, lambda node: node.op in _BOUNDED)
+
+
+def _is_in_pixels(tensor: Tensor) -> bool:
+    return _any_behind(tensor, _ARITHMETIC, _with_pixels)
+
+
+def _with_pixels(node: Node) -> bool:
+    """Whether a node adds or multiplies with a great constant, or divides by a small one."""
+    if node.op not in ("Add", "Sub", "Mul", "Div", "Sum"):
+        return False
+    for index, value in enumerate(map(constant, node.inputs)):
+        if value is None or not value.size or value.dtype.kind != "f":
+            continue
+        most = float(np.abs(value).max())
+        divides = node.op == "Div" and index == 1
+        if (0 < most <= 1 / _PIXELS) if divides else most >= _PIXELS:
+            return True
+    return False
+
+
+def _any_behind(tensor: Tensor, passed: Sequence[str], told: Callable[[Node], bool]) -> bool:
+    """Whether a node tells something, of those that make a tensor by movement and by `passed` operators."""
+    todo: list[Tensor | None] = [tensor]
+    seen: set[Tensor] = set()
     while todo:
         value = todo.pop()
-        if value in seen or value.is_constant:
+        maker = made_by(value, *MOVES, "Concat", *passed)
+        if value is None or value in seen or maker is None:
             continue
         seen.add(value)
-        maker = made_by(value, *BOUNDED, *MOVES, "Concat")
-        if maker is None:
-            return False
-        if maker.op not in BOUNDED:
-            given = maker.inputs if maker.op == "Concat" else maker.inputs[:1]
-            todo += [one for one in given if one is not None]
-    return True
+        if told(maker):
+            return True
+        if maker.op not in _BOUNDED:
+            todo += maker.inputs[:1] if maker.op in MOVES else maker.inputs
+    return False

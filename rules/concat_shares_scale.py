@@ -4,22 +4,22 @@ A Concat of int8 tensors is a copy where all have one scale; with different scal
 requantized, and with a pair at the output alone the other readers of the parts miss the int8 copy.
 A constant part stays float; its range counts for the scale that all share.
 
-Probabilities (of a Sigmoid or a Softmax) share none with other values: beside boxes in pixels all of them
-would have the code 0. Such a Concat has a pair at its output at most.
+Probabilities (of a Sigmoid or a Softmax) share none with what is decoded to pixels, by constants of 16 and
+more: beside boxes all scores would have the code 0. Such a Concat has a pair at its output at most.
 """
 
 from functools import partial
 from typing import Any
 
-from _probabilities import mixes_probabilities
+from _probabilities import mixes_scales
 
 from onnxq.rule import Fires, Follow, Node, Skip, Skips, place
 
 
 @place("Concat")
 def concat_shares_scale(node: Node) -> list[Follow]:
-    if mixes_probabilities(node):
-        raise Skip("a Concat of probabilities and other values: one scale would not hold both")
+    if mixes_scales(node):
+        raise Skip("a Concat of probabilities and of pixels: one scale does not hold both")
     return [Follow(node, index, "inputs of one Concat") for index in range(len(node.inputs))]
 
 
@@ -30,7 +30,8 @@ def _net(concat: str) -> Any:
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8, 1, 16] x, float[1, 8, 1, 16] z) => (y) {{
+        g (float[1, 8, 1, 16] x, float[1, 8, 1, 16] z) => (y) <float size = {{640}}, float stride = {{16}}, float one = {{15}},
+            float part = {{0.0625}}> {{
             {concat}  [l] y = Conv (c, w) }}"""
     )
     for name, shape in (("w", (16, 16, 1, 1)), ("k", (1, 8, 1, 16))):
@@ -60,12 +61,29 @@ EXAMPLES = [
         after=("quantize_weighted",),
         plan="p -> m:0; c -> l:0; w axis 0 -> l:1; one scale: c, p",
     ),
+    *(  # features; and what is no size in pixels
+        Fires(
+            partial(_net, f"p = Sigmoid (x)  {made}  [m] c = Concat <axis = 1> (p, b)"),
+            after=("quantize_weighted",),
+            plan="p -> m:0; b -> m:1; c -> l:0; w axis 0 -> l:1; one scale: b, c, p",
+        )
+        for made in (
+            "b = Relu (z)",
+            "b = Mul (z, one)",
+            "b = Div (z, size)",
+            "b = Div (z, one)",
+            "h = Mul (z, size)  b = Tanh (h)",
+        )
+    ),
     *(
-        Skips(partial(_net, f"{given}  c = Concat <axis = 1> (x, q)"), because="probabilities")
+        Skips(partial(_net, f"{given}  c = Concat <axis = 1> (b, q)"), because="probabilities")
         for given in (
-            "q = Sigmoid (z)",
-            "p = HardSigmoid (z)  q = Identity (p)",
-            "p = Softmax (z)  h = Sigmoid (z)  s = Concat <axis = 1> (p, h)  q, r = Split <axis = 1> (s)",
+            "b = Mul (x, size)  q = Sigmoid (z)",
+            "b = Add (x, stride)  p = HardSigmoid (z)  q = Identity (p)",
+            "b = Div (x, part)  q = Softmax (z)",
+            "b = Div (size, x)  q = Softmax (z)",
+            "e = Exp (x)  a = Mul (e, stride)  n = Neg (a)  b = Identity (n)  q = Softmax (z)",
+            "b = Mul (x, size)  p = Softmax (z)  s = Concat <axis = 1> (p, z)  q, r = Split <axis = 1> (s)",
         )
     ),
     Skips(
