@@ -18,10 +18,19 @@ _PIXELS = 16.0
 """A constant from which on what it is added to or multiplied with is in pixels: strides, grids, anchors, sizes."""
 
 
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
 def mixes_scales(concat: Node) -> bool:
-    """Whether some inputs of a Concat are probabilities, and others are decoded with constants of pixels."""
+    """Whether some inputs of a Concat are probabilities, and others are boxes.
+
+    Those are what is decoded with constants of pixels; in a Concat that reaches an output of the model, moved at
+    most, also what a layer gives without an activation, as a factor may be in its weights.
+    """
     given = [tensor for tensor in concat.inputs if tensor is not None and not tensor.is_constant]
-    return any(map(_is_probability, given)) and any(map(_is_in_pixels, given))
+    if not any(map(_is_probability, given)):
+        return False
+    return any(map(_is_in_pixels, given)) or (any(map(_is_linear, given)) and _reaches_an_output(concat))
 
 
 def cut_from_a_mixture(tensor: Tensor | None) -> bool:
@@ -38,6 +47,24 @@ def _is_probability(tensor: Tensor) -> bool:
 
 def _is_in_pixels(tensor: Tensor) -> bool:
     return _any_behind(tensor, _ARITHMETIC, _with_pixels)
+
+
+def _is_linear(tensor: Tensor) -> bool:
+    """Whether a tensor comes from a layer by movement and arithmetic alone."""
+    return _any_behind(tensor, (*_ARITHMETIC, *_LAYERS), lambda node: node.op in _LAYERS)
+
+
+def _reaches_an_output(node: Node) -> bool:
+    todo, seen = [*node.outputs], set[Tensor]()
+    while todo:
+        tensor = todo.pop()
+        if tensor.is_output:
+            return True
+        if tensor not in seen:
+            seen.add(tensor)
+            for user in tensor.users:
+                todo += user.outputs if user.op in (*MOVES, "Concat") and not user.domain else ()
+    return False
 
 
 def _with_pixels(node: Node) -> bool:

@@ -4,8 +4,9 @@ A Concat of int8 tensors is a copy where all have one scale; with different scal
 requantized, and with a pair at the output alone the other readers of the parts miss the int8 copy.
 A constant part stays float; its range counts for the scale that all share.
 
-Probabilities (of a Sigmoid or a Softmax) share none with what is decoded to pixels, by constants of 16 and
-more: beside boxes all scores would have the code 0. Such a Concat has a pair at its output at most.
+Probabilities (of a Sigmoid or a Softmax) share none with boxes: what is decoded to pixels, by constants of 16
+and more, and what reaches an output beside them as a layer gives it. Beside those all scores would have the
+code 0. Such a Concat has a pair at its output at most.
 """
 
 from functools import partial
@@ -19,26 +20,28 @@ from onnxq.rule import Fires, Follow, Node, Skip, Skips, place
 @place("Concat")
 def concat_shares_scale(node: Node) -> list[Follow]:
     if mixes_scales(node):
-        raise Skip("a Concat of probabilities and of pixels: one scale does not hold both")
+        raise Skip("a Concat of probabilities and of boxes: one scale does not hold both")
     return [Follow(node, index, "inputs of one Concat") for index in range(len(node.inputs))]
 
 
-def _net(concat: str) -> Any:
+def _net(concat: str, outputs: str = "y") -> Any:
     """A convolution of 16 channels behind a Concat."""
     import numpy as np
     import onnx.parser
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, 8, 1, 16] x, float[1, 8, 1, 16] z) => (y) <float size = {{640}}, float stride = {{16}}, float one = {{15}},
+        g (float[1, 8, 1, 16] x, float[1, 8, 1, 16] z) => ({outputs}) <float size = {{640}}, float stride = {{16}}, float one = {{15}},
             float part = {{0.0625}}> {{
             {concat}  [l] y = Conv (c, w) }}"""
     )
-    for name, shape in (("w", (16, 16, 1, 1)), ("k", (1, 8, 1, 16))):
+    for name, shape in (("w", (16, 16, 1, 1)), ("v", (8, 8, 1, 1)), ("k", (1, 8, 1, 16))):
         values = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return model
 
+
+_BOXES = "a = Conv (x, v)  b = Mul (a, one)  q = Sigmoid (z)  c = Concat <axis = 1> (b, q)  "
 
 EXAMPLES = [
     Fires(
@@ -73,6 +76,7 @@ EXAMPLES = [
             "b = Div (z, size)",
             "b = Div (z, one)",
             "h = Mul (z, size)  b = Tanh (h)",
+            "b = Conv (z, v)",
         )
     ),
     *(
@@ -85,6 +89,10 @@ EXAMPLES = [
             "e = Exp (x)  a = Mul (e, stride)  n = Neg (a)  b = Identity (n)  q = Softmax (z)",
             "b = Mul (x, size)  p = Softmax (z)  s = Concat <axis = 1> (p, z)  q, r = Split <axis = 1> (s)",
         )
+    ),
+    *(
+        Skips(partial(_net, f"{_BOXES}{more}", outputs), because="probabilities")
+        for more, outputs in (("", "y, c"), ("i = Identity (c)  d = Concat <axis = 1> (z, i)", "y, d"))
     ),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -7,7 +7,7 @@ scale, so that all its readers share one int8 copy.
 A Resize does where it repeats values (`nearest`), not where it interpolates; a Pad where it pads
 with zeros or with values of the tensor. AveragePool computes new values, and does not.
 
-What is cut out of a Concat of probabilities and of pixels (scores beside boxes) does not: in the scale of the
+What is cut out of a Concat of probabilities and of boxes (scores beside boxes) does not: in the scale of the
 whole, scores are nothing.
 """
 
@@ -31,7 +31,7 @@ def movement_keeps_scale(node: Node) -> list[Follow]:
         if value is not None and (filled is None or bool(filled != 0)):
             return []
     if node.op in _CUTS and cut_from_a_mixture(node.inputs[0]):
-        raise Skip("a part of a Concat of probabilities and of pixels: one scale does not hold both")
+        raise Skip("a part of a Concat of probabilities and of boxes: one scale does not hold both")
     return [Follow(node, 0, f"{node.op} moves values")]
 
 
