@@ -62,7 +62,9 @@ def stated(job: Job, prepared: Prepared, asked: str) -> Heads:
     """
     names = eligible_heads(job.model)
     left = tuple(name for name in names if name not in prepared.plan.planned) if asked == "float" else ()
-    why = "not measured: there are no samples" if asked == "auto" and names else ""
+    why = "not measured: there are no samples" if asked == "auto" else ""
+    if not names:
+        why = "int8 gains nothing for any head: they are in float, or there is none"
     return Heads(asked, names, left, share=_share(prepared.plan, left), why=why)
 
 
@@ -89,7 +91,7 @@ def offered(
     free = _free(prepared.plan)
     names = tuple(name for name in found.heads if name in free)
     if not names:
-        return prepared, done, replace(found, why="there is no head in int8")
+        return prepared, done, found if not found.heads else replace(found, why="there is no head in int8")
     if sampling.parts is None:
         return prepared, done, found
     try:
