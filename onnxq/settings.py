@@ -28,6 +28,7 @@ PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 LEVELS = ("always", "when-possible", "never")
 BODIES = ("fp16", "bf16", "fp32")
 SCALE_FORMS = ("per-channel", "post-scale", "per-tensor")
+HEADS = ("int8", "float", "auto")
 
 PathLike = str | os.PathLike[str]
 Prove = Literal["always", "when-possible", "never"]
@@ -400,6 +401,8 @@ class Format:
 
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
+        heads: what the last layers run in, of `HEADS`: `auto` leaves those in float that gain the outputs
+            1 dB there, measured on samples held out. What a head is, `onnxq.quant.heads` says.
         body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
             that runs the types that the file states, else what the model has.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
@@ -409,14 +412,19 @@ class Format:
             to verify.
 
     Raises:
-        UserError: there is no such type or form, or `io` is another type than `body`.
+        UserError: there is no such type, form or choice of heads, `io` is another type than `body`, or heads
+            are to be something else than a plan has them.
     """
 
     TITLE: ClassVar[str] = "Layers"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*'", "--body fp16 --io fp16")
+    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*' --heads auto", "--body fp16 --io fp16")
     TABLE: ClassVar[str] = "format"
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
+    heads: str = option(
+        "int8", "The last layers: int8, float, or auto (in float where that gains 1 dB).",
+        kinds.one_of("choice of heads", HEADS), metavar="TYPE",
+    )  # fmt: skip
     body: str | None = option(
         None,
         "Type of what is not quantized: fp16, bf16 or fp32.",
@@ -439,9 +447,15 @@ class Format:
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
             ("scale form", self.scale_form, SCALE_FORMS),
+            ("choice of heads", self.heads, HEADS),
         ):
             if value is not None and value not in known:
                 raise unknown_name(kind, value, known)
+        if self.heads != "int8" and self.plan is not None:
+            raise UserError(
+                f"a plan is to be obeyed, which states what is in float, and heads are to be {self.heads}",
+                hint="leave --heads out, or write the plan anew with it: onnxq plan",
+            )
         if self.io not in (None, "fp32") and self.body not in (None, self.io):
             raise UserError(
                 f"inputs and outputs are to be {self.io}, and the body {self.body}",

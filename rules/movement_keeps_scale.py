@@ -6,11 +6,19 @@ scale, so that all its readers share one int8 copy.
 
 A Resize does where it repeats values (`nearest`), not where it interpolates; a Pad where it pads
 with zeros or with values of the tensor. AveragePool computes new values, and does not.
+
+What is cut out of a Concat of probabilities and of boxes (scores beside boxes) does not: in the scale of the
+whole, scores are nothing.
 """
 
+from functools import partial
 from typing import Any
 
-from onnxq.rule import MOVES, Fires, Follow, Node, Skips, constant, place
+from _probabilities import cut_from_a_mixture
+
+from onnxq.rule import MOVES, Fires, Follow, Node, Skip, Skips, constant, place
+
+_CUTS = ("Slice", "Split", "Gather")
 
 
 @place(*MOVES, "Pad", "Resize")
@@ -22,6 +30,8 @@ def movement_keeps_scale(node: Node) -> list[Follow]:
         filled = constant(value)
         if value is not None and (filled is None or bool(filled != 0)):
             return []
+    if node.op in _CUTS and cut_from_a_mixture(node.inputs[0]):
+        raise Skip("a part of a Concat of probabilities and of boxes: one scale does not hold both")
     return [Follow(node, 0, f"{node.op} moves values")]
 
 
@@ -32,7 +42,7 @@ def _net(move: str, x: str = "1, 16, 8, 16") -> Any:
 
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        g (float[{x}] x, float r) => (y) <int64[8] p = {{0, 0, 1, 0, 0, 0, 1, 0}}, float zero = {{0}}, float v = {{3}},
+        g (float[{x}] x, float r) => (y) <int64[8] p = {{0, 0, 1, 0, 0, 0, 1, 0}}, float zero = {{0}}, float v = {{3}}, float size = {{640}},
             float[4] s = {{1, 1, 2, 1}}, int64[1] n0 = {{0}}, int64[1] n2 = {{2}}, int64[1] n4 = {{4}},
             int64[3] flat = {{16, 8, 16}}, int64[4] wide = {{2, 16, 8, 16}}, int64[4] twice = {{1, 1, 2, 1}}> {{
             {move}  [l] y = MatMul (c, w) }}"""
@@ -67,6 +77,24 @@ EXAMPLES = [
     _fires('c = Pad <mode = "edge"> (x, p)'),
     _fires('c = Pad <mode = "edge"> (x, p, v)'),
     _fires('c = Resize <mode = "nearest"> (x, , s)'),
+    Fires(  # a part of values of one kind
+        lambda: _net("o = Sigmoid (x)  d = Concat <axis = 2> (x, o)  [m] c = Slice (d, n0, n4, n2)"),
+        after=("quantize_weighted",),
+        plan="d -> m:0; c -> l:0; w axis 1 -> l:1; one scale: c, d",
+    ),
+    *(
+        Skips(
+            partial(_net, f"o = Sigmoid (x)  b = Mul (x, size)  d = Concat <axis = 2> (b, o)  {cut}"),
+            because="probabilities",
+        )
+        for cut in (
+            "c = Slice (d, n0, n4, n2)",
+            "c, e = Split <axis = 2> (d)",
+            "c = Gather <axis = 2> (d, n4)",
+            "e = Identity (d)  c = Slice (e, n0, n4, n2)",
+            "e = Concat <axis = 2> (d, x)  c = Slice (e, n0, n4, n2)",
+        )
+    ),
     Skips(lambda: _net("c = AveragePool <kernel_shape = [2, 1]> (x)")),
     Skips(lambda: _net('c = Resize <mode = "linear"> (x, , s)')),
     Skips(lambda: _net("c = Pad (x, p, v)")),

@@ -16,7 +16,7 @@ from onnxq.errors import UserError
     settings.Repairs, settings.Inputs, settings.Runtime,
     without=(
         "method", "percentile", "constant", "search", "exact", "samples", "seed", "partial",
-        "keep_float", "scale_form", "cache", "plan",
+        "keep_float", "heads", "scale_form", "cache", "plan",
     ),
     config=True,
 )  # fmt: skip

@@ -551,4 +551,4 @@ def calibrate(
 
 _OF_METHODS = ("method", "percentile", "constant", "search", "stats", "partial")
 _OF_SCALES = ("method", "percentile", "constant", "search", "exact", "samples", "seed", "partial")
-_OF_INT8 = ("keep_float", "scale_form", "cache", "plan")
+_OF_INT8 = ("keep_float", "heads", "scale_form", "cache", "plan")

@@ -30,6 +30,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
 from onnxq.quant.post_scale import post_scale
 from onnxq.quant.scale_form import better_forms
+from onnxq.quant.slices_apart import set_slices_apart
 from onnxq.reason import Reason, code_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
@@ -141,6 +142,7 @@ class Finished:
         body: how it was converted; None: it was not.
         post_scaled: names of the layers whose weights have one scale, and its ratios behind the product.
         left: int8 layers that keep a scale a channel although the other form was wanted, and why.
+        apart: the slices whose pairs have the next scale, each with the Concat in which they meet.
     """
 
     model: Model
@@ -148,6 +150,7 @@ class Finished:
     body: HalfBody | None
     post_scaled: tuple[str, ...] = ()
     left: Mapping[str, Reason] = field(default_factory=dict)
+    apart: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -185,12 +188,13 @@ class Finish:
 
     def _made(self, model: Model) -> Finished:
         model = duplicate(model)
+        apart = set_slices_apart(model, model.limits.get("slices-apart", 0))
         form = self._post_scaled(model)
         body = None
         if self.decision is not None:
             body = self.decision.convert(model, self.refused)
             model = body.model
-        return Finished(model, model.to_proto(handover=True), body, *form)
+        return Finished(model, model.to_proto(handover=True), body, *form, apart)
 
     def _post_scaled(self, model: Model) -> tuple[tuple[str, ...], Mapping[str, Reason]]:
         """Gives layers one weight scale, where that is wanted and better; which, and why others have not."""
@@ -348,6 +352,7 @@ def body_part(
         "io": DTYPES[finish.wish.kind].name if finish.wish.kind and finish.wish.io else "float32",
         "post_scaled": [] if made is None else list(made.post_scaled),
         "per_channel": {} if made is None else {name: str(why) for name, why in made.left.items()},
+        "slices_apart": {} if made is None else dict(made.apart),
         "notes": list(finish.notes),
     }
     body = None if made is None else made.body

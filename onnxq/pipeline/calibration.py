@@ -28,6 +28,7 @@ from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.quant.fits import Fit, fits_of, within
+from onnxq.quant.heads import in_float
 from onnxq.quant.obey import Obeyed, obey
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.placement import make_plan
@@ -189,6 +190,7 @@ def prepare(
         own = LayerRules(job.model, layers)
         rules = job.rules if quantizes else ()
         if file is None:
+            vetoes.update(in_float(model) if format.heads == "float" else {})
             vetoes.update(own.floats)
 
         def make(floats: Mapping[str, str], wanted: Collection[str]) -> QuantPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
+from onnxq.pipeline.heads import Heads, offered, stated
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
@@ -63,6 +64,7 @@ class _Measured:
     done: Quantized
     expected: Recording | None
     repair: dict[str, Any] | None = None
+    heads: Heads | None = None
 
 
 class Quantization:
@@ -98,7 +100,7 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job = self._job
-        sampling = self._sampling()
+        sampling = self._sampling(chooses=self._format.heads == "auto")
         if self._source is None and self._given is None:
             wish = Wish.of(job, self._format, None)
             if wish.widens:
@@ -106,7 +108,7 @@ class Quantization:
             prepared = prepare(job, {}, self._format, self._options.layers)
             notes = [*prepared.notes, *_unknown_sizes(job)]
             part: dict[str, Any] = {
-                "plan": self._plan_part(prepared.plan),
+                "plan": self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
                 "repair": self._unrepaired(),
                 "calibration": {"measured": False, "notes": notes},
                 "body": body_part(Finish(wish, None), None, (), (), ()),
@@ -119,7 +121,7 @@ class Quantization:
         made = finish(done.model)
         calibration = self._report(sampling, prepared, measured.stats, done, None)
         part = {
-            "plan": self._plan_part(prepared.plan),
+            "plan": self._plan_part(prepared.plan, measured.heads),
             "calibration": {"measured": True, **calibration},
             "repair": measured.repair,
             "body": body_part(finish, made, (), (), ()),
@@ -146,8 +148,9 @@ class Quantization:
         """What the report says of repair where nothing is measured."""
         return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
 
-    def _plan_part(self, plan: QuantPlan) -> dict[str, Any]:
-        return {**plan.to_json(), "file": None if self._file is None else str(self._file.path)}
+    def _plan_part(self, plan: QuantPlan, heads: Heads | None) -> dict[str, Any]:
+        file = None if self._file is None else str(self._file.path)
+        return {**plan.to_json(), "file": file, "heads": None if heads is None else asdict(heads)}
 
     def _planning(self, part: dict[str, Any]) -> dict[str, Any]:
         report = {**reporting.header(self._job.model, self._job.target), **part}
@@ -164,7 +167,7 @@ class Quantization:
         job = self._job
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
-        sampling = self._sampling(chooses=pursuit.goal.is_set)
+        sampling = self._sampling(chooses=pursuit.goal.is_set or self._format.heads == "auto")
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
@@ -187,7 +190,7 @@ class Quantization:
             )
         body = self._judged(sampling, finish, final, expected, verified, whole=not prepared.not_run)
         part = {
-            "plan": self._plan_part(final.plan),
+            "plan": self._plan_part(final.plan, measured.heads),
             "calibration": self._report(sampling, prepared, stats, done, cache),
             "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in verified.accuracy],
             **pursuit.part(verified),
@@ -315,7 +318,12 @@ class Quantization:
             job, self._repair, sampling, prepared, stats, ranges, done, floats,
             edits=self._header is None, weights=weights,
         )  # fmt: skip
-        return _Measured(wish, prepared, found.stats, ranges, found.done, expected, found.part)
+        done, asked_heads = found.done, self._format.heads
+        if asked_heads == "auto":
+            prepared, done, heads = offered(job, sampling, prepared, done, weights)
+        else:
+            heads = stated(job, prepared, asked_heads)
+        return _Measured(wish, prepared, found.stats, ranges, done, expected, found.part, heads)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

@@ -24,6 +24,7 @@ def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
     kept_float_section(page, plan["kept_float"])
+    heads_entry(page, plan.get("heads"))
 
 
 def layers_section(page: Page, plan: Mapping[str, Any]) -> None:
@@ -116,6 +117,19 @@ def _choice(page: Page, choice: Mapping[str, Any]) -> None:
         page.entry(f"not counted ({why}): {first_few(names)}")
     if choice["why"]:
         page.entry(choice["why"], style="yellow")
+
+
+def heads_entry(page: Page, heads: Mapping[str, Any] | None) -> None:
+    """What became of the heads, where something else than int8 was asked for."""
+    if heads is None or heads["asked"] == "int8":
+        return
+    text = f"{len(heads['left_float'])} of {len(heads['heads'])} in float"
+    if heads["left_float"]:
+        text += f", {heads['share']:.2%} of the eligible multiply-accumulates"
+        text += "" if heads["gain_db"] is None else f", for {heads['gain_db']:.1f} dB of SQNR"
+    page.section("Heads", text)
+    if heads["why"]:
+        page.entry(heads["why"], style="yellow" if heads["gain_db"] is None else "")
 
 
 def kept_float_section(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from onnxq.cli.pages.body import body_section
 from onnxq.cli.pages.data import data_section
-from onnxq.cli.pages.plan import kept_float_section, layers_section, scales_section
+from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section, scales_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import counted, size_text
@@ -33,6 +33,7 @@ def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
     for note in calibration["notes"]:
         page.entry(note, style="yellow")
     kept_float_section(page, plan["kept_float"])
+    heads_entry(page, plan.get("heads"))
     repair_section(page, report["repair"])
     body_section(page, report["body"])
     for number, file in enumerate(report["files"]):

@@ -1,0 +1,167 @@
+"""The heads: in int8, in float, or in float where samples say that int8 costs the outputs too much there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from onnxq.errors import UserError
+from onnxq.noise.decisions import FloatDecision
+from onnxq.noise.ranking import ranked
+from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.calibration import Prepared
+from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.heads import eligible_heads
+from onnxq.quant.plan import QuantPlan
+from onnxq.reason import Reason
+
+LEAST_DB = 1.0
+"""What heads in float have to gain, all together, on samples that chose nothing."""
+
+_PRICE_DB = 50.0  # of all eligible multiply-accumulates in float: 0.5 dB for each percent
+_PRICE_OF_ONE_DB = 0.1  # of each head
+_SAMPLES = 16  # that rank and choose, and that judge: at most
+_MOST = 24  # heads that are tried one after another
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What became of the heads of a model (`onnxq.quant.heads` says what they are).
+
+    Attributes:
+        asked: `int8`, `float` or `auto`, by flag.
+        heads: names of those that int8 gains something for; the one that costs the outputs most is first
+            where that was measured, by the noise model.
+        left_float: names of those that are in float.
+        gain_db: by how much the SQNR of all outputs about their mean rises with them in float, dB, measured
+            on samples held out; where none is left in float, with those that were tried. None: not measured.
+        chosen_gain_db: the same on the samples that chose them.
+        share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
+        why: why no head is in float, or why it was not measured; "" where neither is so.
+    """
+
+    asked: str
+    heads: tuple[str, ...]
+    left_float: tuple[str, ...] = ()
+    gain_db: float | None = None
+    chosen_gain_db: float | None = None
+    share: float = 0.0
+    why: str = ""
+
+
+def stated(job: Job, prepared: Prepared, asked: str) -> Heads:
+    """What is known of the heads where nothing is measured: in int8, or in float by flag.
+
+    Args:
+        job: of the float model.
+        prepared: the plan.
+        asked: `int8`, `float` or `auto`.
+    """
+    names = eligible_heads(job.model)
+    left = tuple(name for name in names if name not in prepared.plan.planned) if asked == "float" else ()
+    why = "not measured: there are no samples" if asked == "auto" else ""
+    if not names:
+        why = "int8 gains nothing for any head: they are in float, or there is none"
+    return Heads(asked, names, left, share=_share(prepared.plan, left), why=why)
+
+
+def offered(
+    job: Job, sampling: Sampling, prepared: Prepared, done: Quantized, weights: Mapping[str, float] | None
+) -> tuple[Prepared, Quantized, Heads]:
+    """Leaves heads in float where that gains the outputs enough, measured.
+
+    The noise model ranks them; of the first one, the first two and so on, the samples that choose say which
+    gain most above their price, half a dB for each percent of the eligible multiply-accumulates that they
+    take from int8. Samples held out have to confirm that they gain that, and 1 dB at least.
+
+    Args:
+        job: of the float model.
+        sampling: gives the samples; some have to be kept apart to choose.
+        prepared: the plan.
+        done: the quantized model.
+        weights: what outputs weigh; None: all the same.
+
+    Returns:
+        Plan and model, and what became of the heads. Where it cannot be measured they stay as they are.
+    """
+    found = stated(job, prepared, "auto")
+    free = _free(prepared.plan)
+    names = tuple(name for name in found.heads if name in free)
+    if not names:
+        return prepared, done, found if not found.heads else replace(found, why="there is no head in int8")
+    if sampling.parts is None:
+        return prepared, done, found
+    try:
+        with job.step("heads"):
+            return _measured(job, sampling, prepared, done, weights, replace(found, heads=names, why=""))
+    except UserError as error:
+        why = f"not measured: {error}"
+    except Exception as error:  # a fault of ours: the heads stay in int8
+        why = f"not measured: that ends in a fault of onnxq ({type(error).__name__}: {error})"
+    return prepared, done, replace(found, heads=names, why=why)
+
+
+def _measured(
+    job: Job,
+    sampling: Sampling,
+    prepared: Prepared,
+    done: Quantized,
+    weights: Mapping[str, float] | None,
+    found: Heads,
+) -> tuple[Prepared, Quantized, Heads]:
+    asked = Asked(samples=_SAMPLES, weights=weights)
+    accuracy = Accuracy(job, sampling, prepared, done, asked)
+    order = _ranked(accuracy, found.heads)
+    found = replace(found, heads=order)
+    tried = [order[:count] for count in range(min(len(order), _MOST) + 1)]
+    tried += [order] if len(order) > _MOST else []
+    taken = [_share(prepared.plan, accuracy.costs.along(floats)) for floats in tried]
+    prices = [
+        _PRICE_DB * share + _PRICE_OF_ONE_DB * len(floats) for share, floats in zip(taken, tried, strict=True)
+    ]
+    levels = accuracy.sqnr_db(tried)
+    best = max(range(1, len(tried)), key=lambda place: levels[place] - prices[place])
+    floats, share, chosen = tried[best], taken[best], levels[best] - levels[0]
+    held = itertools.islice(sampling.feeds(sampling.held_out()), _SAMPLES)
+    before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], held))
+    if before is None or after is None:
+        return prepared, done, replace(found, why="not measured: no output tells how much noise there is")
+    gain = after - before
+    found = replace(found, gain_db=gain, chosen_gain_db=chosen)
+    least = max(LEAST_DB, prices[best])
+    if min(gain, chosen) < least:
+        why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
+        why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
+        return prepared, done, replace(found, why=why)
+    text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on samples held out"
+    why = Reason("heads", f"{text}, for {share:.2%} of the eligible multiply-accumulates")
+    finished = accuracy.finished(dict.fromkeys(floats, why))
+    return *finished, replace(found, left_float=floats, share=share)
+
+
+def _ranked(accuracy: Accuracy, names: Sequence[str]) -> tuple[str, ...]:
+    """Heads, the one first that costs the outputs most."""
+    if len(names) < 2:
+        return tuple(names)
+    decisions = [FloatDecision((name,)) for name in names]
+    return tuple(one.decision.nodes[0] for one in ranked(accuracy.model, decisions, accuracy.costs))
+
+
+def _free(plan: QuantPlan) -> frozenset[str]:
+    """The layers in int8 whose pairs are all the plan's: those of the model itself stay."""
+    read = {(edge.node, edge.input) for pair in plan.pairs for edge in pair.readers}
+    return frozenset(name for name in plan.planned if {(name, 0), (name, 1)} <= read)
+
+
+def _share(plan: QuantPlan, nodes: Sequence[str] | frozenset[str]) -> float:
+    """Which share of the eligible multiply-accumulates is that of nodes."""
+    total = sum(layer.macs or 0 for layer in plan.layers if layer.eligible)
+    taken = sum(layer.macs or 0 for layer in plan.layers if layer.eligible and layer.node in nodes)
+    return taken / total if total else 0.0
+
+
+def _told(floats: Sequence[str]) -> str:
+    return "it" if len(floats) == 1 else f"the {len(floats)} that cost most"

@@ -1,0 +1,175 @@
+"""Heads, found by position; and left in float by flag, or where samples say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from grid_nets import Net
+
+import onnxq
+from onnxq.errors import UserError
+from onnxq.graph.model import Model
+from onnxq.quant.heads import eligible_heads, heads
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def layer(net: Net, x: str, out: int, cin: int, kernel: int = 1, *, name: str, op: str = "Conv") -> str:
+    weights = np.random.default_rng(len(name)).standard_normal((out, cin, kernel, kernel)) / np.sqrt(cin)
+    return net.add(op, x, net.const(weights.astype(np.float32)), name=name, pads=[kernel // 2] * 4)
+
+
+def found(net: Net, *outputs: str) -> set[str]:
+    return set(heads(Model.open(net.model(*outputs))))
+
+
+def trunk() -> tuple[Net, str]:
+    net = Net(1, 16, 8, 8)
+    return net, net.add("Relu", layer(net, "x", 16, 16, 3, name="trunk"))
+
+
+def test_a_detector_with_decoding_and_an_expectation_over_bins() -> None:
+    net, x = trunk()
+    bins = net.add("Reshape", layer(net, x, 64, 16, name="boxes"), net.const(ints(1, 4, 16, 64)))
+    bins = net.add("Softmax", net.add("Transpose", bins, perm=[0, 2, 1, 3]), axis=1)
+    distance = net.add("Reshape", layer(net, bins, 1, 16, name="expectation"), net.const(ints(1, 4, 64)))
+    pixels = net.add("Mul", distance, net.const(np.float32(8).reshape(())))
+    scores = net.add("Reshape", layer(net, x, 5, 16, name="classes"), net.const(ints(1, 5, 64)))
+    scores = net.add("Sigmoid", scores)
+    both = net.add("Concat", pixels, scores, axis=1)
+    assert found(net, both) == {"boxes", "expectation", "classes"}
+
+
+@pytest.mark.parametrize(
+    ("ops", "is_head"),
+    [
+        ([("Relu", {}), ("GlobalAveragePool", {}), ("Softmax", {"axis": 1})], True),
+        ([("Sigmoid", {}), ("ArgMax", {"axis": 1})], True),
+        ([("DepthToSpace", {"blocksize": 2}), ("Clip", {})], True),
+        ([("MaxPool", {"kernel_shape": [2, 2]})], False),
+        ([("AveragePool", {"kernel_shape": [2, 2]})], False),
+        ([("LpNormalization", {})], False),
+    ],
+    ids=["mean of a map", "labels", "pixels", "max pool", "pool", "normalization"],
+)
+def test_what_is_between_a_head_and_the_output(ops: list[tuple[str, dict[str, Any]]], is_head: bool) -> None:
+    net, x = trunk()
+    y = layer(net, x, 16, 16, name="last")
+    for op, attrs in ops:
+        y = net.add(op, y, **attrs)
+    assert found(net, y) == ({"last"} if is_head else set())
+
+
+def test_what_another_layer_reads_is_no_head_though_it_is_an_output() -> None:
+    net, x = trunk()
+    first = layer(net, x, 16, 16, name="first")
+    last = layer(net, net.add("Relu", first), 16, 16, name="last", op="ConvTranspose")
+    size = net.add("Shape", last)  # that passes no value on
+    assert found(net, first, last, net.add("Resize", layer(net, x, 16, 16, name="map"), "", "", size)) == {
+        "last",
+        "map",
+    }
+
+
+def test_scores_of_attention_are_no_heads() -> None:
+    net, x = trunk()
+    a, b = (layer(net, x, 16, 16, name=name) for name in ("a", "b"))
+    assert found(net, net.add("MatMul", a, b)) == set()
+
+
+def test_what_gains_nothing_from_int8_is_not_offered() -> None:
+    net, x = trunk()
+    depthwise = net.const(np.ones((16, 1, 1, 1), np.float32))
+    y = net.add("Conv", x, depthwise, name="depthwise", group=16)
+    model = Model.open(net.model(y, layer(net, x, 16, 16, name="last")))
+    assert heads(model) == ("depthwise", "last")
+    assert eligible_heads(model) == ("last",)
+
+
+# -- the option --------------------------------------------------------------------------------------
+
+
+def two_heads(*, outlier: float) -> onnx.ModelProto:
+    """Two heads; one reads a tensor of which one channel is so many times greater, and next to unused."""
+    net, x = trunk()
+    much = np.ones((1, 16, 1, 1), np.float32)
+    much[0, 3] = outlier
+    wide = net.add("Mul", net.add("Sigmoid", x), net.const(much))
+    weights = np.random.default_rng(1).standard_normal((16, 16, 1, 1)).astype(np.float32)
+    weights[:, 3] = 0
+    hurt = net.add("Conv", wide, net.const(weights), name="hurt")
+    return net.model(layer(net, x, 16, 16, name="fine"), hurt)
+
+
+SAMPLES = [
+    {"x": sample} for sample in np.random.default_rng(5).standard_normal((32, 1, 16, 8, 8)).astype(np.float32)
+]
+COMMON: dict[str, Any] = {
+    "compile": False, "method": "minmax", "prove": "never", "body": "fp32", "repair": "none",
+}  # fmt: skip
+
+
+def report_of(proto: onnx.ModelProto, **options: Any) -> dict[str, Any]:
+    report: dict[str, Any] = onnxq.quantize(proto, SAMPLES, **{**COMMON, **options}).report
+    return report
+
+
+def in_float(report: dict[str, Any]) -> dict[str, str]:
+    return {entry["node"]: entry["because"] for entry in report["plan"]["kept_float"]}
+
+
+def test_by_default_heads_are_in_int8() -> None:
+    report = report_of(two_heads(outlier=200))
+    assert in_float(report) == {}
+    assert report["plan"]["heads"]["asked"] == "int8"
+    assert report["plan"]["heads"]["left_float"] == []
+
+
+def test_all_heads_are_float_where_that_is_asked_for() -> None:
+    report = report_of(two_heads(outlier=1), heads="float")
+    assert in_float(report) == dict.fromkeys(("fine", "hurt"), "a head, and heads are asked for in float")
+    assert report["plan"]["heads"]["share"] == pytest.approx(2 / 11)  # 1x1 twice, beside one of 3x3
+    assert report["plan"]["int8_share_of_eligible_macs"] == pytest.approx(9 / 11)
+
+
+def test_auto_leaves_the_head_in_float_that_costs_the_outputs_most() -> None:
+    int8, report = report_of(two_heads(outlier=200)), report_of(two_heads(outlier=200), heads="auto")
+    told = report["plan"]["heads"]
+    assert told["heads"] == ["hurt", "fine"]
+    assert told["left_float"] == ["hurt"]
+    ((node, why),) = in_float(report).items()
+    assert node == "hurt"
+    assert f"gain {told['gain_db']:.1f} dB" in why
+    assert "for 9.09% of the eligible" in why
+    gain = report["about_mean"]["sqnr_about_mean_db"] - int8["about_mean"]["sqnr_about_mean_db"]
+    assert gain > 10
+    assert told["gain_db"] == pytest.approx(gain, abs=1)
+
+
+def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -> None:
+    report = report_of(two_heads(outlier=1), heads="auto")
+    told = report["plan"]["heads"]
+    assert in_float(report) == {}
+    assert report["plan"]["int8_share_of_eligible_macs"] == 1.0
+    assert 0 < told["gain_db"] < 100 / 11 / 2  # half a dB for each percent
+    assert "is the least for 9.09% of the eligible multiply-accumulates" in told["why"]
+
+
+def test_a_plan_states_heads_itself(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    onnx.save(two_heads(outlier=200), model)
+    planned = onnxq.plan(model, SAMPLES, heads="auto", **{k: v for k, v in COMMON.items() if k != "compile"})
+    path = tmp_path / "p.toml"
+    planned.save(path)
+    again = onnxq.quantize(model, SAMPLES, plan=path, compile=False, prove="never").report
+    assert set(in_float(again)) == {"hurt"}
+    with pytest.raises(UserError, match="states what is in float"):
+        onnxq.quantize(model, SAMPLES, plan=path, heads="auto")
+    with pytest.raises(UserError, match="no choice of heads 'flaot'"):
+        onnxq.quantize(model, SAMPLES, heads="flaot")
