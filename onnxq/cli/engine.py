@@ -13,6 +13,7 @@ from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 
 _LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do not compile."
+_AGAINST = "Compile it in plain float16, too: whether int8 is worth it, by GPU and by layer."
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
@@ -31,6 +32,7 @@ def engine(
     profile_times: Annotated[
         Path | None, typer.Option("--profile-times", metavar="F.json", help=_TIMES)
     ] = None,
+    against_fp16: Annotated[bool, typer.Option("--against-fp16", metavar="<bool>", help=_AGAINST)] = False,
     nodes: Annotated[
         str, typer.Option("--nodes", metavar="GLOB", help="List only these nodes, as in '/layer1/*'.")
     ] = "*",
@@ -41,6 +43,7 @@ def engine(
     that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
     from onnxq.cli.pages.engine import engine_page
+    from onnxq.cli.pages.verdict import verdict_page
     from onnxq.pipeline.engine_reading import engine as read_engine
     from onnxq.report import to_json
 
@@ -51,10 +54,13 @@ def engine(
             compare=compare,
             layer_info=layer_info,
             profile_times=profile_times,
+            against_fp16=against_fp16,
             sm=wanted.sm,
             profiles=wanted.profiles,
             observe=observe,
         )
     screen.show(engine_page(document, nodes))
+    if document.verdict is not None:
+        screen.show(verdict_page(str(model), to_json(document.verdict)))
     screen.document(to_json(document))
     return 0 if document.compiles else 1

@@ -11,11 +11,14 @@ from onnxq.compiled.exported import read_exported
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
 from onnxq.compiled.side_by_side import SideBySide, side_by_side
 from onnxq.compiled.traffic import Traffic, traffic
+from onnxq.compiled.verdict import Verdict
 from onnxq.emit.recorded import recorded_profiles
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
 from onnxq.progress import Observer
 from onnxq.run import trt
+from onnxq.run.profiles import Profile, as_profile
 
 Profiles = Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]]
 ModelFile = str | PathLike[str]
@@ -56,6 +59,7 @@ class EngineDocument:
         profile_times: the file of `trtexec --exportProfile` that was read, or None.
         other: the model that it is compared with and its engine, or None.
         differences: what each of both lost; None where nothing was compared, or one has no engine.
+        verdict: whether int8 is worth it, or None.
     """
 
     kind: str
@@ -69,6 +73,7 @@ class EngineDocument:
     profile_times: str | None
     other: ReadEngine | None
     differences: SideBySide | None
+    verdict: Verdict | None = None
 
     @property
     def compiles(self) -> bool:
@@ -83,6 +88,7 @@ def engine(
     compare: ModelFile | None = None,
     layer_info: ModelFile | None = None,
     profile_times: ModelFile | None = None,
+    against_fp16: bool = False,
     sm: int = 89,
     profiles: Profiles | None = None,
     observe: Observer | None = None,
@@ -97,6 +103,8 @@ def engine(
         compare: another version of the network, whose engine is set beside it.
         layer_info: the file of `trtexec --exportLayerInfo`.
         profile_times: the file of `trtexec --exportProfile`, which has a time for each kernel.
+        against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: is int8
+            worth it?
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
             onnxq wrote beside the model.
@@ -109,10 +117,10 @@ def engine(
         UserError: a file cannot be read, the compiler is not installed, or a profile does not fit.
         Fault: a fault of onnxq.
     """
-    if compare is not None and (layer_info or profile_times):
+    if (compare is not None or against_fp16) and (layer_info or profile_times):
         raise UserError(
             "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
-            hint="leave out --compare, or --layer-info and --profile-times",
+            hint="leave out --compare and --against-fp16, or --layer-info and --profile-times",
         )
     path = Path(model)
     if layer_info is not None or profile_times is not None:
@@ -124,6 +132,11 @@ def engine(
     else:
         one = _compiled(path, sm, profiles, observe, "compile")
         other = _compiled(Path(compare), sm, profiles, observe, "compile: other") if compare else None
+    verdict = None
+    if against_fp16:
+        if observe is not None:
+            observe("compile: plain float16", None, None)
+        verdict = compared_with_fp16(path, sm=sm, profiles=_profiles(path, profiles)[0])
     both = other is not None and other.reading is not None and one.reading is not None
     return EngineDocument(
         kind="engine",
@@ -137,6 +150,7 @@ def engine(
         profile_times=str(profile_times) if profile_times is not None else None,
         other=other,
         differences=side_by_side(one.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
+        verdict=verdict,
     )
 
 
@@ -149,14 +163,18 @@ def _check_files(model: Path, reading: EngineReading, file: Path | None) -> None
         )
 
 
+def _profiles(path: Path, stated: Profiles | None) -> tuple[dict[str, Profile], str]:
+    """The shapes of dynamic inputs, and where they are from: stated, or of the report beside the model."""
+    if stated:
+        return {name: as_profile(shapes) for name, shapes in stated.items()}, ""
+    return recorded_profiles(path)
+
+
 def _compiled(
     path: Path, sm: int, profiles: Profiles | None, observe: Observer | None, step: str
 ) -> ReadEngine:
     model = Model.open(path)  # its errors are clearer than the compiler's
-    wanted, note = dict(profiles or {}), ""
-    if not wanted:
-        recorded, note = recorded_profiles(path)
-        wanted.update(recorded)
+    wanted, note = _profiles(path, profiles)
     if observe is not None:
         observe(step, None, None)
     built = trt.compile_engine(path, sm=sm, profiles=wanted)

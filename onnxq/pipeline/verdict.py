@@ -28,7 +28,7 @@ from onnxq.run.profiles import Profile
 from onnxq.target import Target
 
 NO_LAYERS = "nothing is quantized"
-TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against fp16"
+TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against-fp16"
 
 FLAGS = "the builder runs in float16 what is not int8 (--fp16)"
 """What is assumed besides of targets that choose types by flags."""

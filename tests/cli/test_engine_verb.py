@@ -142,3 +142,16 @@ def test_the_printed_line_exports_what_engine_reads(target: str) -> None:
     exports = " --exportLayerInfo=net.layers.json --exportProfile=net.times.json"
     found = (exports in line, "--profilingVerbosity=detailed" in line, "--separateProfileRun" in line)
     assert found == (target != "tensorrt-8.2",) * 3
+
+
+def test_whether_int8_is_worth_it(place: Path) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    ran = run(place, "engine", "int8.onnx", "--against-fp16", "--json")
+    verdict = ran.json()["verdict"]
+    assert verdict["merged"]["says"] in ("faster", "slower", "undecided")
+    assert verdict["merged"]["int8"]["macs"]["int8"] == verdict["merged"]["fp16"]["macs"]["fp16"] / 2
+    assert len(verdict["merged"]["gpus"]) >= 5
+    (place / "layers.json").write_text("{}")
+    refused = run(place, "engine", "int8.onnx", "--against-fp16", "--layer-info", "layers.json")
+    assert refused.code == 2
+    assert "--against-fp16" in refused.err

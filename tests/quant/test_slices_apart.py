@@ -10,13 +10,13 @@ import pytest
 from grid_nets import Net
 
 from onnxq import quantize
+from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.slices_apart import set_slices_apart
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort, trt
-from onnxq.run.traffic import traffic
 
 RULES = select(load_rules(()), (), ())
 

@@ -58,7 +58,7 @@ def verdict_page(name: str, verdict: Mapping[str, Any]) -> Page:
     if verdict["reason"]:
         page.section("Verdict", f"none: {verdict['reason']}")
         return page
-    titles = {"merged": "TensorRT", "built": "TensorRT-RTX"}
+    titles = {"merged": "TensorRT", "built": "For RTX"}
     for form in sorted(titles, key=lambda form: form != verdict["form"]):
         found = verdict[form]
         page.section(titles[form], _said(found))
