@@ -20,6 +20,7 @@ __all__ = [
     "Runtime",
     "UserError",
     "__version__",
+    "analyze",
     "calibrate",
     "extract",
     "merge_stats",
@@ -49,6 +50,7 @@ from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
+    from onnxq.pipeline.analyzing import analyze
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
 
 
@@ -58,6 +60,10 @@ def __getattr__(name: str) -> Any:
         from onnxq import pipeline
 
         return getattr(pipeline, name)
+    if name == "analyze":
+        from onnxq.pipeline import analyzing
+
+        return analyzing.analyze
     if name in ("extract", "run_pieces", "split"):
         from onnxq import pieces
 
