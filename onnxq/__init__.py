@@ -50,8 +50,8 @@ from onnxq.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
-    from onnxq.pipeline.analyzing import analyze
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
+    from onnxq.pipeline.analyzing import analyze
 
 
 def __getattr__(name: str) -> Any:

@@ -37,9 +37,9 @@ class Cause:
     """Why a layer errs.
 
     Attributes:
-        code: `nonfinite` (it makes NaN or Inf), `swapped` (channels of its weights), `weights` (differ by more
-            than rounding), `bias`, `scale` (far wider than the range), `clipped` (far narrower), `unquantized`
-            (its input lost its pair), `unexplained` (its error is far above that of its kind).
+        code: `nonfinite` (it makes NaN or Inf), `swapped` (channels of its weights), `weights` (differ by
+            more than rounding), `bias`, `scale` (far wider than the range), `clipped` (far narrower),
+            `unquantized` (its input lost its pair), `unexplained` (its error is far above its kind's).
         text: what was found, with numbers.
     """
 
@@ -172,7 +172,7 @@ class Suspicions:
             base = theirs.step
             if ours.step is not None:
                 base = np.maximum(base, ours.step)
-            return np.maximum(base, np.finfo(np.float64).tiny)
+            return np.asarray(np.maximum(base, np.finfo(np.float64).tiny))
         unit = 2.0**-7 if self._a.half or self._b.half else 2.0**-23
         axes = tuple(range(1, ours.weights.ndim))
         peak = np.abs(ours.weights).max(axis=axes, keepdims=True)

@@ -188,7 +188,7 @@ class Meter:
             in_both = in_ref & np.isfinite(other)
             self.skipped += int(flat.size - np.count_nonzero(in_ref))
             self.nonfinite += int(np.count_nonzero(in_ref) - np.count_nonzero(in_both))
-            broken = np.count_nonzero(in_ref) > np.count_nonzero(in_both)
+            broken = bool(np.count_nonzero(in_ref) > np.count_nonzero(in_both))
             flat, other = flat[in_both], other[in_both]
             with np.errstate(over="ignore"):
                 cand2, ref2 = float(other @ other), float(flat @ flat)
@@ -321,7 +321,7 @@ class Means:
         elif known is None or operand.finite is not None or known.shape != operand.values.shape:  # type: ignore[union-attr]
             self._sums[name] = None
         else:
-            known += operand.values  # type: ignore[operator]
+            known += operand.values
 
     def power(self, name: str) -> float | None:
         """What `Meter.figures` takes: n times the squared mean, summed; None where there is none."""

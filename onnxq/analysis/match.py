@@ -1,9 +1,9 @@
 """Which tensor of one stage is which of another: by name, by node, by what computes it.
 
-A rule that replaces nodes keeps the names of what they give, so that most tensors have one name in all stages.
-Pairs and casts are looked through: a value that is quantized is compared as it is in front of its pair, and one
-that only a dequantized or cast tensor has the name of, as that. Other tools rename: there a tensor is the one
-that a node of the same name and operator gives, or the only one that the same operator makes of the same.
+A rule that replaces nodes keeps the names of what they give, so that most tensors have one name in all
+stages. Pairs and casts are looked through: a value that is quantized is compared as it is in front of its pair,
+and one that only a dequantized or cast tensor has the name of, as that. Other tools rename: there a tensor is
+the one that a node of the same name and operator gives, or the only one that the operator makes of the same.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Matched:
     Attributes:
         a: its name in A.
         b: its name in B.
-        how: `name`, `node` (the node that gives it has one name) or `structure` (it is made of the same by the
-            same operator, and nothing else is).
+        how: `name`, `node` (the node that gives it has one name) or `structure` (it is made of the same by
+            the same operator, and nothing else is).
     """
 
     a: str
@@ -94,9 +94,9 @@ def match(a: Stage, b: Stage, removed: Mapping[str, str] | None = None) -> Match
 
     named = [name for name in a.maker if name in b.maker and name not in a.fixed and name not in b.fixed]
     for name in named:
-        if (name in ours or name in theirs) and a.is_float(name) and b.is_float(name):
-            if _fit(a, b, name, name) and a.base(name) not in found:
-                take(name, name, "name")
+        floats = a.is_float(name) and b.is_float(name) and (name in ours or name in theirs)
+        if floats and _fit(a, b, name, name) and a.base(name) not in found:
+            take(name, name, "name")
     for name, node in ours.items():
         twin = b.nodes.get(node.name)
         if name in found or twin is None or twin.op_type != node.op_type:

@@ -1,4 +1,4 @@
-"""Which operator makes NaN or infinities first: the values of all nodes in front of a tensor, on one sample."""
+"""Which operator makes NaN or infinities first: the values of the nodes in front of a tensor, on one sample."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def first_maker(
         return None
     for node in near:
         for name in node.output:
-            if name in values and not _finite(values[name]):
-                if all(_finite(values[read]) for read in reads(node) if read in values):
-                    return node, name
+            sound = all(_finite(values[read]) for read in reads(node) if read in values)
+            if sound and name in values and not _finite(values[name]):
+                return node, name
     return None
 
 

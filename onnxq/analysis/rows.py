@@ -58,7 +58,7 @@ class MatchedShare:
     Attributes:
         compared: how many were.
         by: how many were matched by `name`, `node` and `structure`.
-        share: of the tensors of A those that were matched, or that the report says which rule removed, 0 to 1.
+        share: of the tensors of A those that were matched, or that a rule removed by the report, 0 to 1.
         left_a: the tensors of A that B has not.
         left_b: the tensors of B that A has not.
     """

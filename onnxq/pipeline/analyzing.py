@@ -168,7 +168,7 @@ def analyze(
         match=_share(matching, wanted),
         nonfinite=bad,
         worst=None if walk.worst is None else _beside(walk.worst, matching),
-        notes=tuple([*walk.notes, *source.notes]),
+        notes=(*walk.notes, *source.notes),
         seconds=round(time.monotonic() - start, 3),
         groups=walk.groups,
         peak_memory_mb=peak_memory_mb(),
@@ -280,10 +280,7 @@ def _metric(given: str | os.PathLike[str] | Metric | None) -> Metric | None:
 
 
 def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:
-    if isinstance(other, Saved):
-        found = match_saved(one, other)
-    else:
-        found = match(one, other, told.removed)
+    found = match_saved(one, other) if isinstance(other, Saved) else match(one, other, told.removed)
     if not found.pairs:
         raise UserError(
             f"{one.name!r} and {other.name!r} have no tensor in common: none of a name, a node or a place",
