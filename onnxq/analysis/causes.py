@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.figures import Figures
-from onnxq.analysis.layerwise import Measured, Walk
+from onnxq.analysis.layerwise import Walk
 from onnxq.analysis.match import Matched
 from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
@@ -88,7 +88,7 @@ class Suspicions:
     def of(self, entry: Matched) -> tuple[Cause, ...]:
         """Those of the layer that gives a tensor, the worst first."""
         segment = segment_of(self._b, entry.b, self._in_b)
-        found = [*self._nonfinite(entry.b, self._walk.found[entry.b])]
+        found = self._nonfinite(entry.b, segment)
         found += self._weights(entry, segment)
         found += self._scales(segment)
         found += self._unquantized(segment)
@@ -98,14 +98,20 @@ class Suspicions:
 
     # -- values --------------------------------------------------------------------------------
 
-    def _nonfinite(self, tensor: str, measured: Measured) -> list[Cause]:
-        if measured.born is None:
+    def _nonfinite(self, tensor: str, segment: Segment) -> list[Cause]:
+        """Where NaN or Inf is made: of A's values, or of B's own that are finite."""
+        measured = self._walk.found[tensor]
+        if measured.born is not None:
+            count, sample, of = self._figures[tensor].nonfinite, measured.born, "A's values"
+        elif measured.broken is not None and not any(
+            name in self._walk.found and self._walk.found[name].broken is not None for name in segment.reads
+        ):
+            count, sample, of = measured.accumulated.nonfinite, measured.broken, "B's values"
+        else:
             return []
-        count = self._figures[tensor].nonfinite
         return [
             Cause(
-                "nonfinite",
-                f"it makes NaN or Inf of finite values: {count} values, first on {measured.born.where}",
+                "nonfinite", f"it makes NaN or Inf of finite ones of {of}: {count}, first on {sample.where}"
             )
         ]
 
@@ -161,8 +167,8 @@ class Suspicions:
         return [
             Cause(
                 "weights",
-                f"weights differ by more than rounding: {int(wrong.sum())} of {wrong.size:,} values, by up to "
-                f"{float(steps.max()):.4g} {unit}, the first in output channel {channel}",
+                f"weights differ by more than rounding: {int(wrong.sum())} of {wrong.size:,} values, by up "
+                f"to {float(steps.max()):.4g} {unit}, the first in output channel {channel}",
             )
         ]
 

@@ -1,9 +1,9 @@
 """Which tensor of one stage is which of another: by name, by node, by what computes it.
 
 A rule that replaces nodes keeps the names of what they give, so that most tensors have one name in all
-stages. Pairs and casts are looked through: a value that is quantized is compared as it is in front of its pair,
-and one that only a dequantized or cast tensor has the name of, as that. Other tools rename: there a tensor is
-the one that a node of the same name and operator gives, or the only one that the operator makes of the same.
+stages. Pairs and casts are looked through: a value that is quantized is compared as it is in front of its
+pair, and one that only a dequantized or cast tensor has the name of, as that. Other tools rename: there it is
+the one that a node of the same name and operator gives, or the only one that an operator makes of the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which operator makes NaN or infinities first: the values of the nodes in front of a tensor, on one sample."""
+"""Which operator makes NaN or infinities first: the values of nodes in front of a tensor, on one sample."""
 
 from __future__ import annotations
 

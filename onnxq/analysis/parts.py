@@ -1,8 +1,8 @@
 """Parts of a stage that run one after another and give tensors, beside each layer on values that it is fed.
 
 A part of B holds each of its nodes twice: as they stand, and in a copy in which whoever reads a matched
-tensor reads A's values of it. The weights are there once, nothing in the copy waits for anything else, and all
-layers of a part run on identical inputs in one run.
+tensor reads A's values of it. The weights are there once, nothing in the copy waits for anything else, and
+all layers of a part run on identical inputs in one run.
 """
 
 from __future__ import annotations
