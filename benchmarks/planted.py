@@ -51,11 +51,11 @@ def net(random: np.random.Generator, layers: int = 100) -> onnx.ModelProto:
             shape = (CHANNELS, CHANNELS, size, size)
             w = random.standard_normal(shape) * np.sqrt(1.6 / (CHANNELS * size * size))
             w *= np.exp(random.standard_normal((CHANNELS, 1, 1, 1)) * 0.3)
-            name = f"layer{count:03d}"
+            name, bias = f"layer{count:03d}", random.standard_normal(CHANNELS) * 0.1
             nodes.append(
                 helper.make_node(
                     "Conv",
-                    [at, constant(f"{name}.w", w), constant(f"{name}.b", random.standard_normal(CHANNELS) * 0.1)],
+                    [at, constant(f"{name}.w", w), constant(f"{name}.b", bias)],
                     [f"{name}_out"], name, pads=[size // 2] * 4,
                 )
             )  # fmt: skip

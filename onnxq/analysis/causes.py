@@ -28,7 +28,7 @@ _ROUNDED = 1.5  # steps: half of one is rounding, and as much again its own arit
 _FITTED = 3.0  # steps that weights which were fitted to data may be off
 _FLOAT = 16.0  # units in the last place of a float: what folding rounds
 _TOO_WIDE, _TOO_NARROW = 5.0, 0.2  # of a range: what is beyond is no calibration's choice
-_ABOVE_DB = 20.0  # above the layers of its kind
+_ABOVE_DB, _LOW_DB = 20.0, 30.0  # above the error of its kind; and what is better is no fault
 _PEERS = 5
 
 
@@ -83,17 +83,18 @@ class Suspicions:
         self._by_node = {one.node: one for several in quantizers.values() for one in several}
         self._in_b, self._in_a = frozenset(self._to_a), frozenset(self._to_a.values())
         self._shared = self._ranges_by_scale(quantizers)
-        self._levels = self._levels_by_operator()
+        self._segments = {entry.b: segment_of(b, entry.b, self._in_b) for entry in pairs}
+        self._levels = self._levels_by_kind()
 
     def of(self, entry: Matched) -> tuple[Cause, ...]:
         """Those of the layer that gives a tensor, the worst first."""
-        segment = segment_of(self._b, entry.b, self._in_b)
+        segment = self._segments[entry.b]
         found = self._nonfinite(entry.b, segment)
         found += self._weights(entry, segment)
         found += self._scales(segment)
         found += self._unquantized(segment)
         if not found:
-            found += self._unexplained(entry.b)
+            found += self._unexplained(segment)
         return tuple(sorted(found, key=lambda cause: SEVERITY.index(cause.code)))
 
     # -- values --------------------------------------------------------------------------------
@@ -115,23 +116,30 @@ class Suspicions:
             )
         ]
 
-    def _levels_by_operator(self) -> dict[str, list[float]]:
-        found: dict[str, list[float]] = {}
+    def _levels_by_kind(self) -> dict[tuple[str, bool], list[float]]:
+        found: dict[tuple[str, bool], list[float]] = {}
         for name, figures in self._figures.items():
             if figures.sqnr_db is not None and figures.sqnr_db < math.inf:
-                found.setdefault(self._b.operator(self._b.source(name)), []).append(figures.sqnr_db)
+                found.setdefault(self._kind(self._segments[name]), []).append(figures.sqnr_db)
         return found
 
-    def _unexplained(self, tensor: str) -> list[Cause]:
-        level = self._figures[tensor].sqnr_db if tensor in self._figures else None
-        operator = self._b.operator(self._b.source(tensor))
-        peers = self._levels.get(operator, [])
-        if level is None or len(peers) < _PEERS:
+    def _kind(self, segment: Segment) -> tuple[str, bool]:
+        """What a layer is compared with: of one operator, quantized in it or not."""
+        quantized = any(node.name in self._by_node for node in segment.nodes)
+        return self._b.operator(self._b.source(segment.tensor)), quantized
+
+    def _unexplained(self, segment: Segment) -> list[Cause]:
+        figures = self._figures.get(segment.tensor)
+        level = figures.sqnr_db if figures is not None else None
+        operator, quantized = self._kind(segment)
+        peers = self._levels.get((operator, quantized), [])
+        if level is None or len(peers) < _PEERS or level > _LOW_DB:
             return []
         usual = statistics.median(peers)
         if level > usual - _ABOVE_DB:
             return []
-        text = f"alone {level:.1f} dB, where half of the {len(peers)} {operator} have {usual:.1f} dB or more"
+        kind = f"{'quantized' if quantized else 'float'} {operator}"
+        text = f"alone {level:.1f} dB, where half of the {len(peers)} {kind} have {usual:.1f} dB or more"
         return [Cause("unexplained", text)]
 
     # -- weights -------------------------------------------------------------------------------
