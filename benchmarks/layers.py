@@ -1,9 +1,9 @@
 """Layers matched from float to quantized, over a corpus: `python -m benchmarks.layers --models 'yunet*'`.
 
 The folder that ONNXQ_CORPUS names holds the models. Each is quantized without repair (with `--peers` by
-Model-Optimizer and onnxruntime, whose Python ONNXQ_PEERS names), and `onnxq analyze` compares the original with
-it: how many of the original's float tensors are compared or gone by a rule, what is left and why, what it finds
-suspicious in a model that nobody broke, and what it costs.
+Model-Optimizer and onnxruntime, whose Python ONNXQ_PEERS names). `onnxq analyze` compares the original
+with it: how many of the original's float tensors are compared or gone by a rule, what is left and why, what it
+finds suspicious in a model that nobody broke, and what it costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks import corpus_data
 from benchmarks.common import peers_python
 from benchmarks.corpus import PEERS_SCRIPT, run, write_samples
 
-_LARGEST = 4_000_000  # bytes of a model
+_LARGEST = 2_500_000  # bytes of a model
 _PEERS = ("modelopt", "onnxruntime")
 
 
@@ -124,8 +124,10 @@ def _total(rows: list[dict[str, Any]]) -> None:
     gone = sum(count for why, count in left.items() if why.startswith("gone"))
     total = compared + sum(left.values())
     print(
-        f"{len(good)} of {len(rows)} models: {compared} of {total} float tensors compared, {gone} gone by a "
-        f"rule: {(compared + gone) / max(1, total):.2%}; rows suspicious: {sum(len(r['suspicious']) for r in good)}"
+        f"{len(good)} of {len(rows)} models: {compared} of {total} float tensors compared, {gone} gone by a rule:"
+    )
+    print(
+        f"{(compared + gone) / max(1, total):.2%}; suspicious: {sum(len(r['suspicious']) for r in good)} rows"
     )
     for why, count in left.most_common():
         print(f"  {count:>5} {why}")

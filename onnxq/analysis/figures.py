@@ -7,7 +7,7 @@ give the same figures whoever counted which, and in what order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,10 @@ from onnxq.run.compare import is_real
 Metric = Callable[[np.ndarray, np.ndarray], float]
 """A user's own: of a tensor of A and the one of B, float64 arrays of one shape; a number."""
 
-BINS = 2048
-"""Of a histogram: sign, exponent and the first two bits of the mantissa of a value as float32."""
+BINS = 512
+"""Of a histogram: four to each octave of a magnitude from 2^-40 to 2^24, by sign; the ends have the rest."""
+
+_LOWEST, _HALF = 4 * (127 - 40), BINS // 2  # of the exponent and two bits of the mantissa of a float32
 
 _SCALE = 1074  # every finite float64 is a multiple of 2^-1074
 
@@ -66,12 +68,13 @@ class Figures:
         sqnr_db: 10 log10(sum(a^2) / sum(d^2)), dB; inf where both are equal, -inf where B is not finite and
             A is.
         sqnr_about_mean_db: the same with the power of A about its mean over samples, element by element; of
-            one sample, or of samples of different shapes, about the mean of all values. None where A does
+            one sample, of samples of different shapes, or of a tensor that is too large to keep its mean
+            (a note says how many are), about the mean of all values. None where A does
             not vary.
         mse: sum(d^2) / values.
         l1: sum(|d|) / values.
-        kl: Kullback-Leibler divergence of B's histogram from A's, nats; bins are a quarter of an octave, by
-            sign, and each that is not empty in both counts half a value more.
+        kl: Kullback-Leibler divergence of B's histogram from A's, nats; bins are a quarter of an octave
+            from 2^-40 to 2^24, by sign, and each that is not empty in both counts half a value more.
         max_abs: the greatest |d|; inf where B is not finite and A is.
         max_ref: the greatest |a|.
         max_steps: `max_abs` in steps of the scale that quantizes the tensor in B; None where none does.
@@ -134,10 +137,14 @@ class Operand:
 
 
 def histogram_of(values: np.ndarray) -> np.ndarray:
-    """Counts of finite values, int64 [BINS]; what is beyond float32 is infinite there, and counts as that."""
+    """Counts of finite values, int64 [BINS], of each as float32."""
     with np.errstate(over="ignore", under="ignore"):
-        codes = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32) >> np.uint32(21)
-    return np.bincount(codes, minlength=BINS)
+        codes = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.int32) >> 21
+    places = codes & 1023
+    places -= _LOWEST
+    np.clip(places, 0, _HALF - 1, out=places)
+    places[codes < 0] += _HALF
+    return np.bincount(places, minlength=BINS)
 
 
 class Meter:
@@ -306,22 +313,43 @@ def divergence(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 class Means:
-    """Sums over samples of each element of tensors of A, float64: as much memory as some of a sample."""
+    """Sums over samples of each element of tensors of A, float64, of as many tensors as a budget takes.
 
-    def __init__(self) -> None:
+    Attributes:
+        left_out: the tensors that are too large.
+    """
+
+    def __init__(self, budget: int, always: Collection[str] = ()) -> None:
+        """Of nothing yet.
+
+        Args:
+            budget: bytes.
+            always: tensors whose sums are kept whatever they take.
+        """
+        self._left, self._always = budget, frozenset(always)
         self._sums: dict[str, np.ndarray | None] = {}
         self._counts: dict[str, int] = {}
+        self.left_out: list[str] = []
 
     def add(self, name: str, operand: Operand) -> None:
         """Adds a sample of a tensor."""
         self._counts[name] = self._counts.get(name, 0) + 1
-        known = self._sums.get(name, operand)
-        if known is operand and operand.finite is None:
-            self._sums[name] = operand.values.copy()
-        elif known is None or operand.finite is not None or known.shape != operand.values.shape:  # type: ignore[union-attr]
+        if name not in self._sums:
+            self._sums[name] = self._begun(name, operand)
+            return
+        known = self._sums[name]
+        if known is None or operand.finite is not None or known.shape != operand.values.shape:
             self._sums[name] = None
         else:
             known += operand.values
+
+    def _begun(self, name: str, operand: Operand) -> np.ndarray | None:
+        if name not in self._always:
+            if operand.values.nbytes > self._left:
+                self.left_out.append(name)
+                return None
+            self._left -= operand.values.nbytes
+        return operand.values.copy() if operand.finite is None else None
 
     def power(self, name: str) -> float | None:
         """What `Meter.figures` takes: n times the squared mean, summed; None where there is none."""

@@ -17,8 +17,11 @@ from onnxq.errors import UserError
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
 
-BUDGET = 1 << 26
+BUDGET = 1 << 24
 """Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""
+
+MEANS = 1 << 26
+"""Bytes of the sums over samples of tensors, for their means."""
 
 _UNKNOWN = 1 << 20  # bytes of a tensor of which no size is known
 
@@ -172,8 +175,9 @@ class Walker:
             UserError: a stage does not run on a sample, or there is none.
         """
         found = {entry.b: Measured(self._meter(), self._meter()) for entry in self._pairs}
-        walk = Walk(found, Means(), groups=len(self._groups))
         outputs = [entry for entry in self._pairs if entry.a in self._a.outputs]
+        means = Means(MEANS, {entry.b for entry in outputs})
+        walk = Walk(found, means, groups=len(self._groups))
         for place, sample in enumerate(samples):
             values = self._one(place, sample, walk, {entry.b for entry in outputs})
             self._judge(sample, walk, values)
@@ -181,6 +185,11 @@ class Walker:
             tell(place + 1)
         if not walk.samples:
             raise UserError("there are zero samples to compare with", hint="check the data")
+        if walk.means.left_out and walk.samples > 1:
+            walk.notes.append(
+                f"{len(walk.means.left_out)} tensors are too large to keep the mean of each of their elements: "
+                "their SQNR about the mean is about that of all their values"
+            )
         return walk
 
     def _meter(self) -> Meter:

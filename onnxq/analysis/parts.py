@@ -8,7 +8,7 @@ all layers of a part run on identical inputs in one run.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -207,7 +207,7 @@ class PartRunner:
         Raises:
             RunError: onnxruntime does not take it.
         """
-        self.part = part
+        self.part = replace(part, model=onnx.ModelProto())  # loaded, it is there a second time
         self._runner: Runner | None = None
         if part.model.graph.output:
             half = speaks_half(part.model)

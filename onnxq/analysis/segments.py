@@ -59,6 +59,9 @@ def weight_place(stage: Stage, node: onnx.NodeProto) -> int | None:
     return None if fixed[0] == fixed[1] else int(fixed[1])
 
 
+_FAR, _FAR_HALF = 2.0**20, 2.0**6
+
+
 @dataclass(frozen=True, slots=True)
 class Affine:
     """A layer and what follows it in its segment, as one product: gain * (W x + bias) + offset.
@@ -185,7 +188,7 @@ def _fill(stage: Stage, model: onnx.ModelProto, names: Collection[str]) -> None:
 def _tail(
     stage: Stage, segment: Segment, node: onnx.NodeProto, outputs: int, rank: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """What follows the layer, as a gain and an offset of each channel: measured on 0, 1 and 2."""
+    """What follows the layer, as a gain and an offset of each channel: measured on 0, and far from it."""
     start = node.output[0]
     if start == segment.tensor:
         return np.ones(outputs), np.zeros(outputs)
@@ -212,20 +215,21 @@ def _tail(
         info.type.tensor_type.ClearField("shape")
     put_in_order(model.graph)
     shape = (1, outputs, *[1] * (rank - 2)) if node.op_type == "Conv" else (1, outputs)
+    far = _FAR_HALF if stage.half else _FAR  # a gain next to a great offset would be lost in its rounding
     try:
         runner = PartRunner(stage, Part(model, (start,), (), (), (segment.tensor,)), 1)
         given = [
             np.asarray(runner.run({start: np.full(shape, x, np.float32)}, {})[0][segment.tensor], np.float64)
-            for x in (0.0, 1.0, 2.0)
+            for x in (0.0, far, -far)
         ]
     except RunError:
         return None
     if any(array.size != outputs or not np.isfinite(array).all() for array in given):
         return None
-    zero, one, two = (array.reshape(-1) for array in given)
-    if not np.allclose(two - one, one - zero, rtol=1e-3, atol=1e-3 * float(np.abs(one).max(initial=0.0))):
+    zero, above, below = (array.reshape(-1) for array in given)
+    if (np.abs(above + below - 2 * zero) > 1e-3 * np.maximum(np.abs(above), np.abs(below))).any():
         return None
-    return one - zero, zero
+    return (above - below) / (2 * far), zero
 
 
 def _dequantizer(stage: Stage, name: str) -> onnx.NodeProto | None:

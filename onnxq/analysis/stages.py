@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError
 from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
-from onnxq.graph.types import Shape, dtype_of, is_float, shape_of
+from onnxq.graph.source import copy_model
+from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_shape, shape_of
 from onnxq.run import ort
 from onnxq.run.polygraphy_io import SavedOutputs, load_outputs
 from onnxq.run.versions import unreadable
@@ -35,6 +37,7 @@ class Stage:
         proto: it, in order; each node has a name of its own.
         data_dir: the folder of external data.
         half: whether a tensor is of half precision.
+        fed: the inputs, as data must fit them.
         nodes: the nodes by name, in order; Constant nodes are constants.
         maker: the node that computes a tensor.
         readers: the nodes that read a tensor.
@@ -55,8 +58,11 @@ class Stage:
         why = unreadable(model.source)
         if why is not None:
             raise UserError(f"{self.name!r} has {why}", hint="export it with an older opset")
-        self.model, self.data_dir = model, model.data_dir
+        self.data_dir = model.data_dir
         self.proto = model.to_proto()
+        self.fed = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
+        self._skeleton = model.to_proto(weights=False)
+        self._kinds, self._shapes = _found(model)
         self.half = speaks_half(self.proto)
         graph = self.proto.graph
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -82,17 +88,16 @@ class Stage:
     @cached_property
     def infos(self) -> Mapping[str, onnx.ValueInfoProto]:
         """The types of tensors, as far as ONNX or onnxruntime infers them."""
-        found: dict[str, onnx.ValueInfoProto] = {}
-        for name, tensor in self.model.graph.tensors().items():
-            if name in self.maker and tensor.dtype is not None:
-                found[name] = onnx.helper.make_tensor_value_info(
-                    name, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)), None
-                )
+        found = {
+            name: onnx.helper.make_tensor_value_info(name, kind, None)
+            for name, kind in self._kinds.items()
+            if name in self.maker
+        }
         found |= {info.name: info for info in (*self.proto.graph.input, *self.proto.graph.output)}
         unknown = [name for name in self.maker if name not in found and name not in self.fixed]
         if unknown:
             asked = onnx.ModelProto()
-            asked.CopyFrom(self.model.to_proto(weights=True))
+            asked.CopyFrom(self.proto)
             asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unknown)
             kinds = ort.output_types(asked)
             found |= {n: onnx.ValueInfoProto(name=n, type=kinds[n]) for n in unknown if n in kinds}
@@ -116,16 +121,24 @@ class Stage:
         return dtype is not None and is_float(dtype)
 
     def shape(self, name: str) -> Shape | None:
-        """The shape of a tensor for a typical input, as far as it is known."""
-        if name in self.model.typical_shapes:
-            return self.model.typical_shapes[name]
-        tensor = self.model.graph.tensors().get(name)
-        if tensor is not None and tensor.shape is not None:
-            return tuple(tensor.shape)
+        """The shape of a tensor, as far as it is known; see `set_sizes`."""
+        if name in self._shapes:
+            return self._shapes[name]
         info = self.infos.get(name)
         if info is None or not info.type.tensor_type.HasField("shape"):
             return None
         return shape_of(info.type.tensor_type.shape)
+
+    def set_sizes(self, inputs: Mapping[str, Sequence[int]]) -> None:
+        """Makes shapes those of inputs of these shapes, where they are known then."""
+        proto = copy_model(self._skeleton)
+        for info in proto.graph.input:
+            if info.name in inputs:
+                set_shape(info.type.tensor_type, tuple(inputs[info.name]))
+        del proto.graph.value_info[:]
+        for info in proto.graph.output:
+            info.type.tensor_type.ClearField("shape")
+        self._shapes |= _found(Model(proto, None, self.data_dir))[1]
 
     def base(self, name: str) -> str:
         """The tensor that one is quantized, dequantized or cast from; itself where it is not."""
@@ -193,3 +206,15 @@ def _is_report(path: Path) -> bool:
 
 def _is_random(node: onnx.NodeProto) -> bool:
     return node.op_type.startswith(("Random", "Bernoulli", "Multinomial"))
+
+
+def _found(model: Model) -> tuple[dict[str, int], dict[str, Shape]]:
+    """The element types and the shapes of a model's tensors, where they are known."""
+    kinds: dict[str, int] = {}
+    shapes: dict[str, Shape] = {}
+    for name, tensor in model.graph.tensors().items():
+        if tensor.dtype is not None:
+            kinds[name] = elem_type_of(np.dtype(tensor.dtype))
+        if tensor.shape is not None:
+            shapes[name] = tuple(tensor.shape)
+    return kinds, shapes

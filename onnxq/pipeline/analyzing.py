@@ -35,7 +35,7 @@ from onnxq.analysis.segments import segment_of
 from onnxq.analysis.stages import Saved, Stage, open_stage
 from onnxq.analysis.thresholds import checked, missed
 from onnxq.data.image_options import image_options
-from onnxq.data.samples import InputSpec, Sample, named
+from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
@@ -137,7 +137,7 @@ def analyze(
         first = next(read, None)
         if first is None:
             raise UserError("there are zero samples to compare with", hint="check the data")
-        one.model.set_typical_input({name: array.shape for name, array in first.feeds.items()})
+        one.set_sizes({name: array.shape for name, array in first.feeds.items()})
         walker = Walker(
             one, other, matching.pairs, isolated=isolated, histogram=histogram, metric=own, maps=told.maps
         )
@@ -219,17 +219,12 @@ class _Asked:
 
     def opened(self, one: Stage, other: Stage | Saved) -> Source:
         """The data, for the inputs of the reference."""
-        specs = []
-        for name, dtype, shape in one.model.inputs:
-            if dtype is None:
-                raise UserError(f"the type of input {name!r} of {one.name!r} is not known")
-            specs.append(InputSpec(name, dtype, shape))
         for name in other.inputs if isinstance(other, Stage) else ():
             if name not in one.inputs:
                 raise unknown_name(f"input of {one.name!r} named", name, one.inputs)
         return open_source(
             self.data,
-            named(specs, self.feeding.input_names),
+            named(one.fed, self.feeding.input_names),
             options=self.images,
             skip_bad=self.feeding.skip_bad,
         )
