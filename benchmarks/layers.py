@@ -2,8 +2,8 @@
 
 The folder that ONNXQ_CORPUS names holds the models. Each is quantized without repair (with `--peers` by
 Model-Optimizer and onnxruntime, whose Python ONNXQ_PEERS names). `onnxq analyze` compares the original
-with it: how many of the original's float tensors are compared or gone by a rule, what is left and why, what it
-finds suspicious in a model that nobody broke, and what it costs.
+with it: how many of the original's float tensors are compared or gone by a rule, what is left and why, what
+it finds suspicious in a model that nobody broke, and what it costs. The smallest models come first.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ def main() -> int:
         return 0
     corpus = Path(folder).resolve()
     rows = []
-    for entry in json.loads((corpus / "manifest.json").read_text("utf-8")):
-        path = corpus / "models" / f"{entry['name']}.onnx"
+    entries = {
+        corpus / "models" / f"{entry['name']}.onnx": entry
+        for entry in json.loads((corpus / "manifest.json").read_text("utf-8"))
+    }
+    for path, entry in sorted(entries.items(), key=lambda item: item[0].exists() and item[0].stat().st_size):
         wanted = any(fnmatch.fnmatchcase(entry["name"], glob) for glob in asked.models)
         if not wanted or not path.exists() or path.stat().st_size > asked.largest:
             continue

@@ -187,8 +187,8 @@ class Walker:
             raise UserError("there are zero samples to compare with", hint="check the data")
         if walk.means.left_out and walk.samples > 1:
             walk.notes.append(
-                f"{len(walk.means.left_out)} tensors are too large to keep the mean of each of their elements: "
-                "their SQNR about the mean is about that of all their values"
+                f"{len(walk.means.left_out)} tensors are too large to keep the mean of each of their "
+                "elements: their SQNR about the mean is about that of all their values"
             )
         return walk
 
