@@ -126,12 +126,9 @@ def _total(rows: list[dict[str, Any]]) -> None:
     compared = sum(row["compared"] for row in good)
     gone = sum(count for why, count in left.items() if why.startswith("gone"))
     total = compared + sum(left.values())
-    print(
-        f"{len(good)} of {len(rows)} models: {compared} of {total} float tensors compared, {gone} gone by a rule:"
-    )
-    print(
-        f"{(compared + gone) / max(1, total):.2%}; suspicious: {sum(len(r['suspicious']) for r in good)} rows"
-    )
+    print(f"{len(good)} of {len(rows)} models: {compared} of {total} tensors compared, {gone} gone by rules,")
+    suspicious = sum(len(row["suspicious"]) for row in good)
+    print(f"{(compared + gone) / max(1, total):.2%}; {suspicious} rows are suspicious")
     for why, count in left.most_common():
         print(f"  {count:>5} {why}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,13 +64,16 @@ def load_outputs(path: Path) -> SavedOutputs:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    from polygraphy.comparator import RunResults
+    with contextlib.redirect_stdout(sys.stderr):  # it warns of what it could be prettier with
+        from polygraphy.comparator import RunResults
+        from polygraphy.logger import G_LOGGER
 
     hint = "write it with `polygraphy run MODEL --trt --trt-outputs mark all --save-outputs FILE.json`"
     if not path.is_file():
         raise UserError(f"there is no file {str(path)!r}", hint=hint)
     try:
-        results: Any = list(RunResults.load(str(path)).items())
+        with contextlib.redirect_stdout(sys.stderr), G_LOGGER.verbosity(G_LOGGER.CRITICAL):
+            results: Any = list(RunResults.load(str(path)).items())
     except Exception as error:  # as above
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
