@@ -52,6 +52,9 @@ def analyze(
     isolated: Annotated[
         bool, typer.Option("--isolated/--no-isolated", help="Run each layer alone on A's values, too.")
     ] = True,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Add what the noise model gives each layer; it takes longer.")
+    ] = False,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="X.csv", help="Write all rows as a table.")
     ] = None,
@@ -84,6 +87,7 @@ def analyze(
             thresholds=_bounds(threshold or []),
             samples=samples,
             isolated=isolated,
+            noise=noise,
             feeding=chosen.group(settings.Feeding),
             images=chosen.images,
             runtime=chosen.group(settings.Runtime),

@@ -40,6 +40,7 @@ from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.heap import steady_heap
+from onnxq.pipeline.predicting import NOTE, predicted_db
 from onnxq.pipeline.siblings import report_of, sibling_of
 from onnxq.progress import Observer
 from onnxq.report import peak_memory_mb
@@ -74,6 +75,7 @@ def analyze(
     samples: int | None = None,
     isolated: bool = True,
     histogram: bool = True,
+    noise: bool = False,
     feeding: Feeding | Values | None = None,
     images: ImageOptions | Values | None = None,
     runtime: Runtime | Values | None = None,
@@ -100,6 +102,8 @@ def analyze(
         samples: how many at most; None: 64, or all that verified.
         isolated: whether each layer is run alone on the reference's values as well.
         histogram: whether histograms are counted, for the divergence.
+        noise: whether the noise model is measured too, of the plan that `onnxq.quantize` makes of the
+            reference: about half a run of it for each layer and sample.
         feeding: how samples become inputs.
         images: how image files do.
         runtime: libraries of custom operators.
@@ -144,6 +148,9 @@ def analyze(
         walk = walker.walk(itertools.chain([first], read), lambda done: tell("compare", done, total))
         tell("causes", None, None)
         found = _Rows(one, other, matching, walk, told, bounds, isolated and isinstance(other, Stage))
+        if noise:
+            found.predicted = predicted_db(asked.a, asked.data, asked.feeding, asked.images, observe)
+            walk.notes.append(NOTE)
         wanted = Filter(tuple(layers), tuple(ops))
         rows = found.rows(wanted)
         bad = found.nonfinite()
@@ -302,6 +309,7 @@ class _Rows:
         self._quantizers: Mapping[str, Sequence[Quantizer]] = {}
         self._alone: dict[str, Figures] = {}
         self._suspicions: Suspicions | None = None
+        self.predicted: Mapping[str, float] = {}
         if isinstance(other, Stage):
             self._quantizers = quantizers_of(other)
         if isolated and isinstance(other, Stage):
@@ -353,7 +361,7 @@ class _Rows:
             step=step,
             accumulated=figures,
             isolated=alone,
-            predicted_db=None,
+            predicted_db=self.predicted.get(theirs.name if theirs is not None else ""),
             causes=self._suspicions.of(entry) if self._suspicions is not None else (),
             under=missed(self._bounds, figures, alone),
         )

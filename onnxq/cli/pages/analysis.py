@@ -92,12 +92,14 @@ def _table(page: Page, result: Analysis) -> None:
     alone = any(row.isolated is not None for row in result.rows)
     steps = any(row.accumulated.max_steps is not None for row in result.rows)
     metric = any(row.accumulated.metric is not None for row in result.rows)
+    noise = any(row.predicted_db is not None for row in result.rows)
     said = "each alone on A's values, and as errors accumulate; SQNR in dB" if alone else "SQNR in dB"
     page.section("Layers", f"the worst {min(_SHOWN, len(result.rows))} of {len(result.rows)}: {said}")
     head = (
         ["layer", "op"] + (["alone"] if alone else []) + ["accumulated", "about mean", "cosine", "max error"]
     )
     head += (["in steps"] if steps else []) + ["KL"] + (["metric"] if metric else [])
+    head += ["outputs by it alone"] if noise else []
     rows = []
     for row in result.rows[:_SHOWN]:
         figures = row.accumulated
@@ -108,6 +110,7 @@ def _table(page: Page, result: Analysis) -> None:
         cells += [_number(figures.max_steps, ".3g")] if steps else []
         cells += [_number(figures.kl, ".2g")]
         cells += [_number(figures.metric, ".4g")] if metric else []
+        cells += [_short(row.predicted_db)] if noise else []
         rows.append(cells)
     page.table(head, rows)
     if len(result.rows) > _SHOWN:
