@@ -26,6 +26,7 @@ SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unqu
 
 _ROUNDED = 1.5  # steps: half of one is rounding, and as much again its own arithmetic
 _FITTED = 3.0  # steps that weights which were fitted to data may be off
+_NOTHING, _TINY = 2.0**-20, float(np.finfo(np.float64).tiny)  # of the greatest weight; of all numbers
 _FLOAT = 16.0  # units in the last place of a float: what folding rounds
 _TOO_WIDE, _TOO_NARROW = 5.0, 0.2  # of a range: what is beyond is no calibration's choice
 _ABOVE_DB, _LOW_DB = 20.0, 30.0  # above the error of its kind; and what is better is no fault
@@ -181,17 +182,20 @@ class Suspicions:
         ]
 
     def _allowed(self, ours: Affine, theirs: Affine) -> np.ndarray:
-        """A step of each weight; where there are none, what is a rounding of the narrower type."""
+        """A step of each weight; where there are none, what is a rounding of the narrower type.
+
+        Of channels that are next to nothing beside the others nobody asks: half precision has no number for
+        them.
+        """
+        half = self._a.half or self._b.half
+        unit = 2.0**-7 if half else 2.0**-23
+        least = max(_NOTHING * float(np.abs(ours.weights).max()), 2.0**-24 if half else 0.0, _TINY)
         if theirs.step is not None:
-            base = theirs.step
-            if ours.step is not None:
-                base = np.maximum(base, ours.step)
-            return np.asarray(np.maximum(base, np.finfo(np.float64).tiny))
-        unit = 2.0**-7 if self._a.half or self._b.half else 2.0**-23
+            base = theirs.step if ours.step is None else np.maximum(theirs.step, ours.step)
+            return np.asarray(np.maximum(base, least))
         axes = tuple(range(1, ours.weights.ndim))
         peak = np.abs(ours.weights).max(axis=axes, keepdims=True)
-        found: np.ndarray = np.maximum(_FLOAT * unit * peak, np.finfo(np.float64).tiny)
-        return found
+        return np.asarray(np.maximum(_FLOAT * unit * peak, least))
 
     def _bias(self, tensor: str, ours: Affine, theirs: Affine, segment: Segment) -> list[Cause]:
         """Where the constant part alone explains most of an error that is not small."""

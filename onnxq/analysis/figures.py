@@ -147,7 +147,7 @@ def histogram_of(values: np.ndarray) -> np.ndarray:
     return np.bincount(places, minlength=BINS)
 
 
-class Meter:
+class TensorMeter:
     """Accumulates the figures of one tensor."""
 
     __slots__ = (
@@ -222,7 +222,7 @@ class Meter:
             self._scored += 1
         return math.inf if broken else power
 
-    def merge(self, other: Meter) -> None:
+    def merge(self, other: TensorMeter) -> None:
         """Adds what another one heard, of other samples."""
         self.samples += other.samples
         self.nonfinite += other.nonfinite
@@ -352,7 +352,7 @@ class Means:
         return operand.values.copy() if operand.finite is None else None
 
     def power(self, name: str) -> float | None:
-        """What `Meter.figures` takes: n times the squared mean, summed; None where there is none."""
+        """What `TensorMeter.figures` takes: n times the squared mean, summed; None where there is none."""
         found, count = self._sums.get(name), self._counts.get(name, 0)
         if found is None or count < 2:
             return None

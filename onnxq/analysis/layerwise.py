@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.analysis.figures import Means, Meter, Metric, Operand
+from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter
 from onnxq.analysis.match import Matched
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
@@ -17,7 +17,7 @@ from onnxq.errors import UserError
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
 
-BUDGET = 1 << 24
+BUDGET = 1 << 22
 """Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""
 
 MEANS = 1 << 26
@@ -38,8 +38,8 @@ class Measured:
         unborn: the first in which A is not finite.
     """
 
-    accumulated: Meter
-    isolated: Meter
+    accumulated: TensorMeter
+    isolated: TensorMeter
     broken: Sample | None = None
     born: Sample | None = None
     unborn: Sample | None = None
@@ -93,6 +93,10 @@ class Walk:
                 low, high = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
             known = self.ranges.get(name, (math.inf, -math.inf))
             self.ranges[name] = (min(known[0], low), max(known[1], high))
+
+
+class NotAlone(UserError):
+    """B does not run on A's values, on the first sample: its tensors have other shapes, say."""
 
 
 def grouped(stage: Stage, pairs: Sequence[Matched], budget: int) -> list[list[Matched]]:
@@ -152,9 +156,11 @@ class Walker:
             groups = [list(pairs)]
             first, second = self._cut(groups)
         self._groups, self._maps = groups, maps or {}
-        self._ours = [_loaded(a, part, threads) for part in first]
-        self._theirs = [_loaded(b, part, threads) for part in second] if isinstance(b, Stage) else []
         fed = [set(part.fed) for part in second]
+        self._ours = [_loaded(a, first.pop(0), threads) for _ in range(len(first))]
+        self._theirs = []
+        if isinstance(b, Stage):  # what is loaded is not kept as a model as well
+            self._theirs = [_loaded(b, second.pop(0), threads) for _ in range(len(second))]
         self._needed = [set[str]().union(*fed[place:]) for place in range(len(groups) + 1)]
 
     def _cut(self, groups: Sequence[Sequence[Matched]]) -> tuple[list[Part], list[Part]]:
@@ -192,8 +198,8 @@ class Walker:
             )
         return walk
 
-    def _meter(self) -> Meter:
-        return Meter(histogram=self._histogram, metric=self._metric)
+    def _meter(self) -> TensorMeter:
+        return TensorMeter(histogram=self._histogram, metric=self._metric)
 
     def _one(
         self, place: int, sample: Sample, walk: Walk, outputs: set[str]
@@ -208,7 +214,12 @@ class Walker:
             fed.update((entry.b, self._edited(entry.b, as_tensor(ours[entry.a]))) for entry in group)
             alone: dict[str, np.ndarray] = {}
             if isinstance(self._b, Stage):
-                given, alone = _run(self._theirs[number], theirs, fed, self._b.name, sample)
+                try:
+                    given, alone = _run(self._theirs[number], theirs, fed, self._b.name, sample)
+                except UserError as error:
+                    if place == 0 and self._isolated:
+                        raise NotAlone(str(error), hint=error.hint) from error
+                    raise
                 theirs.update(given)
             for entry in group:
                 other = as_tensor(theirs[entry.b])

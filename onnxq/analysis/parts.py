@@ -212,9 +212,9 @@ class PartRunner:
         if part.model.graph.output:
             half = speaks_half(part.model)
             self._runner = (
-                Emulated(part.model, threads=threads, data_dir=stage.data_dir)
+                Emulated(part.model, threads=threads, data_dir=stage.data_dir, part=True)
                 if half
-                else ort.load(part.model, optimize=False, threads=threads, data_dir=stage.data_dir)
+                else ort.load(part.model, optimize=False, threads=threads, data_dir=stage.data_dir, part=True)
             )
         self._types = {
             info.name: dtype_of(info.type.tensor_type.elem_type)

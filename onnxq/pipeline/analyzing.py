@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import os
@@ -18,7 +19,7 @@ from onnxq.analysis.causes import Suspicions, severity
 from onnxq.analysis.changes import Recorded, recorded
 from onnxq.analysis.figures import Figures, Metric
 from onnxq.analysis.filters import Filter
-from onnxq.analysis.layerwise import Walk, Walker, WorstSample
+from onnxq.analysis.layerwise import NotAlone, Walk, Walker, WorstSample
 from onnxq.analysis.match import Matched, Matching, match, match_saved
 from onnxq.analysis.nonfinite import first_maker
 from onnxq.analysis.quantizers import Quantizer, quantizers_of
@@ -132,6 +133,7 @@ def analyze(
                 f"{one.name!r} is what was saved, and the reference has to be a model",
                 hint="give the model first: onnxq analyze MODEL SAVED.json --data D",
             )
+        gc.collect()  # the graphs of both models, which nobody needs any more
         source = asked.opened(one, other)
         told = asked.told(one)
         matching = _matching(one, other, told)
@@ -142,10 +144,18 @@ def analyze(
         if first is None:
             raise UserError("there are zero samples to compare with", hint="check the data")
         one.set_sizes({name: array.shape for name, array in first.feeds.items()})
-        walker = Walker(
-            one, other, matching.pairs, isolated=isolated, histogram=histogram, metric=own, maps=told.maps
-        )
-        walk = walker.walk(itertools.chain([first], read), lambda done: tell("compare", done, total))
+
+        def walked(alone: bool) -> Walk:
+            walker = Walker(
+                one, other, matching.pairs, isolated=alone, histogram=histogram, metric=own, maps=told.maps
+            )
+            return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done, total))
+
+        try:
+            walk = walked(isolated)
+        except NotAlone as error:
+            isolated, walk = False, walked(False)
+            walk.notes.append(f"layers are not run alone: {error}")
         tell("causes", None, None)
         found = _Rows(one, other, matching, walk, told, bounds, isolated and isinstance(other, Stage))
         if noise:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from onnxq import pipeline
 from onnxq.data.sources import DataSource
 from onnxq.graph.load import ModelSource
-from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Asked
 from onnxq.progress import Observer
 from onnxq.run.about_mean import decibels
@@ -16,8 +18,8 @@ SAMPLES = 16
 """How many samples measure it at most."""
 
 NOTE = (
-    "predicted noise is of the plan that onnxq quantize makes of A now, without repair: where B was made with "
-    "other options, or by another tool, its layers have other noise"
+    "predicted noise is of the plan that onnxq quantize makes of A now, without repair: where B was made "
+    "with other options, or by another tool, its layers have other noise"
 )
 
 
@@ -34,7 +36,8 @@ def predicted_db(
         UserError: nothing is quantized, or the data or the model cannot be used.
     """
     asked = Asked(samples=SAMPLES)
-    with accuracy(
+    measured: Any = getattr(pipeline, "accuracy")  # noqa: B009 (the function, where a module has its name too)
+    with measured(
         original, data, asked, feeding=feeding, images=images, observe=observe, repair="none"
     ) as found:
         model = found.model

@@ -13,7 +13,7 @@ import pytest
 from layer_nets import NETS, dumped, made, samples_of
 
 import onnxq
-from onnxq.analysis.figures import ExactSum, Figures, Meter, Operand
+from onnxq.analysis.figures import ExactSum, Figures, Operand, TensorMeter
 from onnxq.analysis.rows import Analysis
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
@@ -140,7 +140,7 @@ def test_sums_are_the_same_in_any_order_and_division() -> None:
     def figures(order: Sequence[int], parts: int) -> Figures:
         meters = []
         for part in np.array_split(order, parts):
-            meters.append(Meter())
+            meters.append(TensorMeter())
             for place in part:
                 meters[-1].add(Operand.of(pairs[place][0], histogram=True), pairs[place][1])
         for other in meters[1:]:
@@ -164,20 +164,20 @@ def test_an_exact_sum_is_that_of_rational_numbers() -> None:
 def test_nan_and_infinities_are_counted_and_left_out() -> None:
     a = np.array([1.0, np.nan, 2.0, np.inf, 3.0], np.float32)
     b = np.array([1.5, 0.0, np.nan, np.inf, 3.0], np.float32)
-    meter = Meter()
+    meter = TensorMeter()
     assert meter.add(Operand.of(a, histogram=True), b) == math.inf
     found = meter.figures()
     assert (found.values, found.skipped, found.nonfinite) == (2, 2, 1)
     assert (found.sqnr_db, found.max_abs) == (-math.inf, math.inf)
     assert math.isnan(found.cosine or 0.0)
-    meter = Meter()
+    meter = TensorMeter()
     meter.add(Operand.of(a[:2], histogram=True), b[:2])
     clean = meter.figures()
     assert (clean.values, clean.skipped, clean.mse) == (1, 1, 0.25)
 
 
 def test_another_shape_is_said_and_nothing_else() -> None:
-    meter = Meter()
+    meter = TensorMeter()
     meter.add(Operand.of(np.ones(3), histogram=True), np.ones(4))
     found = meter.figures()
     assert (found.samples, found.mismatched, found.values, found.sqnr_db) == (1, 1, 0, None)
