@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -120,3 +124,35 @@ def test_bodies_are_read_where_layers_run_alone() -> None:
     assert rows["c"].accumulated.mse is not None
     assert rows["c"].accumulated.mse > 0.0
     assert rows["y"].isolated.max_abs == pytest.approx(rows["y"].accumulated.max_ref * 0.5, rel=1e-5)
+
+
+def test_a_tensor_whose_channels_repair_scaled_is_compared_as_the_report_says(tmp_path: Path) -> None:
+    model = made("residual")
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    factors = np.exp2(np.arange(16) % 3 - 1).astype(np.float32)
+    for tensor in other.graph.initializer:  # Relu takes positive factors through
+        values = numpy_helper.to_array(tensor)
+        by = {"w16x16x3x3": factors[:, None, None, None], "b16": factors}.get(tensor.name)
+        by = 1 / factors[None, :, None, None] if tensor.name == "v16x16x1x1" else by
+        if by is not None:
+            tensor.CopyFrom(numpy_helper.from_array(values * by, tensor.name))
+    onnx.save(other, tmp_path / "b.onnx")
+    maps = [
+        {"tensor": name, "axis": 1, "scale": factors.tolist(), "offset": 0.0, "index": None}
+        for name in ("a", "r")
+    ]
+    digest = hashlib.sha256((tmp_path / "b.onnx").read_bytes()).hexdigest()
+    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{}]}}
+    (tmp_path / "b.report.json").write_text(json.dumps(report))
+    rows = onnxq.analyze(model, tmp_path / "b.onnx", samples_of(model)).rows
+    assert {row.tensor for row in rows} == {"a", "r", "c", "s", "y"}
+    for row in rows:
+        assert row.accumulated.sqnr_db is not None
+        assert row.accumulated.sqnr_db > 120, row.tensor
+        assert row.causes == ()
+    (tmp_path / "b.report.json").unlink()
+    plain = {row.tensor: row for row in onnxq.analyze(model, tmp_path / "b.onnx", samples_of(model)).rows}
+    assert plain["r"].accumulated.sqnr_db is not None
+    assert plain["r"].accumulated.sqnr_db < 20
+    assert plain["a"].causes[0].code == "weights"
