@@ -226,9 +226,10 @@ class Walker:
                 operand = self._add(sample, entry, fed[entry.b], other, alone, walk)
                 if entry.b in outputs and operand is not None:
                     ends[entry.b] = (fed[entry.b], other, operand.power)
-            _drop(ours, self._ours[number + 1 :])
+            rest = [entry for later in self._groups[number + 1 :] for entry in later]
+            _drop(ours, self._ours[number + 1 :], {entry.a for entry in rest})
             if isinstance(self._b, Stage):
-                _drop(theirs, self._theirs[number + 1 :])
+                _drop(theirs, self._theirs[number + 1 :], {entry.b for entry in rest})
             for name in [name for name in fed if name not in self._needed[number + 1]]:
                 del fed[name]
         for name in self._a.inputs:
@@ -290,9 +291,9 @@ class Walker:
             walk.worst = WorstSample(sample.index, sample.where, level, ends)
 
 
-def _drop(values: dict[str, np.ndarray], later: Sequence[PartRunner]) -> None:
-    """Forgets what no later part reads."""
-    needed = {name for runner in later for name in runner.part.given}
+def _drop(values: dict[str, np.ndarray], later: Sequence[PartRunner], wanted: set[str]) -> None:
+    """Forgets what no later part reads, and what is not compared later."""
+    needed = wanted.union(*(runner.part.given for runner in later))
     for name in [name for name in values if name not in needed]:
         del values[name]
 

@@ -13,6 +13,7 @@ from layer_nets import HEAD, made, samples_of
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
+from onnxq.analysis import layerwise
 from onnxq.analysis.match import match, match_saved
 from onnxq.analysis.stages import Saved, Stage
 
@@ -156,3 +157,20 @@ def test_a_tensor_whose_channels_repair_scaled_is_compared_as_the_report_says(tm
     assert plain["r"].accumulated.sqnr_db is not None
     assert plain["r"].accumulated.sqnr_db < 20
     assert plain["a"].causes[0].code == "weights"
+
+
+def test_parts_hand_on_what_is_compared_later_than_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A makes its tensors in another order than B, and each is a part of its own."""
+    text = "net (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {{ a = Relu (x) {} }}"
+    one = "c = Neg (a)  z = Abs (a)  d = Add (z, c)  y = Neg (d)"
+    other = "c = Neg (a)  k = Abs (a)  d = Add (k, c)  y = Neg (d)  z = Abs (a)"
+    a, b = (onnx.parser.parse_model(HEAD + text.format(part)) for part in (one, other))
+    samples = [{"x": np.random.default_rng(n).standard_normal((1, 4)).astype(np.float32)} for n in range(2)]
+    whole = onnxq.analyze(a, b, samples)
+    monkeypatch.setattr(layerwise.Walker.__init__, "__kwdefaults__", {
+        **(layerwise.Walker.__init__.__kwdefaults__ or {}), "budget": 1,
+    })  # fmt: skip
+    parted = onnxq.analyze(a, b, samples)
+    assert parted.groups == len(whole.rows) > 3
+    assert [row.tensor for row in parted.rows] == [row.tensor for row in whole.rows]
+    assert [row.accumulated for row in parted.rows] == [row.accumulated for row in whole.rows]
