@@ -22,6 +22,7 @@ __all__ = [
     "Runtime",
     "UserError",
     "__version__",
+    "analyze",
     "calibrate",
     "check",
     "diff",
@@ -58,6 +59,7 @@ from onnxq.version import VERSION as __version__
 if TYPE_CHECKING:
     from onnxq.pieces import extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
+    from onnxq.pipeline.analyzing import analyze
     from onnxq.pipeline.checking import check
     from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import engine
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 _FUNCTIONS = {
     "onnxq.pieces": ("extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
+    "onnxq.pipeline.analyzing": ("analyze",),
     "onnxq.pipeline.checking": ("check",),
     "onnxq.pipeline.diffing": ("diff",),
     "onnxq.pipeline.engine_reading": ("engine",),

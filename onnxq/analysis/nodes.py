@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import dequantizer
 from onnxq.graph.types import Dim, Shape, is_float
 from onnxq.graph.view import Node, Tensor
+from onnxq.patterns import fits
 
 PAIR = "pair"
 """The precision of a QuantizeLinear or DequantizeLinear."""
@@ -213,9 +213,7 @@ def _tensors(row: NodeRow) -> Iterator[str]:
 
 
 def _fits(row: NodeRow, match: Sequence[str]) -> bool:
-    return not match or any(
-        name == pattern or fnmatchcase(name, pattern) for pattern in match for name in (row.name, *_own(row))
-    )
+    return not match or fits((row.name, *_own(row)), match)
 
 
 def _own(row: NodeRow) -> Iterator[str]:

@@ -73,8 +73,10 @@ class Emulated:
         outputs: names of the outputs.
     """
 
-    def __init__(self, model: onnx.ModelProto, *, threads: int = 0, data_dir: Path | None = None) -> None:
-        """Loads it.
+    def __init__(
+        self, model: onnx.ModelProto, *, threads: int = 0, data_dir: Path | None = None, part: bool = False
+    ) -> None:
+        """Loads it; `part`: whether it is one of many that run in turns, see `onnxq.run.ort.load`.
 
         Raises:
             RunError: onnxruntime does not take the model.
@@ -83,7 +85,7 @@ class Emulated:
         halves = [o.name for o in model.graph.output if o.type.tensor_type.elem_type in HALF]
         self._given = {name: f"{name}:compared" for name in halves}
         self._session = ort.load(
-            model, optimize=False, threads=threads, data_dir=data_dir, probes=_probes(halves)
+            model, optimize=False, threads=threads, data_dir=data_dir, probes=_probes(halves), part=part
         )
         names = {fed: name for name, fed in self._fed.items()}
         self.inputs = tuple(names.get(name, name) for name in self._session.inputs)

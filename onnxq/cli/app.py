@@ -10,6 +10,7 @@ import typer
 
 import onnxq
 from onnxq import interrupts
+from onnxq.cli.analyze import analyze
 from onnxq.cli.calibrate import calibrate
 from onnxq.cli.check import check
 from onnxq.cli.compare import compare
@@ -42,8 +43,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, diff, engine, split, run,
-    extract,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, analyze, diff, engine,
+    split, run, extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

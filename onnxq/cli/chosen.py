@@ -110,7 +110,7 @@ class Chosen:
             none = place.script is None
             given = "no data is given: there is neither" if none else "data is given twice, by"
             between = "nor" if none else "and by"
-            flag = "--data" if self.verb in ("compare", "run") else "--calib"
+            flag = "--data" if self.verb in ("analyze", "compare", "run") else "--calib"
             raise UserError(
                 f"{given} {flag} {between} --data-loader-script", hint=f"see onnxq {self.verb} --help"
             )

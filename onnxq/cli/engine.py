@@ -33,9 +33,7 @@ def engine(
         Path | None, typer.Option("--profile-times", metavar="F.json", help=_TIMES)
     ] = None,
     against_fp16: Annotated[bool, typer.Option("--against-fp16", metavar="<bool>", help=_AGAINST)] = False,
-    nodes: Annotated[
-        str, typer.Option("--nodes", metavar="GLOB", help="List only these nodes, as in '/layer1/*'.")
-    ] = "*",
+    match: flags.Match = None,
 ) -> int:
     """Compile a model and show what became of each node: its precision, its kernel, what is moved.
 
@@ -59,7 +57,7 @@ def engine(
             profiles=wanted.profiles,
             observe=observe,
         )
-    screen.show(engine_page(document, nodes))
+    screen.show(engine_page(document, match or ()))
     if document.verdict is not None:
         screen.show(verdict_page(str(model), to_json(document.verdict)))
     screen.document(to_json(document))

@@ -29,12 +29,14 @@ class Split(ABC):
         used: how many samples calibrate; of an iterator, None.
         chosen_with: how many choose; of an iterator, known after the calibration pass.
         held: how many verify; likewise.
+        held_indices: which verify, where they can be read again.
     """
 
     shared = False
     used: int | None = None
     chosen_with: int | None = None
     held: int | None = None
+    held_indices: tuple[int, ...] | None = None
 
     @abstractmethod
     def calibration(self) -> Iterator[Sample]:
@@ -128,7 +130,7 @@ class _IndexSplit(Split):
         self._chosen = chosen
         self.chosen_with = len(chosen)
         self._held = held
-        self.held = len(held)
+        self.held, self.held_indices = len(held), held
         self.shared = not set(used).isdisjoint(held)
 
     def calibration(self) -> Iterator[Sample]:

@@ -6,9 +6,9 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from onnxq.emit import files
 from onnxq.errors import UserError
@@ -24,16 +24,17 @@ def table_csv(kind: type, rows: Iterable[Any]) -> str:
     A number is written with all digits that it has, None as an empty cell, a truth value as `true` or
     `false`, NaN and infinities as `nan`, `inf`, `-inf`, a tuple or a mapping as JSON. Text that a spreadsheet
     would take for a formula has a `'` in front; what is not printable is escaped as in Python (`\n`, `\x1b`).
+    A field that is a dataclass, or may be one, has a column for each of its fields: `outer.inner`.
 
     Args:
         kind: the class of the rows, a dataclass: its fields are the columns, also where there is no row.
         rows: instances of it.
     """
-    names = [field.name for field in dataclasses.fields(kind)]
+    columns = list(_columns(kind))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_cell(getattr(row, name)) for name in names] for row in rows)
+    writer.writerow(".".join(column) for column in columns)
+    writer.writerows([_cell(_field(row, column)) for column in columns] for row in rows)
     return text.getvalue()
 
 
@@ -71,6 +72,29 @@ def _is_table(path: Path, kind: type) -> bool:
             return file.read(len(head)) == head
     except OSError:
         return False
+
+
+def _columns(kind: type) -> Iterator[tuple[str, ...]]:
+    """The fields of a kind, and of those that it has inside of it."""
+    types = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        inner = next(
+            (one for one in (types[field.name], *get_args(types[field.name])) if _is_kind(one)), None
+        )
+        if inner is None or get_origin(types[field.name]) is tuple:
+            yield (field.name,)
+        else:
+            yield from ((field.name, *rest) for rest in _columns(inner))
+
+
+def _is_kind(found: Any) -> bool:
+    return isinstance(found, type) and dataclasses.is_dataclass(found)
+
+
+def _field(row: Any, column: tuple[str, ...]) -> Any:
+    for name in column:
+        row = None if row is None else getattr(row, name)
+    return row
 
 
 def _cell(value: Any) -> str:

@@ -31,6 +31,7 @@ from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.pipeline.sanitizing import Sanitizing
+from onnxq.pipeline.siblings import place_of
 from onnxq.progress import Observer
 from onnxq.rewrite.engine import Assumption, Change, RewriteReport
 from onnxq.rewrite.proof import Proof
@@ -92,6 +93,7 @@ class Job:
         self.in_float32 = False  # whether onnxruntime runs the model as float32
         self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None
+        self.place: Mapping[str, Any] | None = None  # of the data, see `place_of`
         self._data_names: Mapping[str, str] | None = None
 
     def _lowered(self, model: Model) -> str:
@@ -235,6 +237,7 @@ class Job:
         self._data_names = feeding.input_names
         specs = self.input_specs()
         source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
+        self.place = place_of(data, images, feeding)
         self._glance = Glance(self.model, specs, source)
         return source
 

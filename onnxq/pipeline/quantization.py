@@ -355,7 +355,7 @@ class Quantization:
                 scales=done.scales,
                 counting=counting,
                 seed=self._options.seed if read is None else read.origin.seed,
-                data={**sampling.to_json(), **self._job.doubts()},
+                data={**sampling.to_json(), **self._job.doubts(), "place": sampling.placed(self._job.place)},
                 held_out=sampling.held_text,
                 not_run=prepared.not_run,
                 notes=[*prepared.notes, *(given.notes if given is not None else ())],

@@ -18,6 +18,7 @@ from onnxq.errors import UserError
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.view import Tensor
 from onnxq.heap import collected
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
@@ -40,7 +41,7 @@ from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, StepEntry
 from onnxq.repair.moved import moved
 from onnxq.repair.shelf import Shelf
-from onnxq.repair.statistics import Channels, channel_axes
+from onnxq.repair.statistics import Channels, channel_axes, channel_axis
 from onnxq.repair.workload import EDITED, EDITS, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.rewrite.whole import Differs
 from onnxq.run import noise, ort
@@ -200,7 +201,7 @@ class _Ledger:
             "method": METHOD.format(MARGIN_DB),
             "margin_db": MARGIN_DB,
             "fitted_on": 0, "judged_on": 0, "apart": None, "runs": 0.0, "runs_before": None,
-            "before_db": None, "after_db": None, "edits": [], "biases": 0, "codes": 0,
+            "before_db": None, "after_db": None, "edits": [], "maps": [], "biases": 0, "codes": 0,
             **self.facts,
             "steps": [entry.to_json() for entry in self.steps],
         }  # fmt: skip
@@ -308,13 +309,27 @@ class _Repairing:
         inserted = insert(job.model, draft.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
         stats = moved(self._stats, state.maps, state.model)
-        self._ledger.facts |= _changes(prepared)
+        self._ledger.facts |= _changes(prepared) | {"maps": _maps(state)}
         before, after = (self._ledger.facts[key] for key in ("before_db", "after_db"))
         found = replace(
             done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales,
             names=inserted.scales, gained_db=after - before,
         )  # fmt: skip
         return Repair(found, stats, self._ledger.to_json())
+
+
+def _maps(state: Version) -> list[dict[str, Any]]:
+    """What edits made of the values of tensors: `after[c] = before[index[c]] * scale[c] + offset[c]`."""
+    tensors = state.model.graph.tensors()
+    found = []
+    for name, change in state.maps.items():
+        axis = channel_axis(Tensor(state.model, tensors[name])) if name in tensors else None
+        plain = not change.scale.ndim and not change.offset.ndim and change.index is None
+        if axis is not None or plain:
+            index = None if change.index is None else change.index.tolist()
+            found.append({"tensor": name, "axis": axis, "scale": change.scale.tolist()})
+            found[-1] |= {"offset": change.offset.tolist(), "index": index}
+    return found
 
 
 def _followed(ranges: Mapping[str, Range], draft: Draft) -> dict[str, Range]:

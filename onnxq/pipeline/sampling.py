@@ -168,6 +168,11 @@ class Sampling:
             return {"lines": [], "images": [], "notes": []}
         return {"lines": list(read.lines), "images": list(read.origin.images), "notes": []}
 
+    def placed(self, place: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """Where the data are, and which samples verify, for who opens them again; None for no path."""
+        held = None if self.parts is None else self.parts.held_indices
+        return None if place is None else {**place, "held_out": None if held is None else list(held)}
+
     @property
     def few(self) -> str | None:
         """Which samples did two things, as there are too few; None where none did. Known when some chose."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +43,57 @@ def load_inputs(path: Path) -> list[dict[str, np.ndarray]]:
     ]
 
 
-def _array(path: Path, index: int, name: Any, value: Any) -> np.ndarray:
+@dataclass(frozen=True, slots=True)
+class SavedOutputs:
+    """What a runner gave.
+
+    Attributes:
+        runner: the name of the runner.
+        outputs: `{tensor: array}` for each iteration.
+    """
+
+    runner: str
+    outputs: tuple[Mapping[str, np.ndarray], ...]
+
+
+def load_outputs(path: Path) -> SavedOutputs:
+    """What `polygraphy run --save-outputs` wrote, of its last runner: with `--onnxrt --trt`, the GPU's.
+
+    The file is one JSON document, so that all of it is read into memory.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
+    with contextlib.redirect_stdout(sys.stderr):  # it warns of what it could be prettier with
+        from polygraphy.comparator import RunResults
+        from polygraphy.logger import G_LOGGER
+
+    hint = "write it with `polygraphy run MODEL --trt --trt-outputs mark all --save-outputs FILE.json`"
+    if not path.is_file():
+        raise UserError(f"there is no file {str(path)!r}", hint=hint)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), G_LOGGER.verbosity(G_LOGGER.CRITICAL):
+            results: Any = list(RunResults.load(str(path)).items())
+    except Exception as error:  # as above
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"cannot read {str(path)!r} as Polygraphy's JSON outputs: {reason}", hint=hint
+        ) from error
+    if not results or not results[-1][1]:
+        raise UserError(f"{str(path)!r} holds no outputs", hint=hint)
+    runner, iterations = results[-1]
+    saved = tuple(
+        {str(name): _array(path, index, name, value, "output") for name, value in one.items()}
+        for index, one in enumerate(iterations)
+    )
+    return SavedOutputs(str(runner), saved)
+
+
+def _array(path: Path, index: int, name: Any, value: Any, kind: str = "input") -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise UserError(
-            f"{str(path)!r}[{index}]: input {name!r} is no array of numbers",
+            f"{str(path)!r}[{index}]: {kind} {name!r} is no array of numbers",
             hint="save numpy arrays with polygraphy.json.save_json",
         )
     return array

@@ -44,6 +44,7 @@ def test_no_arguments_show_the_verbs(onnxq) -> None:
         "sanitize",
         "check",
         "inspect",
+        "analyze",
         "compare",
         "engine",
         "split",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 
 from onnxq.analysis.diff.changes import changes, repair
 from onnxq.analysis.diff.engine import engine
@@ -21,6 +20,7 @@ from onnxq.analysis.diff.rows import (
 )
 from onnxq.analysis.diff.scales import scales
 from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.patterns import fits
 from onnxq.settings import Margins
 
 _Compare = Callable[[OpenedReport, OpenedReport, Judge], None]
@@ -91,12 +91,7 @@ def _lacks(part: str, value: object) -> bool:
 
 
 def _fits(row: RunDifference, match: Sequence[str]) -> bool:
-    return not match or any(
-        name == pattern or fnmatchcase(name, pattern)
-        for pattern in match
-        for name in (row.name, row.node)
-        if name
-    )
+    return not match or fits((name for name in (row.name, row.node) if name), match)
 
 
 def _run(report: OpenedReport) -> ComparedRun:

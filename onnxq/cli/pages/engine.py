@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
 from onnxq.cli.screen import Page, shorten
+from onnxq.patterns import fits
 
 if TYPE_CHECKING:
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
@@ -56,12 +56,12 @@ def engine_section(page: Page, engine: Mapping[str, Any]) -> None:
         page.section("Engine", engine["reason"])
 
 
-def engine_page(document: EngineDocument, nodes: str = "*") -> Page:
+def engine_page(document: EngineDocument, match: Sequence[str] = ()) -> Page:
     """An engine: in figures, then what is worst, then node by node.
 
     Args:
         document: what is known of it.
-        nodes: which nodes are listed, a pattern such as "/layer1/*".
+        match: which nodes are listed, patterns such as "/layer1/*"; none: all but pairs and what is folded.
     """
     page = Page()
     engine, reading = document.engine, document.reading
@@ -73,10 +73,10 @@ def engine_page(document: EngineDocument, nodes: str = "*") -> Page:
     if reading is not None:
         _totals(page, document, reading.totals)
         if document.differences is not None:
-            _side_by_side(page, document, document.differences, nodes)
+            _side_by_side(page, document, document.differences, match)
         else:
             _worst(page, reading)
-            _nodes(page, reading, nodes)
+            _nodes(page, reading, match)
     if document.other is not None and document.other.reading is None:
         other = document.other.engine
         why = first_lines(other.unread or other.reason) if other else ""
@@ -187,25 +187,24 @@ def _of(names: Sequence[str]) -> str:
     return shorten(names[0], 36) + (f" +{len(names) - 1}" if len(names) > 1 else "") if names else ""
 
 
-def _nodes(page: Page, reading: EngineReading, pattern: str) -> None:
+def _nodes(page: Page, reading: EngineReading, match: Sequence[str]) -> None:
     """Nodes: planned type, type, what their kernel is for, multiply-accumulates, time.
 
     Where none is asked for, those that run, and no Q/DQ pairs.
     """
     from onnxq.compiled.reading import PAIRS
 
-    whole = pattern == "*"
     shown = [
         node
         for node in reading.nodes
-        if fnmatchcase(node.node, pattern) and not (whole and (node.op in PAIRS or node.role == "folded"))
+        if (fits([node.node], match) if match else node.op not in PAIRS and node.role != "folded")
     ]
     if not shown:
-        page.section("Nodes", "none runs" if whole else f"none is called {pattern}", "yellow")
+        page.section("Nodes", f"none is called {', '.join(match)}" if match else "none runs", "yellow")
         return
     timed = any(node.seconds is not None for node in shown)
     text = f"{len(shown)} of {len(reading.nodes)}"
-    rest = ": no pairs, and nothing folded into constants or views (--nodes lists any)" if whole else ""
+    rest = "" if match else ": no pairs, and nothing folded into constants or views (--match lists any)"
     page.section("Nodes", text + rest * (len(shown) < len(reading.nodes)))
     head = ("", "planned", "runs", "in", "MACs", *(("time",) if timed else ()))
     page.table(head, [_row(node, timed) for node in shown])
@@ -235,7 +234,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, pattern: str) -> None:
+def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, match: Sequence[str]) -> None:
     """Two engines: figures, then the nodes that are not the same."""
     assert document.other is not None  # there are differences to it
     page.section("Beside", f"{document.other.model} (second column)")
@@ -247,7 +246,7 @@ def _side_by_side(page: Page, document: EngineDocument, found: SideBySide, patte
             for e in figures
         ],
     )
-    shown = [entry for entry in found.nodes if fnmatchcase(entry.node, pattern)]
+    shown = [entry for entry in found.nodes if not match or fits([entry.node], match)]
     text = f"{len(found.nodes)} differ, {found.same} do not"
     page.section("Nodes", text)
     if shown:

@@ -1,0 +1,299 @@
+"""Why a layer errs more than its own steps explain: what data and constants tell.
+
+A layer that is quantized errs. What its steps do not explain is a fault: weights that are other ones, a scale
+that does not fit its tensor, a layer whose input lost its pair, an operator that makes NaN.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.analysis.changes import Recorded
+from onnxq.analysis.figures import Figures
+from onnxq.analysis.layerwise import Walk
+from onnxq.analysis.match import Matched
+from onnxq.analysis.quantizers import Quantizer
+from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
+from onnxq.analysis.stages import Stage
+
+SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
+"""The codes of causes, the worst first."""
+
+_ROUNDED = 1.5  # steps: half of one is rounding, and as much again its own arithmetic
+_FITTED = 3.0  # steps that weights which were fitted to data may be off
+_NOTHING, _TINY = 2.0**-20, float(np.finfo(np.float64).tiny)  # of the greatest weight; of all numbers
+_FLOAT = 16.0  # units in the last place of a float: what folding rounds
+_TOO_WIDE, _TOO_NARROW = 5.0, 0.2  # of a range: what is beyond is no calibration's choice
+_ABOVE_DB, _LOW_DB = 20.0, 30.0  # above the error of its kind; and what is better is no fault
+_PEERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a layer errs.
+
+    Attributes:
+        code: `nonfinite` (it makes NaN or Inf), `swapped` (channels of its weights), `weights` (differ by
+            more than rounding), `bias`, `scale` (far wider than the range), `clipped` (far narrower),
+            `unquantized` (its input lost its pair), `unexplained` (its error is far above its kind's).
+        text: what was found, with numbers.
+    """
+
+    code: str
+    text: str
+
+
+def severity(causes: Sequence[Cause]) -> int:
+    """The place of the worst of some causes; of none, behind all."""
+    return min((SEVERITY.index(cause.code) for cause in causes), default=len(SEVERITY))
+
+
+class Suspicions:
+    """What is suspicious about the layers of B."""
+
+    def __init__(
+        self,
+        a: Stage,
+        b: Stage,
+        pairs: Sequence[Matched],
+        walk: Walk,
+        figures: Mapping[str, Figures],
+        quantizers: Mapping[str, Sequence[Quantizer]],
+        told: Recorded,
+    ) -> None:
+        """Of what a walk found.
+
+        Args:
+            a: the reference.
+            b: the other.
+            pairs: the matched tensors.
+            walk: what was measured of them.
+            figures: those of each layer alone, by the tensor's name in B.
+            quantizers: what quantizes each tensor of B.
+            told: what the report beside B tells.
+        """
+        self._a, self._b, self._walk, self._figures = a, b, walk, figures
+        self._fitted, self._edited = told.fitted, frozenset(told.maps)
+        self._to_a = {entry.b: entry.a for entry in pairs}
+        self._to_b = {entry.a: entry.b for entry in pairs}
+        self._by_node = {one.node: one for several in quantizers.values() for one in several}
+        self._in_b, self._in_a = frozenset(self._to_a), frozenset(self._to_a.values())
+        self._shared = self._ranges_by_scale(quantizers)
+        self._segments = {entry.b: segment_of(b, entry.b, self._in_b) for entry in pairs}
+        self._levels = self._levels_by_kind()
+
+    def of(self, entry: Matched) -> tuple[Cause, ...]:
+        """Those of the layer that gives a tensor, the worst first."""
+        segment = self._segments[entry.b]
+        found = self._nonfinite(entry.b, segment)
+        found += self._weights(entry, segment)
+        found += self._scales(segment)
+        found += self._unquantized(segment)
+        if not found:
+            found += self._unexplained(segment)
+        return tuple(sorted(found, key=lambda cause: SEVERITY.index(cause.code)))
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _nonfinite(self, tensor: str, segment: Segment) -> list[Cause]:
+        """Where NaN or Inf is made: of A's values, or of B's own that are finite."""
+        measured = self._walk.found[tensor]
+        if measured.born is not None:
+            count, sample, of = self._figures[tensor].nonfinite, measured.born, "A's values"
+        elif measured.broken is not None and not any(
+            name in self._walk.found and self._walk.found[name].broken is not None for name in segment.reads
+        ):
+            count, sample, of = measured.accumulated.nonfinite, measured.broken, "B's values"
+        else:
+            return []
+        return [
+            Cause(
+                "nonfinite", f"it makes NaN or Inf of finite ones of {of}: {count}, first on {sample.where}"
+            )
+        ]
+
+    def _levels_by_kind(self) -> dict[tuple[str, bool], list[float]]:
+        found: dict[tuple[str, bool], list[float]] = {}
+        for name, figures in self._figures.items():
+            if figures.sqnr_db is not None and figures.sqnr_db < math.inf:
+                found.setdefault(self._kind(self._segments[name]), []).append(figures.sqnr_db)
+        return found
+
+    def _kind(self, segment: Segment) -> tuple[str, bool]:
+        """What a layer is compared with: of one operator, quantized in it or not."""
+        quantized = any(node.name in self._by_node for node in segment.nodes)
+        return self._b.operator(self._b.source(segment.tensor)), quantized
+
+    def _unexplained(self, segment: Segment) -> list[Cause]:
+        figures = self._figures.get(segment.tensor)
+        level = figures.sqnr_db if figures is not None else None
+        operator, quantized = self._kind(segment)
+        peers = self._levels.get((operator, quantized), [])
+        if level is None or len(peers) < _PEERS or level > _LOW_DB:
+            return []
+        usual = statistics.median(peers)
+        if level > usual - _ABOVE_DB:
+            return []
+        kind = f"{'quantized' if quantized else 'float'} {operator}"
+        text = f"alone {level:.1f} dB, where half of the {len(peers)} {kind} have {usual:.1f} dB or more"
+        return [Cause("unexplained", text)]
+
+    # -- weights -------------------------------------------------------------------------------
+
+    def _weights(self, entry: Matched, segment: Segment) -> list[Cause]:
+        if segment.layer is None or not self._edited.isdisjoint((entry.b, *segment.reads)):
+            return []  # others on purpose
+        twin = segment_of(self._a, entry.a, self._in_a)
+        if {self._b.base(n) for n in segment.reads} != {
+            self._b.base(self._to_b.get(n, n)) for n in twin.reads
+        }:  # they are not made of the same
+            return []
+        ours, theirs = affine_of(self._a, twin), affine_of(self._b, segment)
+        if ours is None or theirs is None or ours.weights.shape != theirs.weights.shape:
+            return []
+        return self._differences(entry.b, ours, theirs, segment)
+
+    def _differences(self, tensor: str, ours: Affine, theirs: Affine, segment: Segment) -> list[Cause]:
+        steps = np.abs(theirs.weights - ours.weights) / self._allowed(ours, theirs)
+        if theirs.codes is not None:  # what is at an end of its codes is clipped, or rounded to the end
+            clipped = theirs.codes & (np.abs(ours.weights) > np.abs(theirs.weights))
+            steps = np.where(clipped & (np.sign(ours.weights) == np.sign(theirs.weights)), 0.0, steps)
+        limit = _ROUNDED if not self._fitted else _FITTED
+        wrong = steps > limit
+        if not wrong.any():
+            return self._bias(tensor, ours, theirs, segment)
+        swapped = _swapped(ours.weights, theirs.weights, wrong)
+        if swapped is not None:
+            kind, one, other = swapped
+            return [Cause("swapped", f"{kind} channels {one} and {other} of its weights are swapped")]
+        unit = "steps of their scale" if theirs.step is not None else "roundings of their type"
+        channel = int(np.argwhere(wrong)[0][0])
+        return [
+            Cause(
+                "weights",
+                f"weights differ by more than rounding: {int(wrong.sum())} of {wrong.size:,} values, by up "
+                f"to {float(steps.max()):.4g} {unit}, the first in output channel {channel}",
+            )
+        ]
+
+    def _allowed(self, ours: Affine, theirs: Affine) -> np.ndarray:
+        """A step of each weight; where there are none, what is a rounding of the narrower type.
+
+        Of channels that are next to nothing beside the others nobody asks: half precision has no number for
+        them.
+        """
+        half = self._a.half or self._b.half
+        unit = 2.0**-7 if half else 2.0**-23
+        least = max(_NOTHING * float(np.abs(ours.weights).max()), 2.0**-24 if half else 0.0, _TINY)
+        if theirs.step is not None:
+            base = theirs.step if ours.step is None else np.maximum(theirs.step, ours.step)
+            return np.asarray(np.maximum(base, least))
+        axes = tuple(range(1, ours.weights.ndim))
+        peak = np.abs(ours.weights).max(axis=axes, keepdims=True)
+        return np.asarray(np.maximum(_FLOAT * unit * peak, least))
+
+    def _bias(self, tensor: str, ours: Affine, theirs: Affine, segment: Segment) -> list[Cause]:
+        """Where the constant part alone explains most of an error that is not small."""
+        figures = self._figures.get(tensor)
+        if figures is None or not figures.mse or figures.sqnr_db is None or figures.sqnr_db > 30:
+            return []
+        apart = theirs.bias - ours.bias
+        power = float(np.mean(apart**2))
+        if power < 0.5 * figures.mse:
+            return []
+        worst = int(np.abs(apart).argmax())
+        return [
+            Cause(
+                "bias",
+                f"its bias differs by up to {float(np.abs(apart).max()):.4g}, in channel {worst}: that is "
+                f"{min(1.0, power / figures.mse):.0%} of its error",
+            )
+        ]
+
+    # -- scales --------------------------------------------------------------------------------
+
+    def _ranges_by_scale(
+        self, quantizers: Mapping[str, Sequence[Quantizer]]
+    ) -> dict[tuple[float, float], tuple[float, float]]:
+        """The range of all tensors that one scale is of."""
+        found: dict[tuple[float, float], tuple[float, float]] = {}
+        for tensor, several in quantizers.items():
+            low, high = self._walk.ranges.get(tensor, (0.0, 0.0))
+            for one in several:
+                known = found.get((one.low, one.high), (math.inf, -math.inf))
+                found[one.low, one.high] = (min(known[0], low), max(known[1], high))
+        return found
+
+    def _scales(self, segment: Segment) -> list[Cause]:
+        found = []
+        for node in segment.nodes:
+            one = self._by_node.get(node.name)
+            if one is None or one.tensor not in self._walk.ranges:
+                continue
+            low, high = self._shared[one.low, one.high]
+            reach = max(abs(low), abs(high))
+            if not 0 < reach < math.inf:
+                continue
+            held = max(one.high / high if high > 0 else 0.0, one.low / low if low < 0 else 0.0)
+            narrow = min(one.high / high if high > 0 else math.inf, one.low / low if low < 0 else math.inf)
+            if one.low < 0 and one.high > 0:  # around zero, both ends follow from the farther one
+                held = min(held, max(one.high, -one.low) / reach)
+                narrow = max(one.high, -one.low) / reach
+            if held > _TOO_WIDE:
+                text = f"the scale of {one.tensor!r} ({one.step:.4g}) holds {held:.3g} times its range"
+                found.append(Cause("scale", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+            elif narrow < _TOO_NARROW:
+                text = f"the scale of {one.tensor!r} ({one.step:.4g}) holds 1/{1 / narrow:.3g} of its range"
+                found.append(Cause("clipped", f"{text} on these samples ({low:.4g} to {high:.4g})"))
+        return found
+
+    def _unquantized(self, segment: Segment) -> list[Cause]:
+        """A layer of quantized weights that reads what is not quantized."""
+        node = segment.layer
+        if node is None or node.domain:
+            return []
+        quantized = [_through_pair(self._b, name) for name in node.input[:2]]
+        fixed = [name in self._b.fixed for name in node.input[:2]]
+        for place in range(2):
+            if fixed[place] and quantized[place] and not quantized[1 - place]:
+                name = self._b.base(node.input[1 - place])
+                text = f"its weights are quantized, and its input {name!r} has no pair: it runs in float"
+                return [Cause("unquantized", text)]
+        return []
+
+
+def _through_pair(stage: Stage, name: str) -> bool:
+    """Whether a tensor is dequantized, moved or cast at most."""
+    node = stage.maker.get(name)
+    while node is not None and node.op_type in _MOVES and not node.domain:
+        node = stage.maker.get(node.input[0])
+    return node is not None and node.op_type == "DequantizeLinear"
+
+
+_MOVES = (
+    "Cast", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Slice",
+    "Gather", "Expand", "DepthToSpace", "SpaceToDepth", "Pad", "Split",
+)  # fmt: skip
+
+
+def _swapped(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray) -> tuple[str, int, int] | None:
+    """Two channels that stand in each other's place: which kind, and which ones."""
+    for axis, kind in ((0, "output"), (1, "input")):
+        if wrong.ndim <= axis:
+            continue
+        others = tuple(n for n in range(wrong.ndim) if n != axis)
+        channels = np.flatnonzero(wrong.any(axis=others))
+        if len(channels) != 2:
+            continue
+        one, other = (int(c) for c in channels)
+        left, right = (np.take(ours, c, axis) for c in (one, other))
+        there = (np.take(theirs, other, axis), np.take(theirs, one, axis))
+        apart = math.hypot(float(np.linalg.norm(left - there[0])), float(np.linalg.norm(right - there[1])))
+        if apart < 0.2 * float(np.linalg.norm(left - right)) * math.sqrt(2):
+            return kind, one, other
+    return None

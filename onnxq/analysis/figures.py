@@ -1,0 +1,360 @@
+"""How near a tensor is to another over samples: sums that are exact in any order, and the figures of them.
+
+Each sample gives float64 sums of its values; those of samples are added as integers, so that the same samples
+give the same figures whoever counted which, and in what order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.run.compare import is_real
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+"""A user's own: of a tensor of A and the one of B, float64 arrays of one shape; a number."""
+
+BINS = 512
+"""Of a histogram: four to each octave of a magnitude from 2^-40 to 2^24, by sign; the ends have the rest."""
+
+_LOWEST, _HALF = 4 * (127 - 40), BINS // 2  # of the exponent and two bits of the mantissa of a float32
+
+_SCALE = 1074  # every finite float64 is a multiple of 2^-1074
+
+
+class ExactSum:
+    """A sum of float64 numbers that no order changes; it is rounded once, when it is asked for."""
+
+    __slots__ = ("_beyond", "_units")
+
+    def __init__(self) -> None:
+        self._units, self._beyond = 0, 0.0
+
+    def add(self, value: float) -> None:
+        """Adds a number."""
+        if not math.isfinite(value):
+            self._beyond += value
+            return
+        top, bottom = value.as_integer_ratio()
+        self._units += top << (_SCALE - bottom.bit_length() + 1)
+
+    def merge(self, other: ExactSum) -> None:
+        """Adds what another one has."""
+        self._units += other._units
+        self._beyond += other._beyond
+
+    def __float__(self) -> float:
+        if self._beyond != 0.0 or math.isnan(self._beyond):
+            return self._beyond
+        try:
+            return self._units / (1 << _SCALE)
+        except OverflowError:
+            return math.copysign(math.inf, self._units)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How near a tensor of B is to that of A over samples; a is a value of A, b of B, d is b - a.
+
+    Only values that are finite in both count, but for `nonfinite` and `skipped`.
+
+    Attributes:
+        samples: how many were compared.
+        values: how many values, over all samples.
+        cosine: sum(a b) / sqrt(sum(a^2) sum(b^2)); 1 where both are equal.
+        sqnr_db: 10 log10(sum(a^2) / sum(d^2)), dB; inf where both are equal, -inf where B is not finite and
+            A is.
+        sqnr_about_mean_db: the same with the power of A about its mean over samples, element by element; of
+            one sample, of samples of different shapes, or of a tensor that is too large to keep its mean
+            (a note says how many are), about the mean of all values. None where A does
+            not vary.
+        mse: sum(d^2) / values.
+        l1: sum(|d|) / values.
+        kl: Kullback-Leibler divergence of B's histogram from A's, nats; bins are a quarter of an octave
+            from 2^-40 to 2^24, by sign, and each that is not empty in both counts half a value more.
+        max_abs: the greatest |d|; inf where B is not finite and A is.
+        max_ref: the greatest |a|.
+        max_steps: `max_abs` in steps of the scale that quantizes the tensor in B; None where none does.
+        rms_steps: sqrt(mse) in the same steps.
+        nonfinite: values that are NaN or infinite in B and finite in A.
+        skipped: values that are NaN or infinite in A.
+        mismatched: samples in which the shapes differ; nothing else counts them.
+        metric: the mean over samples of the user's own; None where there is none.
+    """
+
+    samples: int
+    values: int
+    cosine: float | None
+    sqnr_db: float | None
+    sqnr_about_mean_db: float | None
+    mse: float | None
+    l1: float | None
+    kl: float | None
+    max_abs: float | None
+    max_ref: float | None
+    max_steps: float | None
+    rms_steps: float | None
+    nonfinite: int
+    skipped: int
+    mismatched: int
+    metric: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor of A as float64, which several are compared with.
+
+    Attributes:
+        values: float64, of any shape.
+        finite: where it is finite; None: everywhere.
+        power: sum(a^2) of all, where all are finite.
+        peak: the greatest finite |a|.
+        bins: its histogram, int64 [BINS], where all are finite; None where none is asked for.
+    """
+
+    values: np.ndarray
+    finite: np.ndarray | None
+    power: float
+    peak: float
+    bins: np.ndarray | None
+
+    @staticmethod
+    def of(array: np.ndarray, *, histogram: bool) -> Operand:
+        """That of an array of floats."""
+        wide = np.asarray(array).astype(np.float64)
+        flat = wide.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = float(flat @ flat)
+        if math.isfinite(power):
+            peak = max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
+            return Operand(wide, None, power, peak, histogram_of(flat) if histogram else None)
+        finite = np.isfinite(wide)
+        peak = float(np.abs(wide[finite]).max(initial=0.0))
+        return Operand(wide, finite, power, peak, None)
+
+
+def histogram_of(values: np.ndarray) -> np.ndarray:
+    """Counts of finite values, int64 [BINS], of each as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        codes = np.ascontiguousarray(values, np.float32).reshape(-1).view(np.int32) >> 21
+    places = codes & 1023
+    places -= _LOWEST
+    np.clip(places, 0, _HALF - 1, out=places)
+    places[codes < 0] += _HALF
+    return np.bincount(places, minlength=BINS)
+
+
+class TensorMeter:
+    """Accumulates the figures of one tensor."""
+
+    __slots__ = (
+        "_bins", "_cand2", "_count", "_cross", "_l1", "_level", "_metric", "_noise", "_ref2", "_scored",
+        "max_abs", "max_ref", "mismatched", "nonfinite", "samples", "skipped",
+    )  # fmt: skip
+
+    def __init__(self, *, histogram: bool = True, metric: Metric | None = None) -> None:
+        """Of nothing yet.
+
+        Args:
+            histogram: whether histograms are counted, for `kl`.
+            metric: the user's own.
+        """
+        self.samples = self.nonfinite = self.skipped = self.mismatched = 0
+        self.max_abs = self.max_ref = 0.0
+        self._count = self._scored = 0
+        self._ref2, self._cand2, self._cross = ExactSum(), ExactSum(), ExactSum()
+        self._noise, self._l1, self._level = ExactSum(), ExactSum(), ExactSum()
+        self._bins = np.zeros((2, BINS), np.int64) if histogram else None
+        self._metric: tuple[Metric, ExactSum] | None = None if metric is None else (metric, ExactSum())
+
+    def add(self, reference: Operand, candidate: np.ndarray) -> float:
+        """Adds a sample.
+
+        Args:
+            reference: the tensor of A.
+            candidate: that of B.
+
+        Returns:
+            sum(d^2) of the sample, inf where B is not finite and A is, NaN where shapes differ.
+        """
+        self.samples += 1
+        ref = reference.values
+        if ref.shape != candidate.shape or not is_real(np.asarray(candidate).dtype):
+            self.mismatched += 1
+            return math.nan
+        cand = np.asarray(candidate).astype(np.float64)
+        flat, other = ref.reshape(-1), cand.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            cand2 = float(other @ other)
+        whole = reference.finite is None and math.isfinite(cand2)
+        if not whole:
+            in_ref = np.isfinite(flat)
+            in_both = in_ref & np.isfinite(other)
+            self.skipped += int(flat.size - np.count_nonzero(in_ref))
+            self.nonfinite += int(np.count_nonzero(in_ref) - np.count_nonzero(in_both))
+            broken = bool(np.count_nonzero(in_ref) > np.count_nonzero(in_both))
+            flat, other = flat[in_both], other[in_both]
+            with np.errstate(over="ignore"):
+                cand2, ref2 = float(other @ other), float(flat @ flat)
+        else:
+            ref2, broken = reference.power, False
+        noise = other - flat
+        with np.errstate(over="ignore"):
+            power = float(noise @ noise)
+            self._cross.add(float(flat @ other))
+        self._ref2.add(ref2)
+        self._cand2.add(cand2)
+        self._noise.add(power)
+        np.abs(noise, out=noise)
+        self._l1.add(float(noise.sum()))
+        self._level.add(float(flat.sum()))
+        self.max_abs = max(self.max_abs, float(noise.max(initial=0.0)))
+        self.max_ref = max(self.max_ref, reference.peak)
+        self._count += flat.size
+        if self._bins is not None:
+            self._bins[0] += reference.bins if whole and reference.bins is not None else histogram_of(flat)
+            self._bins[1] += histogram_of(other)
+        if self._metric is not None:
+            self._metric[1].add(float(self._metric[0](ref, cand)))
+            self._scored += 1
+        return math.inf if broken else power
+
+    def merge(self, other: TensorMeter) -> None:
+        """Adds what another one heard, of other samples."""
+        self.samples += other.samples
+        self.nonfinite += other.nonfinite
+        self.skipped += other.skipped
+        self.mismatched += other.mismatched
+        self._count += other._count
+        self._scored += other._scored
+        self.max_abs, self.max_ref = max(self.max_abs, other.max_abs), max(self.max_ref, other.max_ref)
+        for name in ("_ref2", "_cand2", "_cross", "_noise", "_l1", "_level"):
+            getattr(self, name).merge(getattr(other, name))
+        if self._bins is not None and other._bins is not None:
+            self._bins += other._bins
+        if self._metric is not None and other._metric is not None:
+            self._metric[1].merge(other._metric[1])
+
+    def figures(self, mean_power: float | None = None, step: float | None = None) -> Figures:
+        """The figures of all samples so far.
+
+        Args:
+            mean_power: n times the sum over elements of the squared mean over n samples, where all are of one
+                shape and there are two at least; None: the mean is that of all values.
+            step: the scale that quantizes the tensor in B.
+        """
+        count, ref2, noise = self._count, float(self._ref2), float(self._noise)
+        broken = self.nonfinite > 0
+        if not count and not broken:
+            none = dict.fromkeys(
+                ("cosine", "sqnr_db", "sqnr_about_mean_db", "mse", "l1", "kl", "max_abs", "max_ref",
+                 "max_steps", "rms_steps"), None,
+            )  # fmt: skip
+            return Figures(
+                samples=self.samples, values=0, nonfinite=0, skipped=self.skipped,
+                mismatched=self.mismatched, metric=self._score(), **none,
+            )  # fmt: skip
+        level = float(self._level)
+        about = ref2 - (mean_power if mean_power is not None else level * level / count if count else 0.0)
+        still = about <= count * (_STILL * self.max_ref) ** 2
+        mse = noise / count if count else math.inf
+        max_abs = math.inf if broken else self.max_abs
+        return Figures(
+            samples=self.samples,
+            values=count,
+            cosine=self._cosine(ref2, noise, broken),
+            sqnr_db=_decibels(ref2, noise, broken),
+            sqnr_about_mean_db=None if still and not broken else _decibels(about, noise, broken),
+            mse=math.inf if broken else mse,
+            l1=math.inf if broken else float(self._l1) / count,
+            kl=None if self._bins is None or not count else divergence(self._bins[0], self._bins[1]),
+            max_abs=max_abs,
+            max_ref=self.max_ref,
+            max_steps=max_abs / step if step else None,
+            rms_steps=(math.inf if broken else math.sqrt(mse)) / step if step else None,
+            nonfinite=self.nonfinite,
+            skipped=self.skipped,
+            mismatched=self.mismatched,
+            metric=self._score(),
+        )
+
+    def _score(self) -> float | None:
+        return float(self._metric[1]) / self._scored if self._metric is not None and self._scored else None
+
+    def _cosine(self, ref2: float, noise: float, broken: bool) -> float:
+        if broken:
+            return math.nan
+        if noise == 0.0:
+            return 1.0
+        norm = math.sqrt(ref2) * math.sqrt(float(self._cand2))
+        return min(1.0, max(-1.0, float(self._cross) / norm)) if norm else 0.0
+
+
+_STILL = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
+
+
+def _decibels(signal: float, noise: float, broken: bool) -> float:
+    if broken:
+        return -math.inf
+    if noise == 0.0:
+        return math.inf
+    return 10.0 * math.log10(signal / noise) if signal > 0 and noise < math.inf else -math.inf
+
+
+def divergence(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """KL(A || B) of two histograms, nats; each bin that is not empty in both has half a value more."""
+    filled = (ours > 0) | (theirs > 0)
+    one, other = ours[filled] + 0.5, theirs[filled] + 0.5
+    p, q = one / one.sum(), other / other.sum()
+    return max(0.0, float(np.sum(p * np.log(p / q))))
+
+
+class Means:
+    """Sums over samples of each element of tensors of A, float64, of as many tensors as a budget takes.
+
+    Attributes:
+        left_out: the tensors that are too large.
+    """
+
+    def __init__(self, budget: int, always: Collection[str] = ()) -> None:
+        """Of nothing yet.
+
+        Args:
+            budget: bytes.
+            always: tensors whose sums are kept whatever they take.
+        """
+        self._left, self._always = budget, frozenset(always)
+        self._sums: dict[str, np.ndarray | None] = {}
+        self._counts: dict[str, int] = {}
+        self.left_out: list[str] = []
+
+    def add(self, name: str, operand: Operand) -> None:
+        """Adds a sample of a tensor."""
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if name not in self._sums:
+            self._sums[name] = self._begun(name, operand)
+            return
+        known = self._sums[name]
+        if known is None or operand.finite is not None or known.shape != operand.values.shape:
+            self._sums[name] = None
+        else:
+            known += operand.values
+
+    def _begun(self, name: str, operand: Operand) -> np.ndarray | None:
+        if name not in self._always:
+            if operand.values.nbytes > self._left:
+                self.left_out.append(name)
+                return None
+            self._left -= operand.values.nbytes
+        return operand.values.copy() if operand.finite is None else None
+
+    def power(self, name: str) -> float | None:
+        """What `TensorMeter.figures` takes: n times the squared mean, summed; None where there is none."""
+        found, count = self._sums.get(name), self._counts.get(name, 0)
+        if found is None or count < 2:
+            return None
+        flat = found.reshape(-1)
+        return float(flat @ flat) / count

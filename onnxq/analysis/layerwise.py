@@ -1,0 +1,324 @@
+"""Both stages on the same samples, tensor by tensor: errors as they accumulate, and of each layer alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter
+from onnxq.analysis.match import Matched
+from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
+from onnxq.analysis.stages import Saved, Stage
+from onnxq.data.samples import Sample
+from onnxq.errors import UserError
+from onnxq.run.compare import as_tensor, is_real
+from onnxq.run.ort import RunError
+
+BUDGET = 1 << 22
+"""Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""
+
+MEANS = 1 << 26
+"""Bytes of the sums over samples of tensors, for their means."""
+
+_UNKNOWN = 1 << 20  # bytes of a tensor of which no size is known
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was measured of a matched tensor.
+
+    Attributes:
+        accumulated: both stages run whole.
+        isolated: what B's nodes between this tensor and the matched ones before it make of A's values.
+        broken: the first sample in which B is not finite and A is; None: there is none.
+        born: the first in which that is so on A's values.
+        unborn: the first in which A is not finite.
+    """
+
+    accumulated: TensorMeter
+    isolated: TensorMeter
+    broken: Sample | None = None
+    born: Sample | None = None
+    unborn: Sample | None = None
+
+
+@dataclass(slots=True)
+class WorstSample:
+    """The sample whose outputs are furthest off.
+
+    Attributes:
+        index: its place in the data.
+        where: where it is from.
+        sqnr_db: of all its outputs together, each in units of A's power in that sample.
+        outputs: the values of each output in A and in B.
+    """
+
+    index: int = -1
+    where: str = ""
+    sqnr_db: float = math.inf
+    outputs: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk over the samples found.
+
+    Attributes:
+        found: by the tensor's name in B.
+        means: sums over samples of A's tensors, by the name in B.
+        samples: how many there were.
+        ranges: the least and the greatest finite value of A, by the name in B; of inputs too.
+        worst: the worst sample; None where no output is matched.
+        notes: what the user may not expect.
+        groups: in how many parts each stage ran.
+    """
+
+    found: dict[str, Measured]
+    means: Means
+    samples: int = 0
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    worst: WorstSample | None = None
+    notes: list[str] = field(default_factory=list)
+    groups: int = 1
+
+    def widen(self, name: str, values: np.ndarray) -> None:
+        """Adds values to the range of a tensor."""
+        if values.size and values.dtype.kind in "fiu":
+            low, high = float(values.min()), float(values.max())
+            if not (math.isfinite(low) and math.isfinite(high)):
+                values = values[np.isfinite(values)]
+                low, high = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
+            known = self.ranges.get(name, (math.inf, -math.inf))
+            self.ranges[name] = (min(known[0], low), max(known[1], high))
+
+
+class NotAlone(UserError):
+    """B does not run on A's values, on the first sample: its tensors have other shapes, say."""
+
+
+def grouped(stage: Stage, pairs: Sequence[Matched], budget: int) -> list[list[Matched]]:
+    """Matched tensors in groups, as memory allows, in the order of the model."""
+    groups: list[list[Matched]] = []
+    size = budget
+    for entry in pairs:
+        shape = stage.shape(entry.a)
+        known = shape is not None and all(isinstance(dim, int) for dim in shape)
+        own = 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
+        if size + own > budget or not groups:
+            groups.append([])
+            size = 0
+        groups[-1].append(entry)
+        size += own
+    return groups
+
+
+class Walker:
+    """Two stages, cut into parts."""
+
+    def __init__(
+        self,
+        a: Stage,
+        b: Stage | Saved,
+        pairs: Sequence[Matched],
+        *,
+        isolated: bool = True,
+        histogram: bool = True,
+        metric: Metric | None = None,
+        maps: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
+        budget: int = BUDGET,
+        threads: int = 0,
+    ) -> None:
+        """Cuts and loads them.
+
+        Args:
+            a: the reference.
+            b: the other, or what was saved of it.
+            pairs: what is compared, in the order of B.
+            isolated: whether layers run alone as well.
+            histogram: whether histograms are counted.
+            metric: the user's own.
+            maps: what edits made of values of A, by the tensor's name in B.
+            budget: bytes of A's tensors in memory at a time.
+            threads: threads inside an operator, 0 for all cores.
+
+        Raises:
+            UserError: onnxruntime does not take one of them.
+        """
+        self._a, self._b = a, b
+        self._pairs, self._histogram, self._metric = tuple(pairs), histogram, metric
+        groups = grouped(a, pairs, budget)
+        self._isolated = isolated and isinstance(b, Stage)
+        first, second = self._cut(groups)
+        if not (can_pass(a, first) and (not isinstance(b, Stage) or can_pass(b, second))):
+            groups = [list(pairs)]
+            first, second = self._cut(groups)
+        self._groups, self._maps = groups, maps or {}
+        fed = [set(part.fed) for part in second]
+        self._ours = [_loaded(a, first.pop(0), threads) for _ in range(len(first))]
+        self._theirs = []
+        if isinstance(b, Stage):  # what is loaded is not kept as a model as well
+            self._theirs = [_loaded(b, second.pop(0), threads) for _ in range(len(second))]
+        self._needed = [set[str]().union(*fed[place:]) for place in range(len(groups) + 1)]
+
+    def _cut(self, groups: Sequence[Sequence[Matched]]) -> tuple[list[Part], list[Part]]:
+        first = parts_of(self._a, [[entry.a for entry in group] for group in groups], None)
+        if not isinstance(self._b, Stage):
+            return first, []
+        matched = {entry.b for entry in self._pairs} if self._isolated else None
+        return first, parts_of(self._b, [[entry.b for entry in group] for group in groups], matched)
+
+    def walk(self, samples: Iterable[Sample], tell: Callable[[int], None] = lambda done: None) -> Walk:
+        """Runs the samples.
+
+        Args:
+            samples: read once.
+            tell: hears how many are done.
+
+        Raises:
+            UserError: a stage does not run on a sample, or there is none.
+        """
+        found = {entry.b: Measured(self._meter(), self._meter()) for entry in self._pairs}
+        outputs = [entry for entry in self._pairs if entry.a in self._a.outputs]
+        means = Means(MEANS, {entry.b for entry in outputs})
+        walk = Walk(found, means, groups=len(self._groups))
+        for place, sample in enumerate(samples):
+            values = self._one(place, sample, walk, {entry.b for entry in outputs})
+            self._judge(sample, walk, values)
+            walk.samples = place + 1
+            tell(place + 1)
+        if not walk.samples:
+            raise UserError("there are zero samples to compare with", hint="check the data")
+        if walk.means.left_out and walk.samples > 1:
+            walk.notes.append(
+                f"{len(walk.means.left_out)} tensors are too large to keep the mean of each of their "
+                "elements: their SQNR about the mean is about that of all their values"
+            )
+        return walk
+
+    def _meter(self) -> TensorMeter:
+        return TensorMeter(histogram=self._histogram, metric=self._metric)
+
+    def _one(
+        self, place: int, sample: Sample, walk: Walk, outputs: set[str]
+    ) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
+        """Runs a sample; returns the outputs of both, and the power of A."""
+        ours: dict[str, np.ndarray] = dict(sample.feeds)
+        theirs = dict(ours) if isinstance(self._b, Stage) else dict(self._saved(place))
+        fed: dict[str, np.ndarray] = {}
+        ends: dict[str, tuple[np.ndarray, np.ndarray, float]] = {}
+        for number, group in enumerate(self._groups):
+            ours.update(_run(self._ours[number], ours, {}, self._a.name, sample)[0])
+            fed.update((entry.b, self._edited(entry.b, as_tensor(ours[entry.a]))) for entry in group)
+            alone: dict[str, np.ndarray] = {}
+            if isinstance(self._b, Stage):
+                try:
+                    given, alone = _run(self._theirs[number], theirs, fed, self._b.name, sample)
+                except UserError as error:
+                    if place == 0 and self._isolated:
+                        raise NotAlone(str(error), hint=error.hint) from error
+                    raise
+                theirs.update(given)
+            for entry in group:
+                other = as_tensor(theirs[entry.b])
+                operand = self._add(sample, entry, fed[entry.b], other, alone, walk)
+                if entry.b in outputs and operand is not None:
+                    ends[entry.b] = (fed[entry.b], other, operand.power)
+            rest = [entry for later in self._groups[number + 1 :] for entry in later]
+            _drop(ours, self._ours[number + 1 :], {entry.a for entry in rest})
+            if isinstance(self._b, Stage):
+                _drop(theirs, self._theirs[number + 1 :], {entry.b for entry in rest})
+            for name in [name for name in fed if name not in self._needed[number + 1]]:
+                del fed[name]
+        for name in self._a.inputs:
+            walk.widen(name, np.asarray(sample.feeds[name]))
+        return ends
+
+    def _edited(self, name: str, values: np.ndarray) -> np.ndarray:
+        return self._maps[name](values) if name in self._maps else values
+
+    def _saved(self, place: int) -> Mapping[str, np.ndarray]:
+        assert isinstance(self._b, Saved)
+        if place >= len(self._b.outputs):
+            raise UserError(
+                f"{self._b.name!r} holds outputs of {len(self._b.outputs)} samples, and there are more",
+                hint="give the inputs that polygraphy saved with --save-inputs, or --samples",
+            )
+        return self._b.outputs[place]
+
+    def _add(
+        self, sample: Sample, entry: Matched, ours: np.ndarray, theirs: np.ndarray,
+        alone: Mapping[str, np.ndarray], walk: Walk,
+    ) -> Operand | None:  # fmt: skip
+        measured = walk.found[entry.b]
+        if not is_real(ours.dtype):
+            return None
+        operand = Operand.of(ours, histogram=self._histogram)
+        walk.means.add(entry.b, operand)
+        walk.widen(entry.b, operand.values)
+        if operand.finite is not None and not operand.finite.all() and measured.unborn is None:
+            measured.unborn = sample
+        if math.isinf(measured.accumulated.add(operand, theirs)) and measured.broken is None:
+            measured.broken = sample
+        if entry.b in alone:
+            noise = measured.isolated.add(operand, as_tensor(alone[entry.b]))
+            if math.isinf(noise) and measured.born is None:
+                measured.born = sample
+        return operand
+
+    def _judge(
+        self,
+        sample: Sample,
+        walk: Walk,
+        values: Mapping[str, tuple[np.ndarray, np.ndarray, float]],
+    ) -> None:
+        """Keeps the outputs of the sample that is furthest off."""
+        ratios = []
+        for ours, theirs, power in values.values():
+            if ours.shape == theirs.shape and power > 0 and math.isfinite(power):
+                apart = (theirs.astype(np.float64) - ours).reshape(-1)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    noise = float(apart @ apart)
+                ratios.append(noise / power if math.isfinite(noise) else math.inf)
+        if not ratios:
+            return
+        ratio = sum(ratios) / len(ratios)
+        level = -10 * math.log10(ratio) if 0 < ratio < math.inf else (math.inf if ratio == 0 else -math.inf)
+        if walk.worst is None or level < walk.worst.sqnr_db:
+            ends = {name: (ours.copy(), theirs.copy()) for name, (ours, theirs, _) in values.items()}
+            walk.worst = WorstSample(sample.index, sample.where, level, ends)
+
+
+def _drop(values: dict[str, np.ndarray], later: Sequence[PartRunner], wanted: set[str]) -> None:
+    """Forgets what no later part reads, and what is not compared later."""
+    needed = wanted.union(*(runner.part.given for runner in later))
+    for name in [name for name in values if name not in needed]:
+        del values[name]
+
+
+def _loaded(stage: Stage, part: Part, threads: int) -> PartRunner:
+    try:
+        return PartRunner(stage, part, threads)
+    except RunError as error:
+        raise UserError(
+            f"onnxruntime does not load {stage.name!r}: {error}",
+            hint=error.hint or "see whether onnxruntime runs the file by itself: onnxq compare A A",
+        ) from error
+
+
+def _run(
+    runner: PartRunner,
+    values: Mapping[str, np.ndarray],
+    fed: Mapping[str, np.ndarray],
+    name: str,
+    sample: Sample,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    try:
+        return runner.run(values, fed)
+    except RunError as error:
+        raise UserError(
+            f"{name!r} does not run on {sample.where}: {error}",
+            hint="check the sample's sizes and values against what the model expects",
+        ) from error

@@ -1,0 +1,198 @@
+"""What an analysis says, as typed rows: the screen, the CSV file and the JSON document are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnxq.analysis.causes import Cause
+from onnxq.analysis.figures import Figures
+from onnxq.analysis.match import Unmatched
+
+
+@dataclass(frozen=True, slots=True)
+class LayerError:
+    """How far a tensor of B is from that of A.
+
+    Attributes:
+        layer: the node of B that gives it, pairs and casts looked through.
+        op: its operator.
+        tensor: the tensor's name in B.
+        a_tensor: its name in A.
+        a_layer: the node of A that gives it.
+        a_op: that one's operator.
+        how: how they were matched: `name`, `node` or `structure`.
+        place: its place among the compared tensors in the order of B, from 0.
+        output: whether it is an output of A.
+        step: the scale that quantizes it in B, the smallest of several; None where none does.
+        accumulated: both models run whole on the same samples.
+        isolated: what B's nodes between this tensor and the compared ones before it make of A's values; None
+            where B is what was saved of it.
+        predicted_db: the SQNR about the mean at the outputs, dB, of this layer's noise alone by the noise
+            model; None where it was not asked, or knows nothing of the layer.
+        causes: why it errs more than its steps explain, the worst first; mostly empty.
+        under: the thresholds that it does not meet, as `sqnr 18.3 < 20`.
+    """
+
+    layer: str
+    op: str
+    tensor: str
+    a_tensor: str
+    a_layer: str
+    a_op: str
+    how: str
+    place: int
+    output: bool
+    step: float | None
+    accumulated: Figures
+    isolated: Figures | None
+    predicted_db: float | None
+    causes: tuple[Cause, ...]
+    under: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedShare:
+    """How many tensors of A were compared.
+
+    Attributes:
+        compared: how many were.
+        by: how many were matched by `name`, `node` and `structure`.
+        share: of the tensors of A those that were matched, or that a rule removed by the report, 0 to 1.
+        left_a: the tensors of A that B has not.
+        left_b: the tensors of B that A has not.
+    """
+
+    compared: int
+    by: Mapping[str, int]
+    share: float
+    left_a: tuple[Unmatched, ...]
+    left_b: tuple[Unmatched, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NonFinite:
+    """NaN or infinities.
+
+    Attributes:
+        model: `A` or `B`.
+        tensor: the first tensor, in the order of the model, that has some.
+        layer: the first operator that makes them of finite values; "" where it is not found.
+        op: its operator.
+        sample: the first sample, by its place in the data.
+        where: where that is from.
+        values: how many, over all samples, of the tensor that is compared.
+    """
+
+    model: str
+    tensor: str
+    layer: str
+    op: str
+    sample: int
+    where: str
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBeside:
+    """A value of an output in both.
+
+    Attributes:
+        index: its place.
+        a: in A; NaN and infinities as they are.
+        b: in B.
+    """
+
+    index: tuple[int, ...]
+    a: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBeside:
+    """An output of the worst sample.
+
+    Attributes:
+        output: its name in A.
+        shape: in A.
+        argmax: where A's greatest value is and where B's is, by flat index.
+        values: the values that differ most, the worst first, eight at most.
+    """
+
+    output: str
+    shape: tuple[int, ...]
+    argmax: tuple[int, int]
+    values: tuple[ValueBeside, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorstOutputs:
+    """The sample whose outputs are furthest off.
+
+    Attributes:
+        sample: its place in the data.
+        where: where it is from.
+        sqnr_db: of all its outputs together, each in units of A's power in the sample, dB.
+        outputs: side by side.
+    """
+
+    sample: int
+    where: str
+    sqnr_db: float
+    outputs: tuple[OutputBeside, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Two stages of a model, layer by layer.
+
+    Attributes:
+        kind: "analysis".
+        schema: 1.
+        a: the path of the reference.
+        b: the path of the other.
+        runner: which runner gave B, where it is what was saved; "" else.
+        data: the path of the data, "" where they are none.
+        data_lines: how they were understood.
+        samples: how many were run.
+        held_out: whether they calibrated nothing, as far as the report tells.
+        emulated: whether half precision was rounded after every node.
+        rows: a row for each compared tensor that the filters want: what is suspicious first, then by the
+            error of the layer alone, the greatest first.
+        drift: the first tensor, in the order of B, whose accumulated SQNR is under `drift_db`; None for none.
+        drift_db: what counts as drifted, dB: the threshold of `sqnr`, or 20.
+        thresholds: the thresholds, by figure.
+        under: how many rows do not meet one.
+        suspicious: how many rows have a cause.
+        match: what was compared.
+        nonfinite: the first operator of each model that makes NaN or Inf.
+        worst: the worst sample; None where no output of A is compared.
+        notes: what the reader may not expect.
+        seconds: how long it took.
+        groups: in how many parts each model ran, so that its tensors fit into memory.
+        peak_memory_mb: the largest resident size of the process, MiB.
+    """
+
+    kind: str
+    schema: int
+    a: str
+    b: str
+    runner: str
+    data: str
+    data_lines: tuple[str, ...]
+    samples: int
+    held_out: bool
+    emulated: bool
+    rows: tuple[LayerError, ...]
+    drift: str | None
+    drift_db: float
+    thresholds: Mapping[str, float]
+    under: int
+    suspicious: int
+    match: MatchedShare
+    nonfinite: tuple[NonFinite, ...]
+    worst: WorstOutputs | None
+    notes: tuple[str, ...]
+    seconds: float
+    groups: int
+    peak_memory_mb: float

@@ -1,0 +1,51 @@
+"""Thresholds of figures, and what does not meet them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from onnxq.analysis.figures import Figures
+from onnxq.errors import UserError, unknown_name
+
+AT_LEAST = {"cosine": "cosine", "sqnr": "sqnr_db", "sqnr_about_mean": "sqnr_about_mean_db"}
+AT_MOST = {name: name for name in ("mse", "l1", "kl", "max_abs", "max_steps", "rms_steps", "metric")}
+_ALONE = "isolated."
+
+
+def checked(given: Mapping[str, float], has_metric: bool) -> dict[str, float]:
+    """Thresholds by figure, of `isolated.` figures as well.
+
+    Raises:
+        UserError: there is no such figure, or a value is no number.
+    """
+    known = [*AT_LEAST, *AT_MOST]
+    found = {}
+    for name, value in given.items():
+        figure = name.removeprefix(_ALONE)
+        if figure not in known:
+            raise unknown_name("figure", name, [*known, *(_ALONE + one for one in known)])
+        if figure == "metric" and not has_metric:
+            raise UserError(
+                "a threshold of metric is given, and no metric", hint="give --metric FILE.py:FUNCTION"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise UserError(f"the threshold of {name} is {value!r}", hint="give a number, as in sqnr=20")
+        found[name] = float(value)
+    return found
+
+
+def missed(bounds: Mapping[str, float], accumulated: Figures, isolated: Figures | None) -> tuple[str, ...]:
+    """The thresholds that a row does not meet; what a figure does not say meets none and misses none."""
+    found = []
+    for name, bound in bounds.items():
+        figures = isolated if name.startswith(_ALONE) else accumulated
+        figure = name.removeprefix(_ALONE)
+        value = None if figures is None else getattr(figures, {**AT_LEAST, **AT_MOST}[figure])
+        if value is None:
+            continue
+        if figure in AT_LEAST and not value >= bound:
+            found.append(f"{name} {value:.4g} < {bound:g}")
+        if figure in AT_MOST and not value <= bound:
+            found.append(f"{name} {value:.4g} > {bound:g}")
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""`onnxq analyze`: two stages of a model against each other, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq import settings
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.screen import Screen
+from onnxq.errors import UserError
+
+
+@takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
+)
+def analyze(
+    screen: Screen,
+    chosen: Chosen,
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="A B",
+            help="The reference and the other; or X.int8.onnx alone, with its report beside it.",
+            show_default=False,
+        ),
+    ],
+    match: flags.Match = None,
+    ops: Annotated[
+        list[str] | None, typer.Option("--op", metavar="OP", help="Only layers of this operator.")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIGURE=X", help="What a figure has to meet, as in sqnr=20 or isolated.max_steps=4."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="X.py:FUNC", help="Your own figure of two arrays, a and b; it is run."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="How many samples at most; 64 by default.")
+    ] = None,
+    isolated: Annotated[
+        bool, typer.Option("--isolated/--no-isolated", help="Run each layer alone on A's values, too.")
+    ] = True,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Add what the noise model gives each layer; it takes longer.")
+    ] = False,
+    csv: flags.Csv = None,
+    force: flags.Force = False,
+) -> int:
+    """Compare two stages of a model layer by layer.
+
+    Float, sanitized, half, quantized, another tool's file, or the .json of polygraphy run --save-outputs.
+    Each tensor is compared as errors accumulate, and each layer alone, on identical inputs. Suspicious layers
+    come first, with their causes. Exit code 1 where a --threshold is not met.
+    """
+    import onnxq
+    from onnxq.analysis.rows import LayerError
+    from onnxq.cli.pages.analysis import analysis_page
+    from onnxq.emit.table_csv import check_csv_output, save_csv
+    from onnxq.report import to_json
+
+    if len(models) > 2:
+        raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")
+    if csv is not None:
+        check_csv_output(csv, LayerError, models[0], force=force)
+    place = chosen.place
+    given = place.path is not None or place.script is not None
+    with screen.progress() as observe:
+        result = onnxq.analyze(
+            models[0],
+            models[1] if len(models) > 1 else None,
+            chosen.source() if given else None,
+            layers=tuple(match or ()),
+            ops=tuple(ops or ()),
+            metric=metric,
+            thresholds=_bounds(threshold or []),
+            samples=samples,
+            isolated=isolated,
+            noise=noise,
+            feeding=chosen.group(settings.Feeding),
+            images=chosen.images,
+            runtime=chosen.group(settings.Runtime),
+            observe=observe,
+        )
+        if csv is not None:
+            save_csv(csv, LayerError, result.rows)
+    if not screen.quiet:
+        screen.show(analysis_page(result, csv))
+    screen.document(to_json(result))
+    return int(result.under > 0)
+
+
+def _bounds(given: list[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for entry in (one for text in given for one in text.split(",")):
+        name, equals, value = entry.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not equals or math.isnan(number):
+            raise UserError(
+                f"--threshold {entry!r} is not understood", hint="the form is FIGURE=X, as in sqnr=20"
+            )
+        found[name.strip()] = number
+    return found

@@ -1,0 +1,193 @@
+"""The screen of `analyze`: what is suspicious, the worst layers, and where errors grow."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from onnxq.analysis.rows import Analysis, LayerError, OutputBeside
+from onnxq.cli.pages.words import FEW, counted
+from onnxq.cli.screen import Page, shorten
+
+_SHOWN = 10
+
+
+def analysis_page(result: Analysis, table: Path | None) -> Page:
+    """Two stages of a model, layer by layer."""
+    page = Page()
+    which = " held out of calibration" if result.held_out else ""
+    other = f"{result.b} ({result.runner})" if result.runner else result.b
+    page.head(f"{other} against {result.a}, {counted(result.samples, 'sample')}{which}")
+    page.section("Verdict", _verdict(result), "yellow" if result.suspicious or result.under else "")
+    _causes(page, result)
+    for entry in result.nonfinite:
+        maker = (
+            f"first made by {entry.op} {shorten(entry.layer, 40)}" if entry.layer else "made by no one node"
+        )
+        page.entry(
+            f"NaN or Inf in {entry.model}: {entry.values} values of {shorten(entry.tensor, 40)}, {maker}, on "
+            f"{shorten(entry.where, 60)}",
+            style="yellow",
+        )
+    _drift(page, result)
+    _table(page, result)
+    _under(page, result)
+    _worst(page, result)
+    _matched(page, result)
+    for line in result.data_lines:
+        page.section("Data" if line == result.data_lines[0] else "", line)
+    if result.emulated:
+        page.entry("half precision is rounded after every node, in fused kernels less often")
+    for note in result.notes:
+        page.entry(note, style="yellow")
+    if table is not None:
+        page.section("Files", str(table))
+    return page
+
+
+def _verdict(result: Analysis) -> str:
+    if not result.rows:
+        return "nothing that is compared fits the filters"
+    text = (
+        f"{result.suspicious} of {counted(len(result.rows), 'layer')} err for another reason than rounding"
+        if result.suspicious
+        else f"none of {counted(len(result.rows), 'layer')} errs for another reason than rounding"
+    )
+    if all(row.isolated is None for row in result.rows):
+        text = f"{counted(len(result.rows), 'tensor')} compared, none alone"
+    if result.thresholds:
+        text += f"; {result.under} under a threshold"
+    ends = [row for row in result.rows if row.output]
+    if ends:
+        worst = min(ends, key=lambda row: _level(row.accumulated.sqnr_db))
+        text += f"; the worst output, {shorten(worst.tensor, 40)}, has {_decibels(worst.accumulated.sqnr_db)}"
+    return text
+
+
+def _causes(page: Page, result: Analysis) -> None:
+    for row in [row for row in result.rows if row.causes][:_SHOWN]:
+        page.entry(f"{row.op} {shorten(row.layer, 48)}: {row.causes[0].text}", style="yellow")
+        for cause in row.causes[1:FEW]:
+            page.entry(cause.text, 2)
+    if result.suspicious > _SHOWN:
+        page.entry(f"+{result.suspicious - _SHOWN} more (--csv, --json)", style="dim")
+
+
+def _drift(page: Page, result: Analysis) -> None:
+    level = f"{result.drift_db:g} dB"
+    if result.drift is None:
+        page.entry(f"no tensor drifts: accumulated, all have {level} or more")
+        return
+    row = next(row for row in result.rows if row.tensor == result.drift)
+    page.entry(
+        f"the first tensor under {level} is {shorten(row.tensor, 48)}, of {row.op} {shorten(row.layer, 40)}: "
+        f"{_decibels(row.accumulated.sqnr_db)}"
+    )
+
+
+def _table(page: Page, result: Analysis) -> None:
+    """The worst layers."""
+    if not result.rows:
+        return
+    alone = any(row.isolated is not None for row in result.rows)
+    steps = any(row.accumulated.max_steps is not None for row in result.rows)
+    metric = any(row.accumulated.metric is not None for row in result.rows)
+    noise = any(row.predicted_db is not None for row in result.rows)
+    said = "each alone on A's values, and as errors accumulate; SQNR in dB" if alone else "SQNR in dB"
+    page.section("Layers", f"the worst {min(_SHOWN, len(result.rows))} of {len(result.rows)}: {said}")
+    head = (
+        ["layer", "op"] + (["alone"] if alone else []) + ["accumulated", "about mean", "cosine", "max error"]
+    )
+    head += (["in steps"] if steps else []) + ["KL"] + (["metric"] if metric else [])
+    head += ["outputs by it alone"] if noise else []
+    rows = []
+    for row in result.rows[:_SHOWN]:
+        figures = row.accumulated
+        cells = [shorten(row.layer or row.tensor, 40), row.op]
+        cells += [_short(row.isolated.sqnr_db) if row.isolated is not None else ""] if alone else []
+        cells += [_short(figures.sqnr_db), _short(figures.sqnr_about_mean_db), _number(figures.cosine, ".5f")]
+        cells += [_number(figures.max_abs, ".2g")]
+        cells += [_number(figures.max_steps, ".3g")] if steps else []
+        cells += [_number(figures.kl, ".2g")]
+        cells += [_number(figures.metric, ".4g")] if metric else []
+        cells += [_short(row.predicted_db)] if noise else []
+        rows.append(cells)
+    page.table(head, rows)
+    if len(result.rows) > _SHOWN:
+        page.entry(f"+{len(result.rows) - _SHOWN} more (--csv, --json)", style="dim")
+
+
+def _under(page: Page, result: Analysis) -> None:
+    rows = sorted((row for row in result.rows if row.under), key=_order)
+    if not result.thresholds:
+        return
+    bounds = ", ".join(f"{name}={value:g}" for name, value in result.thresholds.items())
+    page.section("Thresholds", f"{bounds}: {len(rows)} of {counted(len(result.rows), 'layer')} under them")
+    for row in rows[:_SHOWN]:
+        page.entry(f"{shorten(row.tensor, 48)}: {', '.join(row.under)}")
+    if len(rows) > _SHOWN:
+        page.entry(f"+{len(rows) - _SHOWN} more (--csv, --json)", style="dim")
+
+
+def _order(row: LayerError) -> int:
+    return row.place
+
+
+def _worst(page: Page, result: Analysis) -> None:
+    """The worst sample, its outputs side by side."""
+    if result.worst is None:
+        return
+    worst = result.worst
+    page.section(
+        "Worst",
+        f"sample {worst.sample}, {shorten(worst.where, 60)}: {_decibels(worst.sqnr_db)} over its outputs",
+    )
+    for output in worst.outputs[:FEW]:
+        page.entry(f"{shorten(output.output, 40)} {list(output.shape)}{_argmax(output)}")
+        cells = [
+            [",".join(map(str, value.index)), f"{value.a:.5g}", f"{value.b:.5g}", f"{value.b - value.a:+.2g}"]
+            for value in output.values[:5]
+        ]
+        page.table(["differs most at", "A", "B", "B - A"], cells)
+    if len(worst.outputs) > FEW:
+        page.entry(f"+{counted(len(worst.outputs) - FEW, 'more output')} (--json)", style="dim")
+
+
+def _argmax(output: OutputBeside) -> str:
+    one, other = output.argmax
+    return (
+        ", its greatest value is at one place" if one == other else f", greatest at {one} in A, {other} in B"
+    )
+
+
+def _matched(page: Page, result: Analysis) -> None:
+    found = result.match
+    by = ", ".join(f"{count} by {how}" for how, count in found.by.items() if count)
+    page.section(
+        "Matched",
+        f"{counted(found.compared, 'tensor')} ({by}); {found.share:.1%} of A's are matched or gone by a rule",
+    )
+    for label, left in (("A", found.left_a), ("B", found.left_b)):
+        by_why: dict[str, list[str]] = {}
+        for entry in left:
+            by_why.setdefault(entry.why, []).append(entry.tensor)
+        for why, names in list(by_why.items())[:FEW]:
+            page.entry(
+                f"{len(names)} of {label}'s are not compared, {why}: {shorten(names[0], 40)}", style="dim"
+            )
+
+
+def _level(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _decibels(value: float | None) -> str:
+    return "no figure" if value is None else "no error" if value == math.inf else f"{value:.1f} dB"
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else "equal" if value == math.inf else f"{value:.1f}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,48 @@
+"""What the noise model gives each layer: how far the outputs are off by its quantization alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnxq import pipeline
+from onnxq.data.sources import DataSource
+from onnxq.graph.load import ModelSource
+from onnxq.pipeline.accuracy import Asked
+from onnxq.progress import Observer
+from onnxq.run.about_mean import decibels
+from onnxq.settings import Feeding, ImageOptions
+
+SAMPLES = 16
+"""How many samples measure it at most."""
+
+NOTE = (
+    "predicted noise is of the plan that onnxq quantize makes of A now, without repair: where B was made "
+    "with other options, or by another tool, its layers have other noise"
+)
+
+
+def predicted_db(
+    original: ModelSource,
+    data: DataSource,
+    feeding: Feeding,
+    images: ImageOptions | None,
+    observe: Observer | None,
+) -> dict[str, float]:
+    """The SQNR about the mean of the outputs with the noise of one layer, dB, by the layer's node.
+
+    Raises:
+        UserError: nothing is quantized, or the data or the model cannot be used.
+    """
+    asked = Asked(samples=SAMPLES)
+    measured: Any = getattr(pipeline, "accuracy")  # noqa: B009 (the function, where a module has its name too)
+    with measured(
+        original, data, asked, feeding=feeding, images=images, observe=observe, repair="none"
+    ) as found:
+        model = found.model
+    entries = model.sources.entries
+    nodes = dict.fromkeys(edge.node for entry in entries for edge in entry.edges)
+    on = np.array([[any(e.node == node for e in entry.edges) for entry in entries] for node in nodes], bool)
+    noises = model.noises(model.sources.closed(on))
+    return {node: decibels(float(noise)) for node, noise in zip(nodes, noises, strict=True)}

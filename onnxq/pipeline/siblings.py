@@ -1,0 +1,105 @@
+"""What the report beside a quantized model names: the original, and the data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.data.sources import DataSource
+from onnxq.emit.files import report_path, sha256
+from onnxq.errors import UserError
+from onnxq.settings import Feeding, ImageOptions
+
+_GIVE_BOTH = "give both models: onnxq analyze A.onnx B.onnx --data D"
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """What a report says of how its model was made.
+
+    Attributes:
+        original: the float model.
+        data: the path of the data; None where they were no path, or are not there.
+        images: the options that made inputs of images, by name; empty for none.
+        input_names: what the data call inputs.
+        skip_bad: whether bad samples were left out.
+        held_out: which samples verified; None: all that there are.
+    """
+
+    original: Path
+    data: Path | None
+    images: Mapping[str, Any]
+    input_names: Mapping[str, str]
+    skip_bad: bool
+    held_out: tuple[int, ...] | None
+
+
+def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> dict[str, Any] | None:
+    """Where data are and how they are read, for the report; None for data that are no path."""
+    if not isinstance(data, str | os.PathLike):
+        return None
+    given = {} if images is None else {name: getattr(images, name) for name in images.given()}
+    return {
+        "path": os.fspath(data),
+        "images": given,
+        "input_names": dict(feeding.input_names or {}),
+        "skip_bad": feeding.skip_bad,
+    }
+
+
+def report_of(model: Path) -> dict[str, Any] | None:
+    """The report beside a model, where there is one and it is of this very file."""
+    try:
+        document = json.loads(report_path(model).read_text("utf-8"))
+        own = isinstance(document, dict) and document.get("sha256") == sha256(model)
+    except (OSError, ValueError):
+        return None
+    return document if own else None
+
+
+def sibling_of(model: Path) -> Sibling:
+    """What the report beside a model names.
+
+    Raises:
+        UserError: there is no report of this file, or the original is not where it was.
+    """
+    report = report_of(model)
+    if report is None:
+        missing = "there is no model file" if not model.is_file() else "there is no report of"
+        end = "" if not model.is_file() else " beside it that names the original"
+        raise UserError(f"{missing} {str(model)!r}{end}", hint=_GIVE_BOTH)
+    named = report.get("model")
+    original = _found(named, model.parent) if isinstance(named, str) else None
+    if original is None:
+        raise UserError(
+            f"the original of {str(model)!r}, {named!r} by its report, is not there", hint=_GIVE_BOTH
+        )
+    place = _mapping(_mapping(_mapping(report.get("calibration")).get("data")).get("place"))
+    data, held = place.get("path"), place.get("held_out")
+    whole = isinstance(held, list) and all(isinstance(n, int) and n >= 0 for n in held)
+    return Sibling(
+        original,
+        _found(data, model.parent) if isinstance(data, str) else None,
+        _mapping(place.get("images")),
+        {str(k): str(v) for k, v in _mapping(place.get("input_names")).items()},
+        place.get("skip_bad") is True,
+        tuple(held) if whole and held else None,
+    )
+
+
+def _found(named: str, folder: Path) -> Path | None:
+    """A file that a report names: there, or beside the report."""
+    if "\0" in named:
+        return None
+    for path in (Path(named), folder / named, folder / Path(named).name):
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
