@@ -118,7 +118,7 @@ def test_files_of_trtexec_and_which_nodes(place: Path) -> None:
     assert "0 of 1 layer in the type of their Q/DQ pairs; of 1 the file does not say it" in head
     assert ("last" in nodes, "250 us" in nodes, "product" in nodes) == (True, True, False)
     document = onnxq.engine(place / "int8.onnx", profile_times=place / "times.json")
-    page = engine_page(document, "[p]*")
+    page = engine_page(document, ["[p]*"])
     assert [line.text.split()[0] for line in page.lines if "1.5 ms" in line.text] == ["product"]
     assert any("none is called [z]*" in line.text for line in engine_page(document, ["[z]*"]).lines)
 
