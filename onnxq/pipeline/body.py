@@ -162,12 +162,14 @@ class Finish:
         decision: what the body is made by; None: float types stay as they are.
         notes: what the user may not expect.
         refused: the nodes that NVIDIA's compiler does not take in half precision.
+        plain: whether nothing is done, as it ended in a fault.
     """
 
     wish: Wish
     decision: Decision | None
     notes: list[str] = field(default_factory=list)
     refused: dict[str, Reason] = field(default_factory=dict)
+    plain: bool = False
 
     def __call__(self, model: Model) -> Finished:
         """A quantized model in its last form; it is not modified.
@@ -180,15 +182,15 @@ class Finish:
         except UserError:
             raise
         except Exception as error:  # a fault of ours: the model is written as it was
-            if self.decision is None and self.wish.form != "post-scale":
+            if self.plain:
                 raise
             self.notes.append(_fault(error))
-            self.decision, self.wish = None, replace(self.wish, form="per-channel")
+            self.decision, self.wish, self.plain = None, replace(self.wish, form="per-channel"), True
             return self._made(model)
 
     def _made(self, model: Model) -> Finished:
         model = duplicate(model)
-        apart = set_slices_apart(model, model.limits.get("slices-apart", 0))
+        apart = {} if self.plain else set_slices_apart(model, model.limits.get("slices-apart", 0))
         form = self._post_scaled(model)
         body = None
         if self.decision is not None:

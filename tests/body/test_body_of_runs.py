@@ -254,17 +254,24 @@ def test_a_layer_that_breaks_the_build_leaves_the_body_half(compiler: Any) -> No
     assert "compiler" not in {entry["code"] for entry in result.report["body"]["float32"]}
 
 
-@pytest.mark.parametrize("step", ["onnxq.pipeline.body.decide", "onnxq.body.decide.to_half"])
-def test_a_fault_of_the_body_does_not_cost_the_run(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("body", [None, "fp32"])
+@pytest.mark.parametrize(
+    "step",
+    ["onnxq.pipeline.body.decide", "onnxq.body.decide.to_half", "onnxq.pipeline.body.set_slices_apart"],
+)
+def test_a_fault_of_the_body_does_not_cost_the_run(
+    step: str, body: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = onnxq.quantize(net(), samples(), body="fp32", **QUICK)  # type: ignore[arg-type]
 
     def broken(*_: object, **__: object) -> None:
         raise KeyError("a fault")
 
     monkeypatch.setattr(step, broken)
-    result = onnxq.quantize(net(), samples(), **QUICK)  # type: ignore[arg-type]
+    result = onnxq.quantize(net(), samples(), body=body, **QUICK)  # type: ignore[arg-type]
     assert result.model == wanted.model
-    assert any("ends in a fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
+    told = any("ends in a fault of onnxq (KeyError" in note for note in result.report["body"]["notes"])
+    assert told == (body is None or "slices" in step)
 
 
 def test_no_figure_is_given_of_a_body_that_did_not_run() -> None:
