@@ -1,0 +1,1 @@
+"""Seeing every layer: two stages of a model against each other, tensor by tensor."""

@@ -1,0 +1,55 @@
+"""What is doubtful about the data, and how well they settle the scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.analysis.checks.evidence import Evidence
+from onnxq.analysis.checks.limits import CONFIDENCE, WIDE
+from onnxq.analysis.checks.tails import interval
+from onnxq.data.warnings import ENOUGH
+from onnxq.finding import Finding, finding
+
+_CHECK_OF = {
+    "units": "input-units", "unnormalized": "input-units", "normalized-twice": "input-units",
+    "channel-order": "channel-order", "yuv": "yuv-input",
+}  # fmt: skip
+
+
+def few_samples(evidence: Evidence) -> Iterator[Finding]:
+    """Too few samples, with the scale that they leave most open."""
+    doubt = next((one for one in evidence.doubts if one.kind == "few-samples"), None)
+    if doubt is None and not 0 < evidence.samples < ENOUGH:
+        return
+    text = (
+        doubt.text
+        if doubt is not None
+        else f"{evidence.samples} samples calibrate: {ENOUGH} or more are wanted"
+    )
+    widest, ends = "", (1.0, 1.0)
+    for name, _, stats in evidence.quantized:
+        amaxes = stats.amaxes
+        if len(amaxes) and amaxes.max() > 0:
+            low, high = interval(amaxes, CONFIDENCE)
+            if low > 0 and high / low > ends[1] / ends[0]:
+                widest, ends = name, (low, high)
+    consequence = f"the chance that the next sample exceeds a range is 1 in {evidence.samples + 1}"
+    if ends[1] / ends[0] >= WIDE:
+        consequence = (
+            f"the range of {widest!r} lies between {ends[0]:.4g} and {ends[1]:.4g} with {CONFIDENCE:.0%} "
+            f"confidence, a factor of {ends[1] / ends[0]:.2f}; {consequence}"
+        )
+    yield finding(
+        "few-samples", reason=text, advice="give some hundreds that are typical of what the model is used on",
+        tensor=widest, consequence=consequence,
+    )  # fmt: skip
+
+
+def doubtful_data(evidence: Evidence) -> Iterator[Finding]:
+    """Units, the order of channels, YUV, and samples that are equal, constant or bad."""
+    for doubt in evidence.doubts:
+        if doubt.kind != "few-samples":
+            yield finding(
+                _CHECK_OF.get(doubt.kind, "doubtful-data"), reason=doubt.text, advice=doubt.hint,
+                tensor=doubt.input or "", consequence="scales are taken of what the model never sees in use"
+            )  # fmt: skip
