@@ -90,6 +90,7 @@ CHECKS: Mapping[str, Check] = {
     # what is doubtful about the data themselves
     "few-samples": Check("data", "warning", "too few samples to settle the scales"),
     "input-units": Check("data", "warning", "an input in other units than the model takes"),
+    "input-pixels": Check("data", "note", "pixels from 0 to 255, as far as data tell"),
     "channel-order": Check("data", "warning", "channels, or the mean taken from them, in reverse order"),
     "yuv-input": Check("data", "warning", "images in YUV"),
     "doubtful-data": Check("data", "warning", "samples that are bad, equal or constant"),

@@ -93,7 +93,7 @@ def evidence_of(
         command=f"onnxq quantize {shlex.quote(model)} {data}".rstrip(),
         tensors=known.tensors,
         samples=known.samples,
-        count=source.count if source is not None else None,
+        count=_count(source, given),
         plan=prepared.plan,
         own_pairs=own,
         scaled=scaled,
@@ -101,6 +101,13 @@ def evidence_of(
         doubts=tuple(DataWarning(**entry) for entry in doubts),
         reading=read(engine.layers, original) if engine is not None and compiled else None,
     ), problems
+
+
+def _count(source: Source | None, given: Given | None) -> int | None:
+    """How many samples there are to calibrate with; None where that is not known."""
+    if source is not None:
+        return source.count
+    return given.stats.origin.available if given is not None and given.stats is not None else None
 
 
 def _is_of_float_model(given: Given | None, job: Job, report: Mapping[str, Any] | None) -> bool:

@@ -33,9 +33,9 @@ CAUSES: Mapping[str, Check] = {
     "concat-ranges": joins.concat_ranges,
     "shared-scale": shared.shared_scales,
     "bimodal": modes.bimodal,
-    "outlier-channel": channels.outlier_channels,
     "scale-misfit": tails.misfits,
     "far-range": tails.far_ranges,
+    "outlier-channel": channels.outlier_channels,
 }
 """Why the scale of a tensor does not suit it: of each tensor the first that applies is told."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from onnxq.analysis.checks.evidence import Evidence
 from onnxq.analysis.checks.limits import CONFIDENCE, WIDE
 from onnxq.analysis.checks.tails import interval
-from onnxq.data.warnings import ENOUGH
+from onnxq.data.model_scaling import ModelScaling, model_scaling
+from onnxq.data.warnings import ENOUGH, DataWarning
 from onnxq.finding import Finding, finding
 
 _CHECK_OF = {
@@ -19,13 +20,10 @@ _CHECK_OF = {
 def few_samples(evidence: Evidence) -> Iterator[Finding]:
     """Too few samples, with the scale that they leave most open."""
     doubt = next((one for one in evidence.doubts if one.kind == "few-samples"), None)
-    if doubt is None and not 0 < evidence.samples < ENOUGH:
+    count = evidence.samples if evidence.count is None else evidence.count
+    if doubt is None and not 0 < count < ENOUGH:
         return
-    text = (
-        doubt.text
-        if doubt is not None
-        else f"{evidence.samples} samples calibrate: {ENOUGH} or more are wanted"
-    )
+    text = f"{count} samples: {ENOUGH} or more are wanted to calibrate" if doubt is None else doubt.text
     widest, ends = "", (1.0, 1.0)
     for name, _, stats in evidence.quantized:
         amaxes = stats.amaxes
@@ -47,9 +45,17 @@ def few_samples(evidence: Evidence) -> Iterator[Finding]:
 
 def doubtful_data(evidence: Evidence) -> Iterator[Finding]:
     """Units, the order of channels, YUV, and samples that are equal, constant or bad."""
+    scales = model_scaling(evidence.original)
     for doubt in evidence.doubts:
         if doubt.kind != "few-samples":
             yield finding(
-                _CHECK_OF.get(doubt.kind, "doubtful-data"), reason=doubt.text, advice=doubt.hint,
+                _check_of(doubt, scales), reason=doubt.text, advice=doubt.hint,
                 tensor=doubt.input or "", consequence="scales are taken of what the model never sees in use"
             )  # fmt: skip
+
+
+def _check_of(doubt: DataWarning, scales: Mapping[str, ModelScaling]) -> str:
+    """The check that a doubt is of; that pixels are fed is a guess where the model does not scale them itself."""
+    if doubt.kind == "unnormalized" and doubt.input not in scales:
+        return "input-pixels"
+    return _CHECK_OF.get(doubt.kind, "doubtful-data")

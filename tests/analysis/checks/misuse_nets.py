@@ -69,7 +69,9 @@ def _outlier() -> dict[str, np.ndarray]:
 
 def _bimodal() -> dict[str, np.ndarray]:
     data = np.random.default_rng(3).uniform(0.5, 1, (SAMPLES, 1, 32, 16, 16))
-    return {"x": (data * np.where(np.random.default_rng(4).random(data.shape) < 0.02, 100, 1)).astype(np.float32)}
+    return {
+        "x": (data * np.where(np.random.default_rng(4).random(data.shape) < 0.02, 100, 1)).astype(np.float32)
+    }
 
 
 def _tail() -> dict[str, np.ndarray]:
@@ -103,7 +105,9 @@ class Misuse:
     also: frozenset[str] = field(default_factory=frozenset)
 
 
-PICTURE = "(float[1, 3, 16, 16] x) => (float[1, 32, 16, 16] y) {{ [l] y0 = Conv {c} ({x}, w3)  y = Relu (y0) }}"
+PICTURE = (
+    "(float[1, 3, 16, 16] x) => (float[1, 32, 16, 16] y) {{ [l] y0 = Conv {c} ({x}, w3)  y = Relu (y0) }}"
+)
 SPLIT = "a, b = Split <axis = 1> (x)  "
 
 MISUSES: Mapping[str, Misuse] = {
