@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from onnxq.analysis.checks import Evidence
-from onnxq.analysis.checks.evidence import FloatLayer, own_scales, planned_scales
+from onnxq.analysis.checks.evidence import FloatLayer, Scaled, own_scales, planned_scales
 from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
-from onnxq.calib.stats import Stats
+from onnxq.calib.stats import Stats, TensorStats
 from onnxq.compiled.reading import read
 from onnxq.data.sources import Source
 from onnxq.data.warnings import DataWarning
@@ -91,7 +91,7 @@ def evidence_of(
         model=job.model,
         original=original,
         command=f"onnxq quantize {shlex.quote(model)} {data}".rstrip(),
-        tensors=known.tensors,
+        tensors=_through_casts(job.model, known.tensors, scaled) if own else known.tensors,
         samples=known.samples,
         count=_count(source, given),
         plan=prepared.plan,
@@ -101,6 +101,21 @@ def evidence_of(
         doubts=tuple(DataWarning(**entry) for entry in doubts),
         reading=read(engine.layers, original) if engine is not None and compiled else None,
     ), problems
+
+
+def _through_casts(
+    model: Model, tensors: Mapping[str, TensorStats], scaled: Sequence[Scaled]
+) -> dict[str, TensorStats]:
+    """Statistics, those of quantized tensors that only are casts of measured ones included."""
+    found = dict(tensors)
+    casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
+    for name in (name for one in scaled for name in one.tensors):
+        source = name
+        while source not in found and source in casts:
+            source = casts[source]
+        if source in found:
+            found[name] = found[source]
+    return found
 
 
 def _count(source: Source | None, given: Given | None) -> int | None:
@@ -120,6 +135,12 @@ def _is_of_float_model(given: Given | None, job: Job, report: Mapping[str, Any] 
         return False
     named = (report or {}).get("model")
     if named and Path(named).is_file() and fingerprint(named, [], [], []) == given.stats.origin.model:
+        if edits := ((report or {}).get("repair") or {}).get("edits"):
+            raise UserError(
+                f"{str(given.path)!r} holds statistics of {named!r}, and repair edited {len(edits)} of its "
+                "tensors: what they hold in the int8 model is not known",
+                hint="give data in their place: --calib DATA",
+            )
         return True
     given.check_model(job)
     return False

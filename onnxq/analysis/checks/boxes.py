@@ -30,7 +30,7 @@ def boxes_with_scores(evidence: Evidence) -> Iterator[Finding]:
             "end the model in front of it, with an output for each, or divide the boxes by the size of the "
             f"image; else leave the output in float: {evidence.command}",
             tensor=score,
-            consequence=f"one step is {threshold / INT8_MAX:.3g}: a score has {values} value{'s' * (values > 1)}",
+            consequence=f"one step is {threshold / INT8_MAX:.3g}: a score is one of {values}",
         )  # fmt: skip
 
 

@@ -30,7 +30,8 @@ def outlier_channels(evidence: Evidence) -> Iterator[Finding]:
             "outlier-channel", node, op,
             f"channel{'s' * (count > 1)} {listed} of the {len(amax)} of {name!r} "
             f"reach{'es' * (count == 1)} {float(amax[order[0]]):.4g}, all others {rest:.4g} at most",
-            f"let onnxq take them out of the tensor, which changes no value: {evidence.command} --repair",
+            "let onnxq take them out of the tensor, which changes no value: "
+            f"{evidence.command} --repair scale,smooth",
             tensor=name,
             consequence=f"all others have {127 * rest / threshold:.1f} of the 127 codes of a side",
         )  # fmt: skip

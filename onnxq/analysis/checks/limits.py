@@ -38,6 +38,9 @@ MODE = 1e-3
 LOWER_MODE = 0.1
 """The same for the smaller values: a few of them are a tail, and lose little."""
 
+DUST = 2.0**-16
+"""Of the greatest magnitude: what is smaller is as good as zero to the layers behind."""
+
 BETWEEN = 1e-4
 """Share of the values that may lie between two modes."""
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.analysis.checks.evidence import Evidence
-from onnxq.analysis.checks.limits import APART, BETWEEN, LOWER_MODE, MODE
+from onnxq.analysis.checks.evidence import Evidence, keep_float
+from onnxq.analysis.checks.limits import APART, BETWEEN, DUST, LOWER_MODE, MODE
 from onnxq.calib.histogram import Histogram
 from onnxq.finding import Finding, finding
 
@@ -24,8 +24,8 @@ def bimodal(evidence: Evidence) -> Iterator[Finding]:
         yield finding(
             "bimodal", node, op,
             f"{name!r} has values of two sizes: up to {low:.4g} and, {share:.2%} of them, from {high:.4g} on",
-            "split what the two are made of in front of the pair, as onnxq does where that pays: "
-            f"{evidence.command} --repair",
+            "leave what reads it in float, or find out what the larger ones are: "
+            + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
             tensor=name,
             consequence=f"of 127 codes the smaller ones have {127 * low / threshold:.1f}",
         )  # fmt: skip
@@ -34,10 +34,11 @@ def bimodal(evidence: Evidence) -> Iterator[Finding]:
 def two_modes(histogram: Histogram) -> tuple[float, float, float] | None:
     """The end of the smaller mode, the begin of the larger one, and its share; None where there are not two.
 
-    Zeros belong to neither. The modes are more than `APART` apart, and `BETWEEN` of the values at most are
-    between them.
+    Zeros, and what is as good as zero, belong to neither. The modes are more than `APART`
+    apart, and `BETWEEN` of the values at most are between them.
     """
     counts, edges = histogram.counts.astype(np.float64), histogram.edges
+    counts[edges[1:] < DUST * edges[-1]] = 0
     total = counts.sum()
     if not total:
         return None

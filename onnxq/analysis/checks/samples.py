@@ -55,7 +55,7 @@ def doubtful_data(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _check_of(doubt: DataWarning, scales: Mapping[str, ModelScaling]) -> str:
-    """The check that a doubt is of; that pixels are fed is a guess where the model does not scale them itself."""
+    """The check of a doubt; that pixels are wrong is a guess where the model does not scale them itself."""
     if doubt.kind == "unnormalized" and doubt.input not in scales:
         return "input-pixels"
     return _CHECK_OF.get(doubt.kind, "doubtful-data")

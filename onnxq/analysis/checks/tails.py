@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnxq.analysis.checks.evidence import Evidence
-from onnxq.analysis.checks.limits import CLIPPED, FAR, UNUSED
+from onnxq.analysis.checks.evidence import Evidence, keep_float
+from onnxq.analysis.checks.limits import CLIPPED, FAR, GAIN_DB, POOR_DB, UNUSED
 from onnxq.calib.histogram import Histogram
 from onnxq.finding import Finding, finding
 from onnxq.quant.thresholds import Method
@@ -22,17 +22,25 @@ def far_ranges(evidence: Evidence) -> Iterator[Finding]:
         usual = threshold_by(stats, _PERCENTILE)
         if not usual or stats.amax < FAR * usual or threshold < FAR / 2 * usual:
             continue
-        lost = evidence.loss(name, threshold)
-        if lost is not None:
-            node, op = evidence.reader(name)
-            yield finding(
-                "far-range", node, op,
-                f"{name!r} reaches {stats.amax:.4g}, 99.99 % of its values are within {usual:.4g}, and its "
-                f"scale covers {threshold:.4g}",
-                f"choose scales by the error, not by the range: {evidence.command} --method mse",
-                tensor=name,
-                consequence=f"{lost[0]:.1f} dB to rounding; with {evidence.best(name):.4g} {lost[1]:.1f}",
-            )  # fmt: skip
+        now, own = evidence.db(name, threshold), evidence.db(name, evidence.best(name))
+        if now >= POOR_DB:
+            continue
+        node, op = evidence.reader(name)
+        advice = f"choose scales by the error, not by the range: {evidence.command} --method mse"
+        if own - now < GAIN_DB:
+            advice = (
+                f"where those beyond do not matter, saturate them: {evidence.command} --method percentile"
+            )
+            if layers := evidence.layers_behind(name):
+                advice += f"; where they do, leave what reads it in float: {keep_float(evidence, layers)}"
+        yield finding(
+            "far-range", node, op,
+            f"{name!r} reaches {stats.amax:.4g}, 99.99 % of its values are within {usual:.4g}, and its scale "
+            f"covers {threshold:.4g}",
+            advice,
+            tensor=name,
+            consequence=f"those have {127 * usual / threshold:.1f} of the 127 codes of a side: {now:.1f} dB",
+        )  # fmt: skip
 
 
 def misfits(evidence: Evidence) -> Iterator[Finding]:

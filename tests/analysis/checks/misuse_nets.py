@@ -28,11 +28,11 @@ CONSTANTS: Mapping[str, np.ndarray] = {
     "ww": random(32, 32, 3, 3, size=0.06) * np.where(np.arange(32) < 4, 1, 0.01).reshape(-1, 1, 1, 1),
     "k": _codes(32, 32, 3, 3), "kw": (_codes(32, 32, 3, 3) * np.where(np.arange(32) < 4, 1, 0.03)
           .reshape(-1, 1, 1, 1)).astype(np.int8),
-    "tall": random(32, 32, 3, 3, size=0.06),
     "kc": np.full(32, 0.0015, np.float32), "k0": np.zeros(32, np.int8), "ks": np.array(0.0015, np.float32),
     "z": np.array(0, np.int8), "s": np.array(0.035, np.float32), "s2": np.array(0.05, np.float32),
     "wide": np.array(4.0, np.float32), "coarse": np.array(0.5, np.float32),
     "hundred": np.array(100.0, np.float32), "small": np.array(0.002, np.float32),
+    "of255": np.array(1 / 255, np.float32),
     "pixels": np.array(640.0, np.float32), "boxscale": np.array(5.0, np.float32),
 }  # fmt: skip
 
@@ -76,7 +76,7 @@ def _bimodal() -> dict[str, np.ndarray]:
 
 def _tail() -> dict[str, np.ndarray]:
     data = usual()
-    data["x"][3, 0, 5, 2, 2] = 400
+    data["x"][::2, 0, 5, 2, 2] = 400
     return data
 
 
@@ -108,11 +108,15 @@ class Misuse:
 PICTURE = (
     "(float[1, 3, 16, 16] x) => (float[1, 32, 16, 16] y) {{ [l] y0 = Conv {c} ({x}, w3)  y = Relu (y0) }}"
 )
-SPLIT = "a, b = Split <axis = 1> (x)  "
+SCALING = f"""(float[1, 3, 16, 16] x) => (float[1, 32, 16, 16] y) {{
+    [div] p = Mul (x, of255)  [l] y0 = Conv {C} (p, w3)  y = Relu (y0) }}"""
+SPLIT = "a, b = Split <axis = 1> (c)  "
+FIRST = f"{pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)"
+PLAIN = f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}"
 
 MISUSES: Mapping[str, Misuse] = {
     "fusable and not fused": Misuse(
-        "unfused", f"{X} {{ {pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)  {pair('c', 'e', 's2')}"
+        "unfused", f"{X} {{ {FIRST}  {pair('c', 'e', 's2')}"
         f"[act] r = Relu (e)  [m] y = Conv {C} (r, w2) }}", "a pair stands between",
     ),
     "one operator called twice under one scale": Misuse(
@@ -120,7 +124,8 @@ MISUSES: Mapping[str, Misuse] = {
         f"{pair('t', 'e', 'wide')}  [two] f = Conv {C} (e, v)  y = Add (c, f) }}", "one module called twice",
     ),
     "one scale for a weight that two layers read": Misuse(
-        "weight-scale", f"{X} {{ {pair('x', 'd', 's')} v = DequantizeLinear (kw, ks, z)  [one] c = Conv {C} (d, v)"
+        "weight-scale", f"{X} {{ {pair('x', 'd', 's')} v = DequantizeLinear (kw, ks, z)"
+        f"[one] c = Conv {C} (d, v)"
         f"r = Relu (c) {pair('r', 'e', 's')} [two] y = Conv {C} (e, v) }}", "2 layers read under it",
     ),
     "a Concat of very different ranges": Misuse(
@@ -128,54 +133,59 @@ MISUSES: Mapping[str, Misuse] = {
         "b = Mul (rb, hundred)  [cat] j = Concat <axis = 1> (ra, b)  [l] y = Conv (j, w64) }", "share a scale",
     ),
     "an Add of very different ranges": Misuse(
-        "add-ranges", f"{X} {{ {pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)  t = Mul (d, small)"
+        "add-ranges", f"{X} {{ {FIRST}  t = Mul (d, small)"
         f"[add] u = Add (c, t) {pair('u', 'e', 's2')} {V.replace('v =', 'v2 =')} [m] y = Conv {C} (e, v2) }}",
         "it adds",
     ),
     "one outlier channel": Misuse(
-        "outlier-channel", f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}", "channel 7 of the 32", _outlier,
+        "outlier-channel", PLAIN, "channel 7 of the 32", _outlier,
     ),
     "values of two sizes": Misuse(
-        "bimodal", f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}", "two sizes", _bimodal,
+        "bimodal", PLAIN, "two sizes", _bimodal,
     ),
     "a heavy layer in float": Misuse(
-        "heavy-float", f"{X} {{ {pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)  r = Relu (c)"
+        "heavy-float", f"{X} {{ {FIRST}  r = Relu (c)"
         f"[big] y = Conv {C} (r, w2) }}", "no pair of the file",
     ),
     "a quantized output": Misuse(
-        "coarse-output", f"{X} {{ {pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)  {pair('c', 'y', 'coarse')} }}",
+        "coarse-output", f"{X} {{ {FIRST}  {pair('c', 'y', 'coarse')} }}",
         "rounded to int8",
     ),
     "double precision": Misuse(
-        "odd-type", f"{X} {{ [l] c = Conv {C} (x, w)  h = Cast <to = 11> (c)  g = Exp (h)  y = Cast <to = 1> (g) }}",
+        "odd-type", f"{X} {{ [l] c = Conv {C} (x, w)  h = Cast <to = 11> (c)  g = Exp (h)"
+        "y = Cast <to = 1> (g) }",
         "float64",
     ),
     "a range far over its percentile": Misuse(
-        "far-range", f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}", "99.99 %", _tail,
+        "far-range", PLAIN, "99.99 %", _tail,
         ("--no-engine", "--method", "minmax"),
     ),
     "too few samples": Misuse(
-        "few-samples", f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}", "5 samples", lambda: usual(5),
+        "few-samples", PLAIN, "5 samples", lambda: usual(5),
     ),
     "boxes with scores": Misuse(
-        "boxes-with-scores", f"{X} {{ {pair('x', 'd', 's')} {V}  [l] c = Conv {C} (d, v)  {SPLIT.replace('(x)', '(c)')}"
+        "boxes-with-scores", f"{X} {{ {FIRST}  {SPLIT}"
         f"p = Sigmoid (a)  t = Sigmoid (b)  g = Mul (t, pixels)  [cat] o = Concat <axis = 1> (g, p)"
         f"{pair('o', 'y', 'boxscale')} }}", "scores from 0 to 1",
     ),
-    "pixels for a model of values from 0 to 1": Misuse(
-        "input-units", PICTURE.format(c=C, x="x"), "unnormalized", lambda: images("pixels"),
+    "pixels, as far as data tell": Misuse(
+        "input-pixels", PICTURE.format(c=C, x="x"), "unnormalized", lambda: images("pixels"),
+    ),
+    "values from 0 to 1 for a model that divides pixels itself": Misuse(
+        "input-units", SCALING, "normalized twice", lambda: images("rgb"),
     ),
     "channels in reverse order": Misuse(
         "channel-order", PICTURE.format(c=C, x="x"), "BGR", lambda: images("bgr"),
     ),
     "images in YUV": Misuse("yuv-input", PICTURE.format(c=C, x="x"), "YUV", lambda: images("yuv")),
     "a scale of other data": Misuse(
-        "scale-misfit", f"{X} {{ {pair('x', 'd', 'small')} {V}  [l] y0 = Conv {C} (d, v)  y = Relu (y0) }}", "saturate",
+        "scale-misfit", f"{X} {{ {pair('x', 'd', 'small')} {V}  [l] y0 = Conv {C} (d, v)  y = Relu (y0) }}",
+        "saturate",
     ),
 }  # fmt: skip
 
 RIGHT: Mapping[str, tuple[str, Callable[[], dict[str, np.ndarray]]]] = {
-    "float": (f"{X} {{ [l] y0 = Conv {C} (x, w)  y = Relu (y0) }}", usual),
+    "float": (PLAIN, usual),
     "int8": (f"{X} {{ {pair('x', 'd', 's')} {V}  [l] y0 = Conv {C} (d, v)  y = Relu (y0) }}", usual),
     "images": (PICTURE.format(c=C, x="x"), lambda: images("rgb")),
 }
