@@ -120,7 +120,8 @@ MISUSES: Mapping[str, Misuse] = {
         f"[act] r = Relu (e)  [m] y = Conv {C} (r, w2) }}", "a pair stands between",
     ),
     "one operator called twice under one scale": Misuse(
-        "shared-scale", f"{X} {{ {pair('x', 'd', 'wide')} {V}  [one] c = Conv {C} (d, v)  t = Mul (x, hundred)"
+        "shared-scale", f"{X} {{ {pair('x', 'd', 'wide')} {V}  [one] c = Conv {C} (d, v)"
+        f"t = Mul (x, hundred)"
         f"{pair('t', 'e', 'wide')}  [two] f = Conv {C} (e, v)  y = Add (c, f) }}", "one module called twice",
     ),
     "one scale for a weight that two layers read": Misuse(
@@ -130,7 +131,8 @@ MISUSES: Mapping[str, Misuse] = {
     ),
     "a Concat of very different ranges": Misuse(
         "concat-ranges", f"{X} {{ a = Conv {C} (x, w)  ra = Relu (a)  b0 = Conv {C} (x, w2)  rb = Relu (b0)"
-        "b = Mul (rb, hundred)  [cat] j = Concat <axis = 1> (ra, b)  [l] y = Conv (j, w64) }", "share a scale",
+        "b = Mul (rb, hundred)  [cat] j = Concat <axis = 1> (ra, b)  [l] y = Conv (j, w64) }",
+        "share a scale",
     ),
     "an Add of very different ranges": Misuse(
         "add-ranges", f"{X} {{ {FIRST}  t = Mul (d, small)"

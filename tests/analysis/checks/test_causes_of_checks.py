@@ -123,7 +123,8 @@ def test_statistics_in_the_place_of_data(tmp_path: Path) -> None:
 def test_an_int8_model_with_its_report_beside_it(tmp_path: Path) -> None:
     """Why a layer is float is what the report says; statistics are those of the float model."""
     body = """(float[1, 32, 16, 16] x) => (float[1, 32, 16, 16] y) {
-        [one] a = Conv <pads = [1, 1, 1, 1]> (x, w)  b = Relu (a)  [two] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
+        [one] a = Conv <pads = [1, 1, 1, 1]> (x, w)  b = Relu (a)
+        [two] y = Conv <pads = [1, 1, 1, 1]> (b, w2) }"""
     path = saved(tmp_path, body)
     samples = [{"x": x} for x in usual()["x"]]
     made = onnxq.quantize(
