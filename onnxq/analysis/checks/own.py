@@ -41,10 +41,10 @@ def found_by_user(function: UserFunction, evidence: Evidence) -> list[Finding]:
         return []
     if listed is None:
         raise UserError(f"{function} returned {type(given).__name__}", hint=f"the form is {_FORM}")
-    return [_finding(one, function) for one in listed]
+    return [_finding(one, function, evidence) for one in listed]
 
 
-def _finding(given: Any, function: UserFunction) -> Finding:
+def _finding(given: Any, function: UserFunction, evidence: Evidence) -> Finding:
     if isinstance(given, Finding):
         if given.severity not in SEVERITIES:
             raise _none(function, f"severity {given.severity!r}")
@@ -60,6 +60,8 @@ def _finding(given: Any, function: UserFunction) -> Finding:
     if not given.get("reason"):
         raise _none(function, "a finding without a reason")
     texts = {key: str(given.get(key, "")) for key in _TEXTS}
+    named = (node.op for node in evidence.nodes if node.name == texts["node"])
+    texts["op"] = texts["op"] or next(named, "")
     db = given.get("db")
     if db is not None and (isinstance(db, bool) or not isinstance(db, int | float)):
         raise _none(function, f"db {db!r}, which is no number")

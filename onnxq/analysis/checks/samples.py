@@ -11,6 +11,7 @@ from onnxq.data.model_scaling import ModelScaling, model_scaling
 from onnxq.data.warnings import ENOUGH, DataWarning
 from onnxq.finding import Finding, finding
 
+_OF_STREAM = ENOUGH * 3 // 4  # calibrate of `ENOUGH` that are read once: two eighths choose and verify
 _CHECK_OF = {
     "units": "input-units", "unnormalized": "input-units", "normalized-twice": "input-units",
     "channel-order": "channel-order", "yuv": "yuv-input",
@@ -21,7 +22,8 @@ def few_samples(evidence: Evidence) -> Iterator[Finding]:
     """Too few samples, with the scale that they leave most open."""
     doubt = next((one for one in evidence.doubts if one.kind == "few-samples"), None)
     count = evidence.samples if evidence.count is None else evidence.count
-    if doubt is None and not 0 < count < ENOUGH:
+    enough = _OF_STREAM if evidence.count is None else ENOUGH
+    if doubt is None and not 0 < count < enough:
         return
     text = f"{count} samples: {ENOUGH} or more are wanted to calibrate" if doubt is None else doubt.text
     widest, ends = "", (1.0, 1.0)
