@@ -71,6 +71,32 @@ CHECKS: Mapping[str, Check] = {
     "fp16-scale": Check("qdq", "note", "a float16 scale so small that its rounding shows"),
     "idle-pair": Check("qdq", "note", "a pair that only rounds"),
     "quantized-output": Check("qdq", "note", "a pair in front of an output"),
+    # what data show: why the scale of a tensor does not suit it
+    "boxes-with-scores": Check("data", "warning", "boxes and scores in one Concat, under one scale"),
+    "concat-ranges": Check("data", "warning", "inputs of one Concat that need very different scales"),
+    "shared-scale": Check("data", "warning", "one scale for several uses that need very different ones"),
+    "bimodal": Check("data", "warning", "values of two sizes and none between, under one scale"),
+    "outlier-channel": Check("data", "warning", "few channels that have the whole range"),
+    "scale-misfit": Check("data", "warning", "a scale that saturates the data, or covers much more"),
+    "far-range": Check("data", "warning", "a scale for a range that hardly a value reaches"),
+    # what data show of layers
+    "unfused": Check("data", "warning", "an activation that could be computed with its layer, and is not"),
+    "add-ranges": Check("data", "warning", "an Add whose smaller addend the scale of the sum rounds away"),
+    "weight-scale": Check("data", "warning", "one scale for a weight whose channels differ"),
+    "heavy-float": Check("data", "warning", "a heavy layer that stays in float"),
+    "heavy-ineligible": Check("data", "note", "a heavy layer that int8 does not make faster"),
+    "coarse-output": Check("data", "warning", "a quantized output with much rounding noise"),
+    "odd-type": Check("data", "warning", "double precision, strings, or arithmetic in int64"),
+    # what is doubtful about the data themselves
+    "few-samples": Check("data", "warning", "too few samples to settle the scales"),
+    "input-units": Check("data", "warning", "an input in other units than the model takes"),
+    "input-pixels": Check("data", "note", "pixels from 0 to 255, as far as data tell"),
+    "channel-order": Check("data", "warning", "channels, or the mean taken from them, in reverse order"),
+    "yuv-input": Check("data", "warning", "images in YUV"),
+    "doubtful-data": Check("data", "warning", "samples that are bad, equal or constant"),
+    "not-measured": Check("data", "warning", "the data could not be run through the model"),
+    "failed-check": Check("data", "note", "a check that failed: a fault of onnxq"),
+    "own-check": Check("own", "warning", "what a function of yours finds, where it states no severity"),
 }  # fmt: skip
 """Every check. Its severity stands here and nowhere else."""
 
@@ -140,3 +166,11 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """The worst first, else in their order."""
     order = list(SEVERITIES)
     return sorted(findings, key=lambda one: order.index(one.severity))
+
+
+def failed_check(name: str, error: Exception) -> Finding:
+    """That a check ended in a fault of onnxq, which costs none of the others."""
+    return finding(
+        "failed-check", reason=f"the check {name!r} failed: {type(error).__name__}: {error}",
+        advice="report the model: this is a fault of onnxq", consequence="nothing else is missing",
+    )  # fmt: skip

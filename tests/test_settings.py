@@ -23,6 +23,7 @@ NOT_IN_A_FILE = {
     "output", "force", "as_json", "config", "help",
     "merge",  # another task of `calibrate`
     "report", "sheet",  # what `check` and `data` write
+    "checks",  # what `check` runs of the user's
 }  # fmt: skip
 
 VALUES = {  # a value in TOML for each key, and what is read of it

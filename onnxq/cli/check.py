@@ -15,6 +15,7 @@ from onnxq.cli.screen import Screen
 
 
 @takes(
+    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
     settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
     without=("allow_interface_changes", "fastest"), config=True,
 )  # fmt: skip
@@ -26,13 +27,18 @@ def check(
         Path | None, typer.Option("-o", "--report", metavar="FILE", help="Write all that is found, as JSON.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 on warnings too.")] = False,
+    checks: Annotated[
+        list[str] | None,
+        typer.Option("--check", metavar="X.py:FUNC", help="A check of your own, which is run; repeatable."),
+    ] = None,
     force: flags.Force = False,
 ) -> int:
     """Say what the target does not take; change nothing.
 
     Also says what sanitize would change, and finds mistakes in existing Q/DQ pairs. Where NVIDIA's compiler
     is installed, and speaks for the target, the model is compiled as it is and as sanitize would write it,
-    and the engine is asked about each mistake. The exit code is 1 where there are errors.
+    and the engine is asked about each mistake. With --calib or --stats the scales are looked at too: of the
+    model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors.
     """
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
@@ -41,9 +47,16 @@ def check(
 
     if report is not None:
         files.check_output(report, model, force=force, record=report)
+    stats, with_data = _data(chosen)
+    calibration = chosen.calibration() if with_data or stats is not None else None
     with screen.progress() as observe:
         found = find(
             model,
+            chosen.source() if with_data else None,
+            checks=checks or (),
+            calibration=calibration,
+            feeding=chosen.group(settings.Feeding) if with_data else None,
+            images=chosen.images if with_data else None,
             repairs=chosen.group(settings.Repairs),
             inputs=chosen.group(settings.Inputs),
             compilation=chosen.group(settings.Compilation),
@@ -56,3 +69,18 @@ def check(
     screen.show(check_page(document, report))
     screen.document(document)
     return found.exit_code(strict=strict)
+
+
+def _data(chosen: Chosen) -> tuple[Path | None, bool]:
+    """The statistics, and whether there are data: what flags say, and not the file, so that nobody waits.
+
+    Raises:
+        UserError: flags that would be ignored.
+    """
+    stats = chosen.flags(settings.Calibration).get("stats")
+    with_data = bool(chosen.flags(settings.DataPlace))
+    if stats is not None:
+        chosen.refuse_with_stats(Path(stats), without_data=not with_data)
+    elif not with_data:
+        chosen.refuse_without_data()
+    return stats, with_data

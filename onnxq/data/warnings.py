@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.data import channel_order
+from onnxq.data.colour_space import is_yuv
 from onnxq.data.images import Preparation
 from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
@@ -61,6 +62,7 @@ def data_warnings(
         if is_float(entry.spec.dtype):
             found += _scaling(entry, own.get(entry.spec.name))
             found += _order(entry)
+        found += _yuv(entry)
     return found
 
 
@@ -241,6 +243,16 @@ def _order(entry: InputSurvey) -> Iterator[DataWarning]:
             "channel-order", name,
             f"input {name!r}: its channels are as if ImageNet's mean was taken from them in reverse order",
             "take it in the order of the channels: 0.485, 0.456, 0.406 are of red, green, blue",
+        )  # fmt: skip
+
+
+def _yuv(entry: InputSurvey) -> Iterator[DataWarning]:
+    """Arrays only: what is decoded of image files is RGB."""
+    if entry.preparation is None and is_yuv(entry):
+        yield DataWarning(
+            "yuv", entry.spec.name,
+            f"input {entry.spec.name!r}: its second and third channel vary little around the middle: YUV?",
+            "if the model takes RGB, convert the arrays as for its training; if it takes YUV, all is well",
         )  # fmt: skip
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from onnxq.emit.files import report_path, sha256
 from onnxq.run.profiles import Profile
@@ -35,3 +37,15 @@ def recorded_profiles(model: Path) -> tuple[dict[str, Profile], str]:
     if profiles and not own:
         return {}, f"those in {path} are not used: it is the report of another file (another SHA-256)"
     return profiles, f"those in {path}; --profile states others" if profiles else ""
+
+
+def recorded_report(model: Path) -> Mapping[str, Any] | None:
+    """The report beside a model, where it is one of this very file; else None."""
+    path = report_path(model)
+    if path == model or not path.is_file():
+        return None
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        return document if document.get("sha256") == sha256(model) else None
+    except (OSError, ValueError, AttributeError):
+        return None

@@ -411,8 +411,11 @@ def measure(
     first: Sample,
     total: int | None,
     skip: Callable[[Sample, UserError], None] | None,
+    channels: Mapping[str, int] | None = None,
 ) -> Stats:
     """Takes statistics of tensors, and the ends of others; of none where no part of the model runs.
+
+    `channels` is the channel axis of those tensors whose channels are told apart.
 
     Raises:
         UserError: see `collect`.
@@ -422,7 +425,7 @@ def measure(
     (ready,) = job.feeds([first])
     computed = makers(prepared.reference.graph)
     request = Request(
-        tensors, counting, [name for name in bounded if name in computed], samples=total,
+        tensors, counting, [name for name in bounded if name in computed], channels or {}, samples=total,
         shapes=job.model.typical_shapes, first=ready,
     )  # fmt: skip
     watch = Watch(lambda done: job.observe("calibrate", done, total), skip)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxq import report as reporting
+from onnxq.analysis.checks import found_by_data
+from onnxq.analysis.checks.own import found_by_user, load_check
+from onnxq.data.image_options import image_options
+from onnxq.data.sources import DataSource
 from onnxq.finding import Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
+from onnxq.heap import uncollected
 from onnxq.pipeline import sanitize_any
+from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.engines import Statements, compile_both
+from onnxq.pipeline.evidence import evidence_of
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.result import Result
+from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.progress import Observer
 from onnxq.quant.lint import confirmed_lint, explains
 from onnxq.report import deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import trt
-from onnxq.settings import Compilation, Inputs, Keywords, Repairs
+from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs
 from onnxq.target import SAME_PARSER, Target, load_target
 from onnxq.version import VERSION
 
@@ -47,6 +60,22 @@ class EngineTried:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredForChecks:
+    """What the checks on data looked at.
+
+    Attributes:
+        samples: how many samples, 0 where none could be run.
+        tensors: how many tensors were measured.
+        pairs: whether scales are those of the model's own Q/DQ pairs; else those that `quantize` would begin
+            with.
+    """
+
+    samples: int
+    tensors: int
+    pairs: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Checks:
     """What `check` found.
 
@@ -65,6 +94,7 @@ class Checks:
         rejected: changes whose proof failed.
         near_misses: changes that a rule would make if it knew more.
         assumptions: what `sanitize` would rely on.
+        measured: what the checks on data looked at; None: there were neither data nor statistics.
     """
 
     kind: str
@@ -81,6 +111,7 @@ class Checks:
     rejected: tuple[Mapping[str, Any], ...]
     near_misses: tuple[Mapping[str, Any], ...]
     assumptions: tuple[Mapping[str, Any], ...]
+    measured: MeasuredForChecks | None = None
 
     def exit_code(self, *, strict: bool = False) -> int:
         """1 where there is an error, or with `strict` a warning; notes never count."""
@@ -89,7 +120,12 @@ class Checks:
 
 def check(
     model: str | Path,
+    data: DataSource | None = None,
     *,
+    checks: Sequence[str | os.PathLike[str]] = (),
+    calibration: Calibration | Mapping[str, Any] | None = None,
+    feeding: Feeding | Mapping[str, Any] | None = None,
+    images: ImageOptions | Mapping[str, Any] | None = None,
     repairs: Repairs | Mapping[str, Any] | None = None,
     inputs: Inputs | Mapping[str, Any] | None = None,
     compilation: Compilation | Mapping[str, Any] | None = None,
@@ -100,6 +136,12 @@ def check(
 
     Args:
         model: the file.
+        data: as in `quantize`; with it, or with `calibration.stats`, the checks on data run.
+        checks: functions of the user's, `FILE.py:FUNCTION`: each is called with what is known, an
+            `onnxq.analysis.checks.Evidence`, and gives findings.
+        calibration: how ranges would be chosen; `stats`: what `onnxq calibrate` wrote, in the place of data.
+        feeding: how samples become inputs.
+        images: how image files do.
         repairs: what the model is for, and which rules there are.
         inputs: what is stated about its inputs.
         compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
@@ -114,12 +156,29 @@ def check(
     keywords = Keywords("check", options)
     repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
     compilation = keywords.group(Compilation, compilation)
-    keywords.end(("repairs", "inputs", "compilation"))
+    calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
+    chosen = image_options(images)
+    keywords.end((
+        "repairs", "inputs", "compilation", "calibration", "feeding", "images", "checks",
+    ))  # fmt: skip
+    own = [load_check(spec) for spec in checks]
+    with_data = data is not None or calibration.stats is not None or bool(own)
+    given = None
+    if calibration.stats is not None:
+        given = Given.read(calibration.stats, partial=calibration.partial)
     path, target = Path(model), load_target(repairs.target)
     tell: Observer = observe or (lambda step, done, total: None)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
     compiler = trt.installed() if target.name in SAME_PARSER else None
-    result = sanitize_any(path, repairs, inputs, observe)
+    job, source = None, None
+    if with_data:
+        with uncollected():
+            job = Job(path, repairs, observe)
+            job.bind(inputs)
+            source = job.open_data(data, chosen, feeding) if data is not None else None
+            result = _sanitized(job)
+    else:
+        result = sanitize_any(path, repairs, inputs, observe)
     original = Model.open(path)
     original.limits = target.limits
     engines = None
@@ -140,6 +199,18 @@ def check(
         *_runtime(found["runtime"]),
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
     ]
+    measured = None
+    if job is not None:
+        course = Calibrating.of(calibration, (), feeding)
+        engine = engines[0] if engines is not None else None
+        named = _flags(data, calibration.stats)
+        evidence, problems = evidence_of(job, original, course, source, given, engine, named)
+        of_data = found_by_data(evidence) if source is not None or given is not None else []
+        findings = [*_without_coarse(findings, of_data), *problems, *of_data]
+        for function in own:
+            findings += found_by_user(function, evidence)
+        if source is not None or given is not None:
+            measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)
     return Checks(
         kind="checks",
         schema=1,
@@ -155,7 +226,32 @@ def check(
         rejected=tuple(found["rejected"]),
         near_misses=tuple(found["near_misses"]),
         assumptions=tuple(found["assumptions"]),
+        measured=measured,
     )
+
+
+def _sanitized(job: Job) -> Result:
+    """What `sanitize` makes of a job's model, which may go on."""
+    job.sanitize()
+    refuse_sizes(job)
+    part = {"engine": reporting.engine_not_run("sanitize does not compile")}
+    return job.result(job.model.to_proto(), part)
+
+
+def _flags(data: DataSource | None, stats: str | os.PathLike[str] | None) -> str:
+    """The flags that name data and statistics, for a command to paste."""
+    words = []
+    if data is not None or stats is None:
+        words += ["--calib", os.fspath(data) if isinstance(data, str | os.PathLike) else "DATA"]
+    if stats is not None:
+        words += ["--stats", os.fspath(stats)]
+    return shlex.join(words)
+
+
+def _without_coarse(findings: Sequence[Finding], of_data: Sequence[Finding]) -> list[Finding]:
+    """The findings without notes on quantized outputs of which the data show more."""
+    shown = {one.tensor for one in of_data if one.check == "coarse-output"}
+    return [one for one in findings if one.check != "quantized-output" or one.tensor not in shown]
 
 
 def _parsed(model: Path, compiler: str, sm: int) -> trt.Engine:

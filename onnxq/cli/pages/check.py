@@ -26,6 +26,7 @@ def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
     page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}{of}")
     settings_section(page, document)
     _findings(page, findings)
+    _measured(page, document["measured"])
     changed = tally(change["rule"] for change in document["changes"])
     if changed:
         page.section("Sanitize", f"would make {counted(len(document['changes']), 'change')}")
@@ -55,6 +56,14 @@ def _findings(page: Page, findings: Sequence[Mapping[str, Any]]) -> None:
         if advice:
             page.entry(f"-> {advice}" if consequence else advice)
         page.names([node for node in nodes if node], shown=FEW)
+
+
+def _measured(page: Page, measured: Mapping[str, Any] | None) -> None:
+    """What the checks on data looked at."""
+    if measured is not None:
+        scales = "the model's own pairs" if measured["pairs"] else "quantize, as it would begin"
+        of = f"{counted(measured['tensors'], 'tensor')} on {counted(measured['samples'], 'sample')}"
+        page.section("Data", f"{of}; scales are those of {scales}")
 
 
 def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnxq.finding import Finding
+from onnxq.finding import Finding, failed_check
 from onnxq.graph.model import Model
 from onnxq.quant.lint import attention, axes, codes, halves, idle, miscompiles, scales, sizes
 from onnxq.quant.lint.compiled import confirm, explains
@@ -78,7 +78,13 @@ def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Fin
 
 
 def _lint(subject: Subject) -> list[Finding]:
-    return [found for lint in LINTS.values() for found in lint(subject)]
+    found: list[Finding] = []
+    for name, lint in LINTS.items():
+        try:
+            found += list(lint(subject))
+        except Exception as error:  # of ours: it costs none of the others
+            found.append(failed_check(name, error))
+    return found
 
 
 def lint_pairs(model: Model) -> list[Finding]:

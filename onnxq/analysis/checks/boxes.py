@@ -1,0 +1,62 @@
+"""Boxes and scores in one quantized tensor: coordinates of hundreds, and probabilities from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.analysis.checks.evidence import Evidence
+from onnxq.analysis.checks.limits import APART, SCORE_CODES
+from onnxq.finding import Finding, finding
+from onnxq.graph.moves import MOVES
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.lint.subject import is_qdq
+from onnxq.quant.scales import INT8_MAX
+
+_SCORES = ("Sigmoid", "HardSigmoid", "Softmax")
+
+
+def boxes_with_scores(evidence: Evidence) -> Iterator[Finding]:
+    """Concats of scores and of what is much larger, under one scale."""
+    for node in evidence.nodes:
+        found = mixes_scores(evidence, node)
+        if found is None:
+            continue
+        score, other, threshold = found
+        values = 1 + int(INT8_MAX / threshold + 0.5)
+        reach = evidence.tensors[other].amax
+        yield finding(
+            "boxes-with-scores", node.name, node.op,
+            f"it joins scores from 0 to 1 ({score!r}) and {other!r}, up to {reach:.4g}, under one scale",
+            "end the model in front of it, with an output for each, or divide the boxes by the size of the "
+            f"image; else leave the output in float: {evidence.command}",
+            tensor=score,
+            consequence=f"one step is {threshold / INT8_MAX:.3g}: a score is one of {values}",
+        )  # fmt: skip
+
+
+def mixes_scores(evidence: Evidence, node: Node) -> tuple[str, str, float] | None:
+    """The scores and the widest other input of a Concat under one scale, and its threshold."""
+    if node.op != "Concat" or node.domain:
+        return None
+    scores = [source for source in node.inputs if source is not None and _is_score(source)]
+    others = [source for source in node.inputs if source is not None and source not in scores]
+    known = [name for name in map(evidence.measured, others) if name is not None]
+    if not scores or not known:
+        return None
+    of_score = evidence.measured(scores[0]) or scores[0].name
+    widest = max(known, key=lambda name: evidence.tensors[name].amax)
+    threshold = evidence.threshold(of_score)
+    if threshold is None or threshold != evidence.threshold(widest):
+        threshold = evidence.threshold(node.outputs[0].name)
+    if threshold is None or evidence.tensors[widest].amax < APART or INT8_MAX / threshold >= SCORE_CODES:
+        return None
+    return of_score, widest, threshold
+
+
+def _is_score(tensor: Tensor) -> bool:
+    """Whether values are from 0 to 1 by their operator, moved or rounded at most."""
+    maker = tensor.producer
+    while maker is not None and (is_qdq(maker) or (not maker.domain and maker.op in (*MOVES, "Cast"))):
+        source = maker.inputs[0]
+        maker = source.producer if source is not None else None
+    return maker is not None and not maker.domain and maker.op in _SCORES

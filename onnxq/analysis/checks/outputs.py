@@ -1,0 +1,30 @@
+"""Outputs that int8 makes coarse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.analysis.checks.evidence import Evidence
+from onnxq.analysis.checks.limits import OUTPUT_DB
+from onnxq.finding import Finding, finding
+from onnxq.graph.view import Tensor
+from onnxq.quant.lint.subject import carried
+
+
+def coarse_outputs(evidence: Evidence) -> Iterator[Finding]:
+    """Quantized outputs of the model with much rounding noise."""
+    for raw in evidence.model.graph.outputs:
+        output = Tensor(evidence.model, raw)
+        for node in carried(output):
+            name = evidence.measured(node.inputs[0])
+            threshold = evidence.threshold(name) if name is not None else None
+            if name is None or threshold is None:
+                continue
+            left = evidence.db(name, threshold)
+            if left < OUTPUT_DB:
+                yield finding(
+                    "coarse-output", node.name, node.op, f"output {output.name!r} is rounded to int8",
+                    f"leave the pair in front of the output out; onnxq places none there: {evidence.command}",
+                    tensor=output.name,
+                    consequence=f"one step is {threshold / 127:.3g}: {left:.1f} dB, by this pair alone",
+                )  # fmt: skip

@@ -1,0 +1,247 @@
+"""What `check` knows of a model that it is given data for: its plan, and what was measured of its tensors."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxq.analysis.checks import Evidence
+from onnxq.analysis.checks.evidence import FloatLayer, Scaled, own_scales, planned_scales
+from onnxq.calib.collect import Counting
+from onnxq.calib.probes import makers
+from onnxq.calib.stats import Stats, TensorStats
+from onnxq.compiled.reading import read
+from onnxq.data.sources import Source
+from onnxq.data.warnings import DataWarning
+from onnxq.emit.recorded import recorded_report
+from onnxq.errors import UserError
+from onnxq.finding import Finding, finding
+from onnxq.graph.fingerprint import fingerprint
+from onnxq.graph.layers import multiplies
+from onnxq.graph.model import Model
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.ranging import Ranging
+from onnxq.pipeline.sampling import Sampling
+from onnxq.quant.lint.subject import QDQ, is_qdq, subject_of
+from onnxq.quant.plan import QuantPlan
+from onnxq.reason import code_of
+from onnxq.run import trt
+from onnxq.settings import Format
+
+
+def evidence_of(
+    job: Job,
+    original: Model,
+    options: Calibrating,
+    source: Source | None,
+    given: Given | None,
+    engine: trt.Engine | None,
+    data: str,
+) -> tuple[Evidence, list[Finding]]:
+    """Plans and measures.
+
+    Args:
+        job: of the sanitized model.
+        original: the model as the user gave it.
+        options: how ranges are chosen, and on how many samples.
+        source: the data, or None.
+        given: statistics of the model, or of the float model that the report beside it names; or None.
+        engine: what came of compiling the original.
+        data: the flags that name the data or statistics, for command lines.
+
+    Returns:
+        What is known; and what kept the data from being measured, where something did.
+
+    Raises:
+        UserError: statistics are of another model, or there are no samples.
+    """
+    path = None if job.model.path is None else Path(job.model.path)
+    own = any(is_qdq(Node(job.model, raw)) for raw in job.model.graph.nodes)
+    report = recorded_report(path) if path is not None and own else None
+    of_float = _is_of_float_model(given, job, report)
+    sampling = Sampling(job, options, source, None if of_float else given)
+    if of_float and given is not None and given.stats is not None:
+        sampling.shapes = sampling.shapes or dict(given.stats.origin.shapes)
+    prepared = prepare(job, sampling.shapes, Format(), ())
+    known = (
+        given.stats.stats
+        if given is not None and given.stats is not None
+        else Stats({}, np.zeros(0, np.int64))
+    )
+    problems: list[Finding] = []
+    if source is not None:
+        found, problems = _measured(job, prepared, options, sampling, known, own=own)
+        known = Stats({**known.tensors, **found.tensors}, found.indices if found.samples else known.indices)
+    scaled = own_scales(job.model) if own else planned_scales(
+        prepared.plan, _ranges(job, options, sampling, given, prepared, known)
+    )  # fmt: skip
+    doubts = job.doubts(source.count if source is not None else None)["doubts"]
+    compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
+    model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
+    if report is not None and report.get("model"):
+        model = str(report["model"])
+    return Evidence(
+        model=job.model,
+        original=original,
+        command=f"onnxq quantize {shlex.quote(model)} {data}".rstrip(),
+        tensors=_through_casts(job.model, known.tensors, scaled) if own else known.tensors,
+        samples=known.samples,
+        count=_count(source, given),
+        plan=prepared.plan,
+        own_pairs=own,
+        scaled=scaled,
+        floats=tuple(_floats(job, prepared.plan, report, own=own)),
+        doubts=tuple(DataWarning(**entry) for entry in doubts),
+        reading=read(engine.layers, original) if engine is not None and compiled else None,
+    ), problems
+
+
+def _through_casts(
+    model: Model, tensors: Mapping[str, TensorStats], scaled: Sequence[Scaled]
+) -> dict[str, TensorStats]:
+    """Statistics, those of quantized tensors that only are casts of measured ones included."""
+    found = dict(tensors)
+    casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
+    for name in (name for one in scaled for name in one.tensors):
+        source = name
+        while source not in found and source in casts:
+            source = casts[source]
+        if source in found:
+            found[name] = found[source]
+    return found
+
+
+def _count(source: Source | None, given: Given | None) -> int | None:
+    """How many samples there are to calibrate with; None where that is not known."""
+    if source is not None:
+        return source.count
+    return given.stats.origin.available if given is not None and given.stats is not None else None
+
+
+def _is_of_float_model(given: Given | None, job: Job, report: Mapping[str, Any] | None) -> bool:
+    """Whether statistics are of the float model that the report beside an int8 model names.
+
+    Raises:
+        UserError: they are of neither.
+    """
+    if given is None or given.stats is None or given.stats.origin.model == job.fingerprint():
+        return False
+    named = (report or {}).get("model")
+    if named and Path(named).is_file() and fingerprint(named, [], [], []) == given.stats.origin.model:
+        if edits := ((report or {}).get("repair") or {}).get("edits"):
+            raise UserError(
+                f"{str(given.path)!r} holds statistics of {named!r}, and repair edited {len(edits)} of its "
+                "tensors: what they hold in the int8 model is not known",
+                hint="give data in their place: --calib DATA",
+            )
+        return True
+    given.check_model(job)
+    return False
+
+
+def _measured(
+    job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
+) -> tuple[Stats, list[Finding]]:
+    """Statistics of what is quantized and of what is added or joined; and why there are none."""
+    nothing = Stats({}, np.zeros(0, np.int64))
+    computed = makers(prepared.reference.graph)
+    planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
+    more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
+    wanted = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
+    if not wanted or sampling.first is None or sampling.parts is None:
+        return nothing, []
+    axes = _channel_axes(job.model)
+    counting: Counting = "exact" if options.exact else "sampled"
+    problem: UserError | None = None
+    for names in (wanted, [name for name in wanted if name in planned]):
+        again = sampling.parts.used is not None
+        samples = sampling.parts.calibration() if again else sampling.calibrating()
+        channels = {name: axes[name] for name in names if name in axes}
+        try:
+            return measure(
+                job, prepared, names, (), counting, samples, sampling.first, sampling.parts.used,
+                sampling.skip if options.skip_bad else None, channels,
+            ), []  # fmt: skip
+        except UserError as error:
+            problem = problem or error
+            if not again or not names or names == wanted == planned:
+                break
+    assert problem is not None
+    return nothing, [
+        finding(
+            "not-measured", reason=str(problem), advice=problem.hint or "check the data",
+            consequence="no check that looks at values could say anything",
+        )
+    ]  # fmt: skip
+
+
+def _looked_at(model: Model) -> Iterator[str]:
+    """The float activations that pairs of the model quantize, or that an Add or a Concat reads."""
+    for raw in model.graph.nodes:
+        node = Node(model, raw)
+        if node.domain not in ("", "com.microsoft") or node.op not in ("QuantizeLinear", "Add", "Concat"):
+            continue
+        for source in node.inputs[:1] if node.op == "QuantizeLinear" else node.inputs:
+            if source is None or source.is_constant or source.dtype is None or not is_float(source.dtype):
+                continue
+            maker = source.producer
+            if maker is None or maker.op not in QDQ:
+                yield source.name
+
+
+def _channel_axes(model: Model) -> dict[str, int]:
+    """The channel axis of each tensor that a product reads first, itself or dequantized."""
+    found: dict[str, int] = {}
+    for raw in model.graph.nodes:
+        node = Node(model, raw)
+        if not multiplies(node):
+            continue
+        source: Tensor | None = node.inputs[0]
+        while source is not None and source.producer is not None and is_qdq(source.producer):
+            source = source.producer.inputs[0]
+        if source is not None and source.rank and not (node.op == "Gemm" and node.attr("transA", 0)):
+            found.setdefault(source.name, -1 if node.op == "MatMul" else 1)
+    return found
+
+
+def _ranges(
+    job: Job, options: Calibrating, sampling: Sampling, given: Given | None, prepared: Prepared, stats: Stats
+) -> dict[str, float]:
+    """The range that each measured tensor of the plan would have."""
+    ranges = Ranging(job, options, sampling, given, prepared).ranges(stats)
+    found = {}
+    for name in prepared.plan.measured:
+        if name in stats.tensors or name in ranges.stated or name in ranges.fixed:
+            found[name] = ranges.of(name, options.default).amax
+    return found
+
+
+def _floats(job: Job, plan: QuantPlan, report: Mapping[str, Any] | None, *, own: bool) -> list[FloatLayer]:
+    """The layers that are not quantized, the heaviest first, each with the reason that is known of it."""
+    total = sum(layer.macs or 0 for layer in plan.layers)
+    reasons = {entry.node: (code_of(entry.because), str(entry.because)) for entry in plan.kept_float}
+    quantized = {layer.node for layer in plan.layers if layer.quantized}
+    unknown = ("", "no rule places a pair there")
+    if own:
+        products = subject_of(job.model, job.target.name).products
+        quantized = {one.node.name for one in products if one.of_data and one.of_weight}
+        unknown = ("no-pair", "no pair of the file quantizes both of its operands")
+        reasons = {name: why for name, why in reasons.items() if name not in quantized}
+    kept: Sequence[Mapping[str, Any]] = ((report or {}).get("plan") or {}).get("kept_float") or ()
+    reasons.update({str(e["node"]): (str(e.get("code", "")), str(e.get("because", ""))) for e in kept})
+    found = [
+        FloatLayer(
+            layer.node, layer.op, layer.macs, layer.macs / total, layer.eligible,
+            *reasons.get(layer.node, unknown),
+        )
+        for layer in plan.layers
+        if layer.macs and layer.node not in quantized
+    ]  # fmt: skip
+    return sorted(found, key=lambda layer: -layer.macs)
