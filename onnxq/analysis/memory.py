@@ -78,7 +78,7 @@ class TypeBytes:
 
 @dataclass(frozen=True, slots=True)
 class TakenSize:
-    """A size that the file leaves open: whose, what was taken, and from where (`--shape`, `--assume`, `1`)."""
+    """A size that the file leaves open: whose, what was taken, and its source: --shape, --assume or 1."""
 
     name: str
     size: int

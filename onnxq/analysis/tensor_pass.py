@@ -1,7 +1,7 @@
 """One streaming pass over samples: the statistics of all tensors, and who makes NaN and infinities.
 
-Calibration reduces inside the graph, where NaN is an error and channels have no histogram; here values leave the
-graph, as many tensors at a time as memory should hold, and one sample at a time.
+Calibration reduces inside the graph, where NaN is an error and channels have no histogram; here values leave
+the graph, as many tensors at a time as memory should hold, and one sample at a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOVES = (
 
 
 def written_tensors(model: Model) -> list[Written]:
-    """The float tensors of the main graph that depend on inputs, in order; not what DequantizeLinear gives."""
+    """The float tensors of the main graph that depend on inputs, in order; not those of DequantizeLinear."""
     found = []
     for name, dtype, _ in model.inputs:
         if is_float(dtype):
@@ -71,8 +71,8 @@ def written_tensors(model: Model) -> list[Written]:
 def channel_axis(tensor: Tensor) -> int | None:
     """The axis of a tensor's channels, by who writes and reads it, else by its rank; None for fewer than two.
 
-    The second axis next to convolutions and pooling, the last one next to matrix products; next to neither the
-    last of two or three axes, and the second of more.
+    The second axis next to convolutions and pooling, the last one next to matrix products; next to neither
+    the last of two or three axes, and the second of more.
     """
     rank = None if tensor.shape is None else len(tensor.shape)
     if rank is None or rank < 2:

@@ -85,7 +85,7 @@ class TensorRow:
         without_tail: p9999 over the greatest magnitude: what the range would shrink to without the greatest
             0.01 % of the values.
         top_channel: the channel of the greatest magnitude.
-        without_channel: the greatest magnitude of the others over it: what the range would shrink to without it.
+        without_channel: the greatest magnitude of the others over it: what the range would shrink to.
         dead: channels that are dead.
         constant: channels that are constant.
         saturated: channels that are saturated.
@@ -188,7 +188,7 @@ class TensorTable:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A tensor of a graph: its name, type, the node that writes it, its operator, the axis of its channels."""
+    """A tensor of a graph: name, type, the node that writes it, its operator, the axis of its channels."""
 
     tensor: str
     dtype: str
@@ -206,7 +206,7 @@ def units(values: np.ndarray) -> list[int]:
 
 
 class TensorTally:
-    """The statistics of a tensor while they grow: exact, so that parts are joined to the bits of the whole."""
+    """The statistics of a tensor while they grow: parts are joined to the same bits as the whole."""
 
     def __init__(self, axis: int | None = None, grid: CodeGrid | None = None, *, codes: bool = False) -> None:
         """An empty one.

@@ -49,8 +49,8 @@ class WeightRow:
         sqnr_db: signal over error, dB; inf where there is no error.
         max_error: the greatest |difference|.
         max_steps: the same in steps, of the channel or block that holds the weight.
-        gain: a factor of the channel that lies between both (a BatchNormalization that was fused, say): the
-            figures are of the float weights times it. None: there is none. Of a layer: None.
+        gain: a factor of the channel that lies between both (a fused BatchNormalization, or a wrong scale):
+            the figures are of the float weights times it. None: there is none. Of a layer: None.
         dead: channels that are dead; None in a channel's row.
         outliers: channels that are outliers, likewise.
         histogram: of the magnitudes of the finite ones; None in a channel's row.

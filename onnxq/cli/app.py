@@ -45,8 +45,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, statistics, weights, memory, data, compare, diff,
-    engine, split, run, extract,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, statistics, weights, memory, data,
+    compare, diff, engine, split, run, extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

@@ -164,12 +164,12 @@ def _of_file(
     lacks = lacks_of_file(rows)
     others = [one.tensor for one in wanted if one.tensor not in held]
     if others:
-        lacks.append(f"{len(others)} tensors of the model are not in the file: {others[0]!r}, say")
+        lacks.append(f"{_tensors(others)} of the model not in the file: {others[0]!r}, say")
     away = sorted(set(held) - known)
     if away:
         lacks.append(
-            f"{len(away)} tensors of the file are not in the model: {away[0]!r}, say (calibrate repairs the "
-            "model before it measures)"
+            f"{_tensors(away)} of the file not in the model: {away[0]!r}, say (calibrate repairs the model "
+            "before it measures)"
         )
     lacks += _without_scale(rows)
     skipped = tuple(why if where in why else f"{where}: {why}" for where, why in file.skipped)
@@ -186,9 +186,7 @@ def _lacks(
         found.append("codes: no tensor has a scale (--against X.int8.onnx names a quantized model)")
     lost = [one.tensor for one in wanted if work.tallies[one.tensor].collapsed]
     if channels and lost:
-        found.append(
-            f"channels of {len(lost)} tensors: their number differs between samples ({lost[0]!r}, say)"
-        )
+        found.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
     return found
 
 
@@ -197,7 +195,7 @@ def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
     if not none:
         return []
     return [
-        f"scale and clipped share of {len(none)} tensors: they have none here (--against X.int8.onnx names a "
+        f"scale and clipped share of {_tensors(none)}, not quantized here (--against X.int8.onnx names a "
         "quantized model)"
     ]
 
@@ -211,3 +209,7 @@ def _report(model: Model) -> Mapping[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document if isinstance(document, Mapping) else None
+
+
+def _tensors(some: Sequence[object]) -> str:
+    return f"{len(some)} tensor{'s' * (len(some) != 1)}"

@@ -97,7 +97,8 @@ def _codes(page: Page, rows: Sequence[TensorRow]) -> None:
     if coded:
         page.section("Codes", "that occur")
     for row in coded:
-        assert row.codes is not None and row.first_code is not None
+        assert row.codes is not None
+        assert row.first_code is not None
         used = [row.first_code + place for place, count in enumerate(row.codes) if count]
         if used:
             page.entry(f"{_name(row.tensor)}: {len(used)} of {len(row.codes)}, {used[0]} to {used[-1]}")

@@ -71,7 +71,9 @@ def _channels(page: Page, found: WeightTable, *, full: bool) -> None:
     if folded:
         some = ", ".join(map(_name, list(folded)[:4])) + ", ..." * (len(folded) > 4)
         page.section(
-            "Scaled", f"{counted(len(folded), 'layer')} by channel (something was fused); compared so: {some}"
+            "Scaled",
+            f"{counted(len(folded), 'layer')} by a factor for each channel (fused, or a wrong scale), with "
+            f"which they are compared: {some}",
         )
 
 
