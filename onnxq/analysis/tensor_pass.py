@@ -13,11 +13,14 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.tensors import CodeGrid, NotFinite, TensorTally, Written
+from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
+from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
+from onnxq.graph.source import copy_model
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.run import ort
@@ -146,7 +149,7 @@ class TensorPass:
         }
         self.makers: dict[tuple[str, str], NotFinite] = {}
         self.samples = 0
-        self._runs: list[tuple[ort.Session, dict[str, str]]] = []
+        self._runs: list[tuple[ort.Session | Emulated, list[str]]] = []
         self._constants: dict[str, bool] = {}
 
     def take(
@@ -186,13 +189,13 @@ class TensorPass:
         for number, (session, names) in enumerate(self._runs):
             feeds = {name: sample.feeds[name] for name in session.inputs}
             try:
-                values = session.run(feeds, list(names.values()))
+                values = session.run(feeds, names)
             except ort.RunError as error:
                 if number:
                     raise
                 raise UserError(
                     f"the model does not run on {sample.where}: {error}",
-                    hint=or_freeze(at_fault(session, feeds), self._proto),
+                    hint=_advice(session, feeds, self._proto),
                 ) from error
             for name, value in zip(names, values, strict=True):
                 self._look(name, value, odd)
@@ -264,23 +267,25 @@ class TensorPass:
                 room = _LEAVING
             groups[-1].append(one)
             room -= size
+        self._runs = [(self._session(group), [one.tensor for one in group]) for group in groups]
+
+    def _session(self, group: Sequence[Written]) -> ort.Session | Emulated:
+        """A session that gives the tensors of a group as well, node by node."""
         outputs = {info.name for info in self._proto.graph.output}
-        for group in groups:
-            probes, names = onnx.GraphProto(), {}
-            for one in group:
-                name = one.tensor
-                if one.dtype == "bfloat16":  # numpy has none, and onnxruntime gives none out
-                    name = self._model.unique(f"{one.tensor}_float32")
-                    cast = onnx.helper.make_node("Cast", [one.tensor], [name], to=onnx.TensorProto.FLOAT)
-                    probes.node.append(cast)
-                if name not in outputs:
-                    probes.output.append(onnx.ValueInfoProto(name=name))
-                names[one.tensor] = name
-            session = ort.load(
-                self._proto,
-                optimize=False,
-                threads=self._threads,
-                data_dir=self._model.data_dir,
-                probes=probes,
-            )
-            self._runs.append((session, names))
+        more = [one for one in group if one.tensor not in outputs]
+        if speaks_half(
+            self._proto, (onnx.TensorProto.BFLOAT16,)
+        ):  # which onnxruntime neither takes nor gives
+            model = copy_model(self._proto)
+            for one in more:
+                kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(one.dtype))
+                model.graph.output.append(onnx.helper.make_tensor_value_info(one.tensor, kind, None))
+            return Emulated(model, threads=self._threads, data_dir=self._model.data_dir)
+        probes = onnx.GraphProto(output=[onnx.ValueInfoProto(name=one.tensor) for one in more])
+        return ort.load(
+            self._proto, optimize=False, threads=self._threads, data_dir=self._model.data_dir, probes=probes
+        )
+
+
+def _advice(session: ort.Session | Emulated, feeds: Mapping[str, np.ndarray], model: onnx.ModelProto) -> str:
+    return or_freeze(at_fault(session, feeds), model) if isinstance(session, ort.Session) else ""

@@ -62,7 +62,7 @@ class TensorRow:
         op: the operator of that node.
         channel: which channel, from 0; None: the whole tensor.
         axis: the axis of the channels, None where they are not told apart.
-        dtype: its type; all figures are of its values as float32.
+        dtype: its type; all figures are of its values as float32, those beyond its range being its ends.
         values: how many values, over all samples.
         counted: how many of them are in the histogram, and in the shares if they are of it.
         min: the least of the finite values.
@@ -233,8 +233,9 @@ class TensorTally:
         self.samples += 1
         if not values.size:
             return
-        with np.errstate(over="ignore"):
-            wide = np.asarray(values, np.float32)
+        if values.dtype == np.float64:
+            values = np.where(np.isfinite(values), np.clip(values, -_LARGEST, _LARGEST), values)
+        wide = np.asarray(values, np.float32)
         if self.axis is not None and (wide.ndim <= self.axis or self.collapsed):
             self._collapse()
         if self.axis is None:
@@ -403,6 +404,7 @@ class TensorTally:
 
 
 _SCRATCH = Scratch(1 << 12)
+_LARGEST = float(np.finfo(np.float32).max)
 _VALUES, _FINITE, _NAN, _ZEROS, _AT_LOW, _AT_HIGH, _CLIPPED, _SATURATED = range(8)
 
 

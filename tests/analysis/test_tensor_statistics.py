@@ -322,3 +322,18 @@ def test_filters_choose_rows() -> None:
     model, data = net(CONVS), samples(4, 8, 8, count=1)
     table = onnxq.statistics(model, data, ops=["Conv", "Relu"], match=["b", "c*"], channels=False)
     assert [row.tensor for row in table.rows] == ["a", "b"]
+
+
+def test_bfloat16_and_double() -> None:
+    import ml_dtypes
+
+    text = """<ir_version: 9, opset_import: ["" : 19]>
+        net (TYPE[N, 4, 8] x) => (TYPE[N, 4, 8] y) { [a] a = Exp (x) [y] y = Add (a, a) }"""
+    half, wide = (onnx.parser.parse_model(text.replace("TYPE", name)) for name in ("bfloat16", "double"))
+    values = samples(4, 8, count=1)[0]["x"].astype(ml_dtypes.bfloat16)
+    found = whole_rows(onnxq.statistics(half, [{"x": values}]))
+    expected = np.exp(values.astype(np.float32)).astype(ml_dtypes.bfloat16).astype(np.float32)
+    check(found["a"], [expected])
+    check(found["y"], [2 * expected])
+    found = whole_rows(onnxq.statistics(wide, [{"x": np.full((1, 4, 8), 100.0)}]))
+    assert (found["a"].max, found["a"].inf) == (float(np.finfo(np.float32).max), 0)
