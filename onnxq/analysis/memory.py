@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from onnxq.graph.load import graphs
+from onnxq.analysis.kinds import open_kinds
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
-from onnxq.graph.types import dtype_of, shape_text
-from onnxq.graph.view import Tensor
+from onnxq.graph.types import Shape, shape_text
+from onnxq.graph.view import Node, Tensor
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _INPUT = -1  # the step at which inputs are there
@@ -145,10 +146,9 @@ def memory_of(
     """
     sizes = _set_sizes(model, frozenset(shapes), assume or {})
     proto = model.to_proto(weights=False)
-    constants = {tensor.name for tensor in proto.graph.initializer}
-    constants |= {tensor.values.name for tensor in proto.graph.sparse_initializer}
-    table = _Table(model, proto, constants)
-    held, written = table.held(_stands_for(proto.graph, constants)), table.held({})
+    fed = {name for name, _, _ in model.inputs}  # without weights, those are inputs of the protobuf, too
+    table = _Table(model, proto.graph, fed)
+    held, written = table.held(_stands_for(proto.graph, fed)), table.held({})
     live, file_live = (table.profile(spans) for spans in (held, written))
     peak = int(np.argmax(live)) if len(live) else 0
     nodes = proto.graph.node
@@ -164,7 +164,7 @@ def memory_of(
         for step, node in enumerate(nodes)
     )  # fmt: skip
     at_peak = sorted((span for span in held if span.born <= peak <= span.last), key=lambda s: -s.bytes)
-    weights = _weights(proto)
+    weights = _weights(model)
     return MemoryOf(
         model="" if model.path is None else str(model.path),
         peak_bytes=int(live[peak]) if len(live) else 0,
@@ -210,13 +210,15 @@ def _set_sizes(model: Model, stated: frozenset[str], assume: Mapping[str, int]) 
 class _Table:
     """The tensors of a graph: sizes, and from when to when they are needed."""
 
-    def __init__(self, model: Model, proto: onnx.ModelProto, constants: set[str]) -> None:
-        graph = proto.graph
+    def __init__(self, model: Model, graph: onnx.GraphProto, fed: set[str]) -> None:
         self.steps = len(graph.node)
         self.unknown: dict[str, None] = {}
         self._known = {t.name: Tensor(model, t) for t in model.graph.tensors().values()}
         self._makers: dict[str, onnx.NodeProto] = {}
-        self._born = {info.name: _INPUT for info in graph.input if info.name not in constants}
+        self._born = dict.fromkeys(fed, _INPUT)
+        self._more = open_kinds(
+            model, {name: model.typical_shapes[name] for name in fed & {*model.typical_shapes}}
+        )
         self._last = dict(self._born)
         for step, node in enumerate(graph.node):
             for name in reads(node):
@@ -244,12 +246,13 @@ class _Table:
         tensor, maker = self._known.get(name), self._makers.get(name)
         dtype = None if tensor is None else tensor.dtype
         shape = None if tensor is None else tensor.typical_shape
+        if name in self._more and (dtype is None or shape is None):
+            dtype, shape = self._more[name]
         size = 0
         if dtype is None or shape is None:
             self.unknown[name] = None
         else:
-            count = int(np.prod([dim if isinstance(dim, int) else 1 for dim in shape], dtype=object))
-            size = bytes_of(dtype, count)
+            size = bytes_of(dtype, _elements(shape))
         node, op = ("", "") if maker is None else (maker.name, _op(maker))
         return LiveTensor(
             name, "" if dtype is None else str(dtype), shape_text(shape), size, node, op, born, last
@@ -264,15 +267,17 @@ class _Table:
         return np.cumsum(np.array(change[: self.steps], np.int64))
 
 
-def _stands_for(graph: onnx.GraphProto, constants: set[str]) -> dict[str, str]:
+def _stands_for(graph: onnx.GraphProto, fed: set[str]) -> dict[str, str]:
     """The codes that are held in place of a float tensor, "" where they are constant."""
     readers: dict[str, list[onnx.NodeProto]] = {}
     makers = {name: node for node in graph.node for name in node.output if name}
     for node in graph.node:
         for name in dict.fromkeys(reads(node)):
             readers.setdefault(name, []).append(node)
-    ends = {info.name for info in (*graph.input, *graph.output)}
-    fixed = set(constants)
+    ends = fed | {info.name for info in graph.output}
+    fixed = {info.name for info in graph.input if info.name not in fed}
+    fixed |= {tensor.name for tensor in graph.initializer}
+    fixed |= {tensor.values.name for tensor in graph.sparse_initializer}
     found: dict[str, str] = {}
     for node in graph.node:
         if fixed.issuperset(name for name in reads(node) if name):
@@ -299,18 +304,23 @@ def _stands_for(graph: onnx.GraphProto, constants: set[str]) -> dict[str, str]:
     return found
 
 
-def _weights(proto: onnx.ModelProto) -> tuple[TypeBytes, ...]:
+def _weights(model: Model) -> tuple[TypeBytes, ...]:
     found: dict[str, list[int]] = {}
-    for graph in graphs(proto.graph):
-        for tensor in graph.initializer:
-            dtype = dtype_of(tensor.data_type)
-            count = int(np.prod(tensor.dims, dtype=object)) if tensor.dims else 1
-            name = onnx.TensorProto.DataType.Name(tensor.data_type).lower() if dtype is None else str(dtype)
-            entry = found.setdefault(name, [0, 0])
-            entry[0] += 1
-            entry[1] += 0 if dtype is None else bytes_of(dtype, count)
+    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
+    constants = {t: None for node in nodes for t in node.inputs if t is not None and t.is_constant}
+    for tensor in constants:
+        dtype, shape = tensor.dtype, tensor.shape
+        entry = found.setdefault("unknown" if dtype is None else str(dtype), [0, 0])
+        entry[0] += 1
+        if dtype is not None and shape is not None:
+            entry[1] += bytes_of(dtype, _elements(shape))
     rows = (TypeBytes(name, count, size) for name, (count, size) in found.items())
     return tuple(sorted(rows, key=lambda row: (-row.bytes, row.dtype)))
+
+
+def _elements(shape: Shape) -> int:
+    """How many elements: an open size is 1."""
+    return math.prod(dim if isinstance(dim, int) else 1 for dim in shape)
 
 
 def _op(node: onnx.NodeProto) -> str:

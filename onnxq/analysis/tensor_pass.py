@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 import onnx
 
+from onnxq.analysis.kinds import open_kinds
 from onnxq.analysis.tensors import CodeGrid, NotFinite, TensorTally, Written
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
@@ -21,7 +22,7 @@ from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.source import copy_model
-from onnxq.graph.types import is_float
+from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
@@ -54,7 +55,8 @@ def written_tensors(model: Model) -> list[Written]:
     for name, dtype, _ in model.inputs:
         if is_float(dtype):
             tensor = Tensor(model, model.graph.tensors()[name])
-            found.append(Written(name, str(dtype), "", "input", channel_axis(tensor)))
+            found.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
+    more = open_kinds(model)
     fixed: set[str] = set()
     for raw in model.graph.nodes:
         node = Node(model, raw)
@@ -66,18 +68,19 @@ def written_tensors(model: Model) -> list[Written]:
             continue
         op = f"{node.domain}.{node.op}" if node.domain else node.op
         for tensor in node.outputs:
-            if tensor.name and is_float(tensor.dtype):
-                found.append(Written(tensor.name, str(tensor.dtype), node.name, op, channel_axis(tensor)))
+            dtype, shape = more.get(tensor.name, (tensor.dtype, tensor.shape))
+            if tensor.name and is_float(dtype):
+                found.append(Written(tensor.name, str(dtype), node.name, op, channel_axis(tensor, shape)))
     return found
 
 
-def channel_axis(tensor: Tensor) -> int | None:
+def channel_axis(tensor: Tensor, shape: Shape | None) -> int | None:
     """The axis of a tensor's channels, by who writes and reads it, else by its rank; None for fewer than two.
 
     The second axis next to convolutions and pooling, the last one next to matrix products; next to neither
     the last of two or three axes, and the second of more.
     """
-    rank = None if tensor.shape is None else len(tensor.shape)
+    rank = None if shape is None else len(shape)
     if rank is None or rank < 2:
         return None
     for depth in (1, 3, 6):

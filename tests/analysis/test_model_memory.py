@@ -105,3 +105,15 @@ def test_before_and_after_filters_and_refusals() -> None:
     ):  # fmt: skip
         with pytest.raises(onnxq.UserError, match=words):
             onnxq.memory(chain(), **options)
+
+
+def test_large_weights_are_weights() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        net (float[1, 4, 64] x) => (float[1, 4, 64] y) {
+            [m] a = MatMul (x, w) [g] b = com.microsoft.FastGelu (a) [y] y = Neg (b) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    found = onnxq.memory(model).before
+    assert [(one.dtype, one.bytes) for one in found.weights] == [("float32", 64 * 64 * 4)]
+    assert [step.live_bytes for step in found.steps] == [2 * 4 * 64 * 4] * 3
+    assert found.unknown == ()  # onnxruntime knows what its own operators give

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxq
+from onnxq.analysis import tensor_pass
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, TensorTally, Written
 from onnxq.calib.stats_file import merge_files, read
 from onnxq.run import ort
@@ -337,3 +340,37 @@ def test_bfloat16_and_double() -> None:
     check(found["y"], [2 * expected])
     found = whole_rows(onnxq.statistics(wide, [{"x": np.full((1, 4, 8), 100.0)}]))
     assert (found["a"].max, found["a"].inf) == (float(np.finfo(np.float32).max), 0)
+
+
+def test_groups_of_tensors_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = net(CONVS), samples(4, 8, 8)
+    whole = onnxq.statistics(model, data)
+    monkeypatch.setattr(tensor_pass, "_LEAVING", 3000)  # bytes: less than two of the tensors take
+    assert dataclasses.asdict(onnxq.statistics(model, data)) == dataclasses.asdict(whole)
+
+
+def test_samples_pass_by_one_at_a_time() -> None:
+    """No sample is kept, and a tally does not grow with their number."""
+    kept: list[weakref.ref[np.ndarray]] = []
+    most = 0
+
+    def given() -> Iterator[dict[str, np.ndarray]]:
+        nonlocal most
+        for values in samples(3, 6, count=40):
+            array = values.pop("x") + 0
+            kept.append(weakref.ref(array))
+            most = max(most, sum(one() is not None for one in kept))
+            yield {"x": array}
+
+    assert onnxq.statistics(net(TOKENS), given()).samples == 40
+    assert most <= 4
+
+
+def test_bad_samples_are_left_out_and_listed() -> None:
+    model, data = net(CONVS), samples(4, 8, 8, count=4)
+    data[2]["x"][0, 0, 0, 0] = np.nan
+    with pytest.raises(onnxq.UserError, match="has nan"):
+        onnxq.statistics(model, data)
+    table = onnxq.statistics(model, data, feeding={"skip_bad": True})
+    assert table.samples == 3
+    assert len(table.skipped) == 1
