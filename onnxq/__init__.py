@@ -30,6 +30,7 @@ __all__ = [
     "engine",
     "extract",
     "inspect",
+    "memory",
     "merge_stats",
     "plan",
     "quantize",
@@ -37,6 +38,8 @@ __all__ = [
     "sanitize",
     "sensitivity",
     "split",
+    "statistics",
+    "weights",
 ]
 
 from onnxq.errors import Fault, OnnxqError, UserError
@@ -64,6 +67,9 @@ if TYPE_CHECKING:
     from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import engine
     from onnxq.pipeline.inspecting import draw, inspect
+    from onnxq.pipeline.remembering import memory
+    from onnxq.pipeline.tensor_statistics import statistics
+    from onnxq.pipeline.weighing import weights
 
 _FUNCTIONS = {
     "onnxq.pieces": ("extract", "run_pieces", "split"),
@@ -73,6 +79,9 @@ _FUNCTIONS = {
     "onnxq.pipeline.diffing": ("diff",),
     "onnxq.pipeline.engine_reading": ("engine",),
     "onnxq.pipeline.inspecting": ("draw", "inspect"),
+    "onnxq.pipeline.remembering": ("memory",),
+    "onnxq.pipeline.tensor_statistics": ("statistics",),
+    "onnxq.pipeline.weighing": ("weights",),
 }
 
 

@@ -19,6 +19,7 @@ from onnxq.cli.diff import diff
 from onnxq.cli.engine import engine
 from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
+from onnxq.cli.memory import memory
 from onnxq.cli.plan import plan
 from onnxq.cli.quantize import quantize
 from onnxq.cli.rules import rules
@@ -27,7 +28,9 @@ from onnxq.cli.sanitize import sanitize
 from onnxq.cli.screen import Screen
 from onnxq.cli.sensitivity import sensitivity
 from onnxq.cli.split import split
+from onnxq.cli.statistics import statistics
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
+from onnxq.cli.weights import weights
 from onnxq.heap import steady_heap
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
@@ -43,8 +46,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, analyze, diff, engine,
-    split, run, extract,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, statistics, weights, memory,
+    compare, analyze, diff, engine, split, run, extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

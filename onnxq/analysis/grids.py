@@ -1,0 +1,84 @@
+"""The scales that a model's pairs give to tensors, and those that its report knows beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from onnxq.analysis.tensors import CodeGrid
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node, Tensor
+
+_NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+
+
+def grids_of(model: Model, report: Mapping[str, Any] | None = None) -> dict[str, CodeGrid]:
+    """How each tensor that a QuantizeLinear reads is quantized, casts looked through.
+
+    Pairs with computed scales, or with one for each channel, have no single step and are left out.
+
+    Args:
+        model: the quantized model.
+        report: what onnxq wrote beside it: the scales of tensors that have no pair of their own.
+    """
+    found: dict[str, CodeGrid] = {}
+    for graph in model.graphs():
+        for raw in graph.nodes:
+            node = Node(model, raw)
+            grid = _grid(node) if node.op == "QuantizeLinear" else None
+            tensor = node.inputs[0] if grid is not None else None
+            while grid is not None and tensor is not None and not tensor.is_constant:
+                found.setdefault(tensor.name, grid)
+                maker = tensor.producer
+                tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
+    for name, scale in _scales(report).items():
+        found.setdefault(name, CodeGrid(scale, 0, -128, 127, "report"))
+    return found
+
+
+def _grid(node: Node) -> CodeGrid | None:
+    _, scale, zero = node.operands(3)
+    if scale is None or scale.constant is None or scale.constant.size != 1:
+        return None
+    step = float(scale.constant.reshape(-1)[0])
+    if not (math.isfinite(step) and step > 0):
+        return None
+    ends = _ends(zero if zero is not None else node.outputs[0])
+    if ends is None:
+        return None
+    offset = 0
+    if zero is not None:
+        if zero.constant is None or zero.constant.size != 1:
+            return None
+        offset = int(zero.constant.reshape(-1)[0])
+    return CodeGrid(step, offset, *ends, node.name)
+
+
+def _ends(tensor: Tensor) -> tuple[int, int] | None:
+    """The least and the greatest code; None for codes that are no integers."""
+    if tensor.dtype is None:
+        return None
+    if str(tensor.dtype) in _NARROW:
+        return _NARROW[str(tensor.dtype)]
+    if tensor.dtype.kind not in "iu" or tensor.dtype.itemsize > 2:
+        return None
+    ends = np.iinfo(tensor.dtype)
+    return int(ends.min), int(ends.max)
+
+
+def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
+    part = report.get("calibration") if isinstance(report, Mapping) else None
+    scales = part.get("scales") if isinstance(part, Mapping) else None
+    if not isinstance(scales, Mapping):
+        return {}
+    return {
+        str(name): float(scale)
+        for name, scale in scales.items()
+        if isinstance(scale, int | float)
+        and not isinstance(scale, bool)
+        and math.isfinite(scale)
+        and scale > 0
+    }

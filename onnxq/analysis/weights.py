@@ -1,0 +1,426 @@
+"""Weights of layers: what they hold, and what 8 bits make of them, by layer and by channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxq.analysis.octaves import Octaves, octaves
+from onnxq.graph.layers import Layer, layer_of
+from onnxq.graph.model import Model
+from onnxq.graph.types import is_float
+from onnxq.graph.view import Node, Tensor
+from onnxq.quant.scales import quantize_weights
+
+OUTLIER = 8.0
+"""A channel is an outlier where its range is so many times the median of the other channels'."""
+
+_FOLDED = 0.5  # of the error at most, where a factor for each channel explains a difference
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRow:
+    """The weights of a layer, or of one of its channels.
+
+    Figures of a comparison are None where there is nothing to compare with.
+
+    Attributes:
+        layer: the node.
+        op: its operator.
+        weight: the tensor that the node reads.
+        channel: which channel, from 0; None: all of them.
+        axis: the axis of the weights along which channels are.
+        dtype: the type as the file holds them: that of the codes where they are quantized.
+        values: how many.
+        min: the least.
+        max: the greatest.
+        mean: the mean.
+        zeros: the share that is 0.
+        nonfinite: how many are NaN or infinite; the other figures are of the others.
+        state: "dead" where all are 0, "outlier" where the range is 8 times the median of the others, else "".
+        over_median: max |w| over the median of that of the layer's other channels that are not dead; None
+            where there are none; of a layer: the greatest.
+        scale: the step of the codes; of a layer: the greatest.
+        codes: how many different codes occur; None where there are none.
+        cosine: of the float and the quantized weights.
+        sqnr_db: signal over error, dB; inf where there is no error.
+        max_error: the greatest |difference|.
+        max_steps: the same in steps, of the channel or block that holds the weight.
+        gain: a factor of the channel that lies between both (a fused BatchNormalization, or a wrong scale):
+            the figures are of the float weights times it. None: there is none. Of a layer: None.
+        dead: channels that are dead; None in a channel's row.
+        outliers: channels that are outliers, likewise.
+        histogram: of the magnitudes of the finite ones; None in a channel's row.
+    """
+
+    layer: str
+    op: str
+    weight: str
+    channel: int | None
+    axis: int
+    dtype: str
+    values: int
+    min: float | None
+    max: float | None
+    mean: float | None
+    zeros: float
+    nonfinite: int
+    state: str
+    over_median: float | None
+    scale: float | None
+    codes: int | None
+    cosine: float | None
+    sqnr_db: float | None
+    max_error: float | None
+    max_steps: float | None
+    gain: float | None
+    dead: int | None
+    outliers: int | None
+    histogram: Octaves | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightLeft:
+    """A layer that has no row, or is compared with nothing: the node, its operator and why."""
+
+    layer: str
+    op: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WeightTable:
+    """What `onnxq weights` finds.
+
+    Attributes:
+        kind: "weights".
+        schema: 1.
+        model: the model's file, "" for one in memory.
+        against: the quantized model's, "" where there is none.
+        compared: with what float weights are compared: "file", the quantized model; "grid", int8 with a scale
+            for each channel that holds all of it; "", where there is nothing to compare.
+        rows: each layer, then its channels, in the order of the model.
+        left: layers that are not among them, or compared with nothing.
+    """
+
+    kind: str
+    schema: int
+    model: str
+    against: str
+    compared: str
+    rows: tuple[WeightRow, ...]
+    left: tuple[WeightLeft, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldWeights:
+    """Weights as a file holds them.
+
+    Attributes:
+        values: what the layer computes with, float32.
+        codes: the codes in the same places; None where they are not quantized.
+        steps: the step of each, float32 of the same shape; None likewise.
+        dtype: the type that is held.
+    """
+
+    values: np.ndarray
+    codes: np.ndarray | None
+    steps: np.ndarray | None
+    dtype: str
+
+
+def weight_rows(
+    model: Model, against: Model | None = None, *, channels: bool = True
+) -> tuple[str, list[WeightRow], list[WeightLeft]]:
+    """The rows, what they are compared with, and what is left out.
+
+    Args:
+        model: the model.
+        against: the quantized model, None for none. Layers are the same where their nodes' names are.
+        channels: whether channels have rows.
+    """
+    others = {layer.node.name: layer for layer in _layers(against)} if against is not None else {}
+    rows: list[WeightRow] = []
+    left: list[WeightLeft] = []
+    compared = "" if against is None else "file"
+    for layer in _layers(model):
+        name, op = layer.node.name, layer.node.op
+        held = held_weights(layer.weight)
+        if held is None:
+            left.append(WeightLeft(name, op, "its weights are computed in a way that is not followed"))
+            continue
+        if not held.values.size:
+            left.append(WeightLeft(name, op, "it has no weights: a size is 0"))
+            continue
+        other: HeldWeights | None = None
+        if against is not None:
+            other, why = _other(others.get(name), held)
+            if why:
+                left.append(WeightLeft(name, op, why))
+        elif held.codes is None:
+            other = _on_grid(held, layer.axis)
+            compared = "grid"
+        rows += _rows(layer, held, other, channels=channels)
+    return compared, rows, left
+
+
+def held_weights(tensor: Tensor) -> HeldWeights | None:
+    """What a file holds of constant weights, codes and steps where they are dequantized.
+
+    Returns:
+        None where they pass through what is not followed.
+    """
+    values = tensor.constant
+    if values is not None:
+        if not is_float(values.dtype):
+            return None
+        return HeldWeights(values.astype(np.float32), None, None, str(values.dtype))
+    node = tensor.producer
+    if node is None or node.domain:
+        return None
+    if node.op == "DequantizeLinear":
+        return _dequantized(node)
+    source = node.inputs[0] if node.inputs else None
+    held = None if source is None else held_weights(source)
+    if held is None:
+        return None
+    if node.op in ("Identity", "Cast"):
+        to = node.outputs[0].dtype
+        if to is None or not is_float(to):
+            return None
+        return HeldWeights(held.values.astype(to).astype(np.float32), held.codes, held.steps, held.dtype)
+    parts = [held.values, held.codes, held.steps]
+    if node.op == "Transpose":
+        axes = node.attr("perm") or list(range(held.values.ndim))[::-1]
+        moved = [None if part is None else part.transpose(axes) for part in parts]
+    elif node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
+        shape = node.outputs[0].shape
+        if shape is None or not all(isinstance(dim, int) for dim in shape):
+            return None
+        moved = [None if part is None else part.reshape([int(dim or 0) for dim in shape]) for part in parts]
+    else:
+        return None
+    assert moved[0] is not None
+    return HeldWeights(moved[0], moved[1], moved[2], held.dtype)
+
+
+def _dequantized(node: Node) -> HeldWeights | None:
+    source, scale, zero = node.operands(3)
+    if source is None or scale is None or scale.constant is None:
+        return None
+    steps = scale.constant.astype(np.float32)
+    codes = source.constant
+    if codes is None:
+        maker = source.producer
+        if maker is None or maker.op != "QuantizeLinear":
+            return None
+        return _quantized(node, maker, steps)
+    spread = _spread(steps, codes.shape, node)
+    offset = np.zeros((), np.float32)
+    if zero is not None:
+        if zero.constant is None:
+            return None
+        offset = zero.constant.astype(np.float32)
+    offsets = _spread(offset, codes.shape, node)
+    if spread is None or offsets is None:
+        return None
+    wide = codes.astype(np.float32)
+    return HeldWeights((wide - offsets) * spread, codes, spread, str(codes.dtype))
+
+
+def _quantized(node: Node, maker: Node, steps: np.ndarray) -> HeldWeights | None:
+    """Float weights that the file quantizes and dequantizes: what comes of it."""
+    weights, _, zero = maker.operands(3)
+    if weights is None or weights.constant is None:
+        return None
+    kind = np.dtype(np.uint8) if zero is None else zero.dtype
+    if kind is None or kind.kind not in "iu" or (zero is not None and zero.constant is None):
+        return None
+    values = weights.constant.astype(np.float32)
+    spread = _spread(steps, values.shape, node)
+    given = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
+    offsets = _spread(given.astype(np.float32), values.shape, node)
+    if spread is None or offsets is None:
+        return None
+    ends = np.iinfo(kind)
+    codes = np.clip(np.rint(values / spread) + offsets, ends.min, ends.max)
+    return HeldWeights((codes - offsets) * spread, codes.astype(kind), spread, str(kind))
+
+
+def _spread(values: np.ndarray, shape: tuple[int, ...], node: Node) -> np.ndarray | None:
+    """Scales or zero points in the shape of the codes: one, one a channel, or one a block."""
+    if values.size == 1:
+        return np.broadcast_to(values.reshape(()), shape)
+    axis, block = int(node.attr("axis", 1)), int(node.attr("block_size", 0) or 0)
+    if not -len(shape) <= axis < len(shape):
+        return None
+    axis %= len(shape)
+    if values.ndim == 1 and len(values) == shape[axis]:
+        return np.broadcast_to(values.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+    if block and values.ndim == len(shape):
+        whole = np.repeat(values, block, axis=axis).take(np.arange(shape[axis]), axis=axis)
+        return whole if whole.shape == shape else None
+    return None
+
+
+def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
+    """What symmetric int8 with one scale a channel makes of float weights."""
+    sound = np.where(np.isfinite(held.values), held.values, np.float32(0))
+    codes, scales = quantize_weights(sound, axis)
+    steps = scales.reshape([-1 if i == axis else 1 for i in range(codes.ndim)])
+    return HeldWeights(codes * steps, codes, np.broadcast_to(steps, codes.shape), "int8")
+
+
+def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, str]:
+    if layer is None:
+        return None, "the other model has no layer of this name"
+    other = held_weights(layer.weight)
+    if other is None:
+        return None, "the other model's weights are computed in a way that is not followed"
+    if other.values.shape != held.values.shape:
+        sizes = ["x".join(map(str, one.values.shape)) for one in (held, other)]
+        return None, f"its weights are {sizes[0]} here and {sizes[1]} there"
+    return other, ""
+
+
+def _layers(model: Model) -> Iterator[Layer]:
+    for graph in model.graphs():
+        for raw in graph.nodes:
+            layer = layer_of(Node(model, raw), quantized=True)
+            if layer is not None:
+                yield layer
+
+
+def _rows(
+    layer: Layer, held: HeldWeights, other: HeldWeights | None, *, channels: bool
+) -> Iterator[WeightRow]:
+    def lines(values: np.ndarray) -> np.ndarray:
+        return np.moveaxis(values, layer.axis, 0).reshape(values.shape[layer.axis], -1)
+
+    values = lines(held.values)
+    finite = np.isfinite(values)
+    sound = np.where(finite, values, np.float32(0))
+    tops = np.abs(sound).max(1)
+    over = _over_median(tops)
+    dead = tops == 0
+    outlier = ~dead & (over >= OUTLIER)
+    coded = held if held.codes is not None else other
+    codes = None if coded is None or coded.codes is None else lines(coded.codes)
+    steps = None if coded is None or coded.steps is None else lines(coded.steps)
+    gains: list[float | None] = [None] * len(values)
+    reference, quantized = sound.astype(np.float64), None
+    if other is not None:
+        quantized = np.where(finite, lines(other.values), 0).astype(np.float64)
+        width = np.ones_like(reference) if steps is None else steps
+        for channel in range(len(values)):
+            gains[channel] = _gain(reference[channel], quantized[channel], width[channel])
+            reference[channel] *= 1.0 if gains[channel] is None else gains[channel] or 0.0
+
+    def row(place: slice, channel: int | None) -> WeightRow:
+        own, good = values[place], finite[place]
+        held_values = own[good]
+        empty = not held_values.size
+        figures = _Compared()
+        if quantized is not None:
+            figures = _compared(reference[place], quantized[place], None if steps is None else steps[place])
+        whole = channel is None
+        known = over[place][~np.isnan(over[place])]
+        state = "dead" if bool(dead[place].all()) else ""
+        if not whole and outlier[place].any():
+            state = "outlier"
+        return WeightRow(
+            layer=layer.node.name,
+            op=layer.node.op,
+            weight=layer.weight.name,
+            channel=channel,
+            axis=layer.axis,
+            dtype=held.dtype,
+            values=own.size,
+            min=None if empty else float(held_values.min()),
+            max=None if empty else float(held_values.max()),
+            mean=None if empty else float(held_values.mean(dtype=np.float64)),
+            zeros=float(np.count_nonzero(own == 0)) / own.size,
+            nonfinite=int(np.count_nonzero(~good)),
+            state=state,
+            over_median=float(known.max()) if len(known) else None,
+            scale=None if steps is None else float(steps[place].max()),
+            codes=None if codes is None else len(np.unique(codes[place])),
+            cosine=figures.cosine,
+            sqnr_db=figures.sqnr_db,
+            max_error=figures.max_error,
+            max_steps=figures.max_steps,
+            gain=None if whole else gains[channel or 0],
+            dead=int(dead.sum()) if whole else None,
+            outliers=int(outlier.sum()) if whole else None,
+            histogram=octaves(held_values) if whole else None,
+        )
+
+    yield row(slice(None), None)
+    if channels:
+        for channel in range(len(values)):
+            yield row(slice(channel, channel + 1), channel)
+
+
+def _over_median(tops: np.ndarray) -> np.ndarray:
+    """Each range over the median of the others that are not 0; NaN where there are none, float64."""
+    found = np.full(len(tops), np.nan)
+    order = np.argsort(tops, kind="stable")
+    order = order[tops[order] > 0]
+    ranked = tops[order].astype(np.float64)
+    count = len(ranked) - 1  # the others
+    low, high = (count - 1) // 2, count // 2
+    for place, index in enumerate(order if count > 0 else ()):
+        # without the one at `place`, those behind it move up by one
+        found[index] = tops[index] / ((ranked[low + (low >= place)] + ranked[high + (high >= place)]) / 2)
+    return found
+
+
+def _gain(one: np.ndarray, other: np.ndarray, steps: np.ndarray) -> float | None:
+    """The factor that makes one channel the other, where it is no rounding that lies between them."""
+    norm = float(one @ one)
+    plain = float((np.abs(one - other) / steps).max())
+    if not norm or plain <= 1.0:
+        return None
+    gain = float(one @ other) / norm
+    rest = float((np.abs(one * gain - other) / steps).max())
+    return gain if gain and rest <= _FOLDED * plain and rest <= 1.0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    cosine: float | None = None
+    sqnr_db: float | None = None
+    max_error: float | None = None
+    max_steps: float | None = None
+
+
+def _compared(one: np.ndarray, other: np.ndarray, steps: np.ndarray | None) -> _Compared:
+    gap = np.abs(one - other)
+    signal, noise, power = float(np.sum(one * one)), float(np.sum(gap * gap)), float(np.sum(other * other))
+    cosine = None
+    if signal and power:
+        cosine = float(np.sum(one * other)) / (math.sqrt(signal) * math.sqrt(power))
+    level = math.inf if not noise else (10 * math.log10(signal / noise) if signal else -math.inf)
+    most = None if steps is None else float((gap / steps).max())
+    return _Compared(cosine, level, float(gap.max()), most)
+
+
+def order_of_badness(row: WeightRow) -> tuple[float, ...]:
+    """Sorts rows of layers, the worst first."""
+    steps = 0.0 if row.max_steps is None else row.max_steps
+    return (
+        -float(row.nonfinite > 0),
+        -float(steps > 1.0) * steps,
+        math.inf if row.sqnr_db is None else row.sqnr_db,
+        -float(row.over_median or 0.0),
+    )
+
+
+SORTED: Mapping[str, str] = {
+    "file": "worst first: off by more than a step, then least SQNR",
+    "grid": "least SQNR first",
+    "": "widest channel first",
+}

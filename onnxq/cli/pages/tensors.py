@@ -1,0 +1,118 @@
+"""What `onnxq statistics` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnxq.analysis.tensors import TensorRow, TensorTable, order_of_badness
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page, shorten
+
+_SHOWN = 10
+_NARROWER = 0.5
+_STATES = ("dead", "constant", "saturated")
+
+
+def tensors_page(found: TensorTable, *, full: bool) -> Page:
+    """Statistics of activations.
+
+    Args:
+        found: what was found.
+        full: whether all tensors are shown.
+    """
+    page = Page()
+    tensors = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
+    page.head(f"{_name(found.model)}  {counted(len(tensors), 'tensor')}, {counted(found.samples, 'sample')}")
+    if found.not_finite:
+        page.section("NaN, inf", f"{counted(len(found.not_finite), 'operator')} of finite values", "red")
+        for one in found.not_finite[: None if full else _SHOWN]:
+            of = "" if one.reads == "finite" else f", of {one.reads}"
+            page.entry(
+                f"{one.op} {_name(one.node)} -> {_name(one.tensor)}: {one.values} {one.what}{of}, first for "
+                f"{_name(one.where, 80)}"
+            )
+    shown = tensors if full else tensors[:_SHOWN]
+    page.section("Tensors", "the worst first" if len(tensors) > 1 else "")
+    page.table(
+        ("tensor", "min", "max", "mean", "std", "zeros", "clipped", "narrower"),
+        [
+            (
+                _name(row.tensor, 32), _number(row.min), _number(row.max), _number(row.mean),
+                _number(None if row.variance is None else row.variance**0.5), _share(row.zeros),
+                _share(row.clipped), _share(row.dominated if row.without_tail is not None else None),
+            )
+            for row in shown
+        ],
+    )  # fmt: skip
+    if len(tensors) > len(shown):
+        page.entry(f"+{len(tensors) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    _dominated(page, shown)
+    _states(page, found.rows, full=full)
+    _codes(page, shown)
+    for lack in found.lacks:
+        page.section("Unknown", lack.replace("\n", "?"), "dim")
+    if found.skipped:
+        page.section(
+            "Left out", f"{counted(len(found.skipped), 'bad sample')}: {_name(found.skipped[0], 100)}"
+        )
+    return page
+
+
+def _dominated(page: Page, rows: Sequence[TensorRow]) -> None:
+    """What the ranges are that wide for."""
+    wide = [row for row in rows if row.dominated <= _NARROWER]
+    if wide:
+        page.section("Range", "of what it would shrink to")
+    for row in wide:
+        parts = []
+        if row.without_tail is not None and row.without_tail <= _NARROWER:
+            parts.append(
+                f"{row.without_tail:.2g} without the greatest 0.01 % of the values ({row.p9999:.4g})"
+            )
+        if row.without_channel is not None and row.without_channel <= _NARROWER:
+            parts.append(f"{row.without_channel:.2g} without channel {row.top_channel}")
+        page.entry(f"{_name(row.tensor)}: {', '.join(parts)}")
+
+
+def _states(page: Page, rows: Sequence[TensorRow], *, full: bool) -> None:
+    for state in _STATES:
+        named: dict[str, list[int]] = {}
+        for row in rows:
+            if row.state == state:
+                named.setdefault(row.tensor, [])
+                if row.channel is not None:
+                    named[row.tensor].append(row.channel)
+        if not named:
+            continue
+        page.section(state.capitalize(), f"in {counted(len(named), 'tensor')}", "yellow")
+        for tensor, channels in list(named.items())[: None if full else _SHOWN]:
+            some = ", ".join(map(str, channels[:8])) + (f", +{len(channels) - 8} more" * (len(channels) > 8))
+            page.entry(f"{_name(tensor)}: {'channels ' + some if channels else 'all of it'}")
+        if not full and len(named) > _SHOWN:
+            page.entry(f"+{len(named) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
+
+
+def _codes(page: Page, rows: Sequence[TensorRow]) -> None:
+    coded = [row for row in rows if row.codes is not None]
+    if coded:
+        page.section("Codes", "that occur")
+    for row in coded:
+        assert row.codes is not None
+        assert row.first_code is not None
+        used = [row.first_code + place for place, count in enumerate(row.codes) if count]
+        if used:
+            page.entry(f"{_name(row.tensor)}: {len(used)} of {len(row.codes)}, {used[0]} to {used[-1]}")
+
+
+def _name(name: str, width: int = 60) -> str:
+    return shorten(name.replace("\n", "?"), width)
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}"
+
+
+def _share(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return "0 %" if not value else f"{100 * value:.3g} %"

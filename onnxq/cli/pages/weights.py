@@ -1,0 +1,93 @@
+"""What `onnxq weights` shows."""
+
+from __future__ import annotations
+
+from onnxq.analysis.weights import SORTED, WeightRow, WeightTable, order_of_badness
+from onnxq.cli.pages.words import counted
+from onnxq.cli.screen import Page, shorten
+
+_SHOWN = 10
+_COMPARED = {
+    "file": "against {}",
+    "grid": "against int8 with a scale for each channel",
+    "": "as they are; there are no others to compare with",
+}
+
+
+def weights_page(found: WeightTable, *, full: bool) -> Page:
+    """Weights of layers.
+
+    Args:
+        found: what was found.
+        full: whether all layers are shown.
+    """
+    page = Page()
+    layers = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
+    page.head(f"{_name(found.model)}  {counted(len(layers), 'layer')}")
+    page.section("Compared", _COMPARED[found.compared].format(_name(found.against)))
+    shown = layers if full else layers[:_SHOWN]
+    page.section("Layers", SORTED[found.compared])
+    page.table(
+        ("layer", "type", "min", "max", "cosine", "SQNR dB", "steps", "widest", "dead"),
+        [
+            (
+                _name(row.layer, 32), row.dtype, _number(row.min), _number(row.max),
+                "-" if row.cosine is None else f"{row.cosine:.6f}",
+                "-" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
+                "-" if row.max_steps is None else f"{row.max_steps:.3g}",
+                "-" if row.over_median is None else f"{row.over_median:.3g}x",
+                str(row.dead),
+            )
+            for row in shown
+        ],
+    )  # fmt: skip
+    if len(layers) > len(shown):
+        page.entry(f"+{len(layers) - len(shown)} more (--all, --csv X.csv, --json)", style="dim")
+    _channels(page, found, full=full)
+    broken = [row for row in layers if row.nonfinite]
+    if broken:
+        page.section(
+            "NaN, inf", ", ".join(f"{_name(r.layer)} ({r.nonfinite})" for r in broken[:_SHOWN]), "red"
+        )
+    if found.left:
+        page.section("Left out", counted(len(found.left), "layer"), "yellow")
+    for one in found.left[: None if full else _SHOWN]:
+        page.entry(f"{one.op} {_name(one.layer)}: {one.why}")
+    return page
+
+
+def _channels(page: Page, found: WeightTable, *, full: bool) -> None:
+    for state in ("outlier", "dead"):
+        rows = [row for row in found.rows if row.state == state and row.channel is not None]
+        rows.sort(key=lambda row: -(row.over_median or 0.0))
+        if not rows:
+            continue
+        page.section(state.capitalize(), counted(len(rows), "channel"), "yellow")
+        for row in rows[: None if full else _SHOWN]:
+            page.entry(f"{_name(row.layer)} channel {row.channel}{_wide(row)}")
+        if not full and len(rows) > _SHOWN:
+            page.entry(f"+{len(rows) - _SHOWN} more (--all, --csv X.csv, --json)", style="dim")
+    folded = {row.layer: None for row in found.rows if row.gain is not None}
+    if folded:
+        some = ", ".join(map(_name, list(folded)[:4])) + ", ..." * (len(folded) > 4)
+        page.section(
+            "Scaled",
+            f"{counted(len(folded), 'layer')} by a factor for each channel (fused, or a wrong scale), with "
+            f"which they are compared: {some}",
+        )
+
+
+def _wide(row: WeightRow) -> str:
+    return (
+        ""
+        if row.over_median is None
+        else f": {row.over_median:.3g} times as wide as the median of the others"
+    )
+
+
+def _name(name: str, width: int = 60) -> str:
+    return shorten(name.replace("\n", "?"), width)
+
+
+def _number(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}"

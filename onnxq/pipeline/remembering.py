@@ -1,0 +1,64 @@
+"""What a model holds in memory, before and after."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.memory import MemoryOf, ModelMemory, memory_of
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.load import ModelSource
+from onnxq.graph.model import Model
+
+__all__ = ["memory"]
+
+
+def memory(
+    model: ModelSource,
+    against: ModelSource | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    assume: Mapping[str, int] | None = None,
+    match: Sequence[str] = (),
+    ops: Sequence[str] = (),
+) -> ModelMemory:
+    """Activations along the order of a model's nodes, and weights by type.
+
+    Args:
+        model: a path or a ModelProto, which is not modified; its weights may be missing.
+        against: another form of the model, the quantized one say.
+        shapes: shapes of inputs.
+        assume: sizes of dynamic dimensions by name; what nothing is said of is 1, which the result lists.
+        match: patterns: only steps of which a node's or tensor's name fits one. Peaks are of all.
+        ops: only steps of these operators.
+
+    Raises:
+        UserError: a model cannot be read; there is no such input, dimension, name or operator.
+    """
+    stated = (shapes or {}, assume or {})
+    first = _of(model, *stated)
+    other = None if against is None else _of(against, *stated)
+    return ModelMemory("memory", 1, _kept(first, match, ops), other and _kept(other, match, ops))
+
+
+def _of(
+    source: ModelSource, shapes: Mapping[str, Sequence[int | str]], assume: Mapping[str, int]
+) -> MemoryOf:
+    model = Model.open(source, stripped=True)
+    for name, dims in shapes.items():
+        model.set_input_shape(name, tuple(dims))
+    if shapes:
+        model.infer_shapes()
+    known = {dim for _, _, shape in model.inputs for dim in shape or () if isinstance(dim, str)}
+    for name, size in assume.items():
+        if name not in known:
+            raise unknown_name("dynamic dimension", name, sorted(known))
+        if size < 1:
+            raise UserError(f"--assume {name}={size}: a size is at least 1")
+    return memory_of(model, shapes=shapes, assume=assume)
+
+
+def _kept(found: MemoryOf, match: Sequence[str], ops: Sequence[str]) -> MemoryOf:
+    rows = wanted_rows(found.steps, lambda s: (s.node, *s.tensors), lambda s: s.op, match, ops)
+    return dataclasses.replace(found, steps=tuple(rows))

@@ -1,0 +1,215 @@
+"""Statistics of a model's activations: measured on data, or read from what `calibrate` wrote."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxq.analysis.choosing_rows import wanted_rows
+from onnxq.analysis.grids import grids_of
+from onnxq.analysis.tensor_pass import TensorPass, written_tensors
+from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, Written, lacks_of_file, row_of_stats
+from onnxq.calib.stats_file import read
+from onnxq.calib.trt_cache import is_cache
+from onnxq.data.samples import InputSpec, Sample, named
+from onnxq.data.sources import DataSource, open_source
+from onnxq.emit.files import report_path
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.load import ModelSource
+from onnxq.graph.model import Model
+from onnxq.progress import Observer
+from onnxq.run import ort
+from onnxq.run.versions import unreadable
+from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
+
+__all__ = ["statistics"]
+
+
+def statistics(
+    model: ModelSource,
+    data: DataSource | None = None,
+    *,
+    stats: str | os.PathLike[str] | None = None,
+    against: ModelSource | None = None,
+    samples: int | None = None,
+    channels: bool = True,
+    integers: bool = False,
+    match: Sequence[str] = (),
+    ops: Sequence[str] = (),
+    feeding: Feeding | Mapping[str, Any] | None = None,
+    images: ImageOptions | Mapping[str, Any] | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> TensorTable:
+    """What the activations of a model hold, by tensor and by channel.
+
+    Args:
+        model: a path or a ModelProto, which is not modified; float or quantized.
+        data: what is run; memory does not grow with the samples.
+        stats: in place of data: what `calibrate` wrote. What it does not hold is None, and said.
+        against: the quantized model whose scales are looked at; the model itself by default. The report
+            beside its file tells the scales of tensors that have no pair of their own.
+        samples: how many samples at most; None: all.
+        channels: whether channels have rows, too.
+        integers: whether codes are counted, of tensors that have a scale.
+        match: patterns: only tensors of which one fits the name, or that of the node that writes them.
+        ops: only tensors that these operators write; `input` for the inputs.
+        feeding: how data become inputs.
+        images: how images do.
+        runtime: what onnxruntime runs the model with.
+        observe: is told the progress.
+
+    Raises:
+        UserError: the model, data or statistics cannot be used; there is no such name or operator.
+    """
+    if (data is None) == (stats is None):
+        given = "neither data nor a statistics file is given" if data is None else "both are given"
+        raise UserError(f"statistics of what is not said: {given}", hint="give --calib DATA or --stats S")
+    if samples is not None and (samples < 1 or stats is not None):
+        why = "there must be at least 1" if samples < 1 else "the statistics file says which"
+        raise UserError(f"--samples {samples}: {why}")
+    if integers and stats is not None:
+        raise UserError(
+            "codes are asked for, and a statistics file holds none", hint="give --calib DATA in its place"
+        )
+    opened = Model.open(model)
+    newer = unreadable(opened.source)
+    if newer is not None:
+        raise UserError(f"the model has {newer}", hint="export it with an older opset")
+    quantized = opened if against is None else Model.open(against)
+    grids = grids_of(quantized, _report(quantized))
+    written = written_tensors(opened)
+    wanted = wanted_rows(written, lambda one: (one.tensor, one.node), lambda one: one.op, match, ops)
+    scales = "" if not grids else "the model" if quantized.path is None else str(quantized.path)
+    name = "" if opened.path is None else str(opened.path)
+    if stats is not None:
+        return _of_file(name, scales, Path(stats), wanted, written, grids)
+    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+        assert data is not None
+        work = TensorPass(
+            opened, written, {one.tensor for one in wanted}, grids, channels=channels, codes=integers
+        )
+        skipped = _run(
+            work, opened, data, samples, group_of(Feeding, feeding),
+            None if images is None else group_of(ImageOptions, images), observe,
+        )  # fmt: skip
+    rows: list[TensorRow] = []
+    for one in wanted:
+        rows += work.tallies[one.tensor].rows(one, channels=channels)
+    return TensorTable(
+        "statistics", 1, name, "data", scales, work.samples, tuple(rows), work.not_finite(),
+        tuple(_lacks(rows, wanted, work, channels=channels, integers=integers)), tuple(skipped),
+    )  # fmt: skip
+
+
+def _run(
+    work: TensorPass,
+    model: Model,
+    data: DataSource,
+    samples: int | None,
+    feeding: Feeding,
+    images: ImageOptions | None,
+    observe: Observer | None,
+) -> list[str]:
+    """Runs the samples; returns those that were left out, and why."""
+    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
+    source = open_source(data, named(specs, feeding.input_names), options=images, skip_bad=feeding.skip_bad)
+    total = source.count if samples is None or source.count is None else min(samples, source.count)
+    tell: Observer = observe or (lambda step, done, total: None)
+    skipped: list[str] = []
+
+    def skip(sample: Sample, error: UserError) -> None:
+        skipped.append(f"{sample.where}: {error}")
+
+    tell("statistics", None, None)
+    try:
+        work.take(
+            itertools.islice(source, samples), progress=lambda done: tell("statistics", done, total),
+            skip=skip if feeding.skip_bad else None,
+        )  # fmt: skip
+    except ort.RunError as error:
+        raise UserError(
+            f"onnxruntime does not run the model: {error}",
+            hint="onnxq sanitize may repair it; --ort-ops LIB brings custom operators",
+        ) from error
+    if not work.samples:
+        raise UserError("there is no good sample", hint="check the data")
+    return [*(f"{where}: {why}" for where, why in source.skipped), *skipped]
+
+
+def _of_file(
+    name: str,
+    scales: str,
+    path: Path,
+    wanted: Sequence[Written],
+    written: Sequence[Written],
+    grids: Mapping[str, CodeGrid],
+) -> TensorTable:
+    if is_cache(path):
+        raise UserError(
+            f"{str(path)!r} is a calibration cache: it holds scales, no statistics",
+            hint="give a file that `onnxq calibrate` wrote",
+        )
+    file = read(path, hint="give a file that `onnxq calibrate` wrote")
+    held = file.stats.tensors
+    known = {one.tensor for one in written}
+    if held and known.isdisjoint(held):
+        raise unknown_name("tensor of the statistics in the model named", next(iter(held)), sorted(known))
+    here = [one for one in wanted if one.tensor in held]
+    rows = [row_of_stats(held[one.tensor], one, grids.get(one.tensor)) for one in here]
+    lacks = lacks_of_file(rows)
+    others = [one.tensor for one in wanted if one.tensor not in held]
+    if others:
+        lacks.append(f"{_tensors(others)} of the model not in the file: {others[0]!r}, say")
+    away = sorted(set(held) - known)
+    if away:
+        lacks.append(
+            f"{_tensors(away)} of the file not in the model: {away[0]!r}, say (calibrate repairs the model "
+            "before it measures)"
+        )
+    lacks += _without_scale(rows)
+    skipped = tuple(why if where in why else f"{where}: {why}" for where, why in file.skipped)
+    return TensorTable(
+        "statistics", 1, name, "file", scales, file.stats.samples, tuple(rows), (), tuple(lacks), skipped
+    )
+
+
+def _lacks(
+    rows: Sequence[TensorRow], wanted: Sequence[Written], work: TensorPass, *, channels: bool, integers: bool
+) -> list[str]:
+    found = _without_scale(rows)
+    if integers and not any(row.codes is not None for row in rows):
+        found.append("codes: no tensor has a scale (--against X.int8.onnx names a quantized model)")
+    lost = [one.tensor for one in wanted if work.tallies[one.tensor].collapsed]
+    if channels and lost:
+        found.append(f"channels of {_tensors(lost)}: their number differs between samples ({lost[0]!r}, say)")
+    return found
+
+
+def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
+    none = [row for row in rows if row.channel is None and row.scale is None]
+    if not none:
+        return []
+    return [
+        f"scale and clipped share of {_tensors(none)}, not quantized here (--against X.int8.onnx names a "
+        "quantized model)"
+    ]
+
+
+def _report(model: Model) -> Mapping[str, Any] | None:
+    """What onnxq wrote beside a model, None where there is nothing."""
+    if model.path is None:
+        return None
+    try:
+        document = json.loads(report_path(model.path).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, Mapping) else None
+
+
+def _tensors(some: Sequence[object]) -> str:
+    return f"{len(some)} tensor{'s' * (len(some) != 1)}"

@@ -1,0 +1,88 @@
+"""`onnxq statistics`, `weights` and `memory`: screens, documents, tables, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from command import Ran, net
+
+Run = Callable[..., Ran]
+HOSTILE = "=cmd|'/c'!A1\n\x1b[31m\u202e"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A net one of whose names is hostile, and data."""
+    model = net()
+    model.graph.node[1].name = HOSTILE
+    model.graph.node[1].output[0] = model.graph.node[2].input[0] = HOSTILE
+    onnx.save(model, tmp_path / "net.onnx")
+    values = np.random.default_rng(0).standard_normal((3, 32, 8)).astype(np.float32)
+    np.save(tmp_path / "data.npy", values)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "more"),
+    [
+        ("statistics", "statistics", ("--calib", "data.npy")),
+        ("weights", "weights", ()),
+        ("memory", "memory", ()),
+    ],
+)
+def test_screen_document_and_table(
+    verb: str, kind: str, more: tuple[str, ...], folder: Path, onnxq: Run
+) -> None:
+    ran = onnxq(verb, "net.onnx", *more, "--json", "--csv", "rows.csv")
+    assert ran.code == 0, ran.err
+    found = ran.json()
+    assert (found["kind"], found["schema"]) == (kind, 1)
+    rows = found["before"]["steps"] if verb == "memory" else found["rows"]
+    with (folder / "rows.csv").open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == len(rows) > 0
+    assert not any(cell.startswith("=") for row in table for cell in row.values())
+    for text in (ran.err, (folder / "rows.csv").read_text("utf-8")):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "product" in ran.err or "MatMul" in ran.err or verb == "statistics"
+
+
+def test_numbers_of_the_table_are_those_of_the_document(folder: Path, onnxq: Run) -> None:
+    found = onnxq("statistics", "net.onnx", "--calib", "data.npy", "-q", "--json", "--csv", "rows.csv").json()
+    with (folder / "rows.csv").open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    values = np.load(folder / "data.npy")
+    (whole,) = (row for row in found["rows"] if row["tensor"] == "x" and row["channel"] is None)
+    (line,) = (row for row in table if row["tensor"] == "x" and not row["channel"])
+    assert whole["max"] == float(line["max"]) == values.max()
+    assert json.loads(line["histogram"]) == whole["histogram"]
+
+
+def test_a_table_does_not_replace_a_file_of_the_users(folder: Path, onnxq: Run) -> None:
+    (folder / "mine.csv").write_text("mine")
+    ran = onnxq("memory", "net.onnx", "--csv", "mine.csv")
+    assert ran.code == 2
+    assert (folder / "mine.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("statistics", "net.onnx"), "no data is given"),
+        (("statistics", "net.onnx", "--calib", "data.npy", "--stats", "s.npz"), "exclude each other"),
+        (("statistics", "net.onnx", "--stats", "data.npy"), "holds no statistics"),
+        (("statistics", "net.onnx", "--calib", "data.npy", "--op", "Conv"), "Conv"),
+    ],
+)
+def test_what_cannot_be_ends_with_2(arguments: tuple[str, ...], words: str, folder: Path, onnxq: Run) -> None:
+    ran = onnxq(*arguments)
+    assert ran.code == 2
+    assert words in ran.err
+    assert "Traceback" not in ran.err
