@@ -87,7 +87,7 @@ EXAMPLES = [
             "b = Div (x, part)  q = Softmax (z)",
             "b = Div (size, x)  q = Softmax (z)",
             "e = Exp (x)  a = Mul (e, stride)  n = Neg (a)  b = Identity (n)  q = Softmax (z)",
-            "b = Mul (x, size)  p = Softmax (z)  s = Concat <axis = 1> (p, z)  q, r = Split <axis = 1> (s)",
+            "b = Mul (x, size)  p = Softmax (z)  q, r = Split <axis = 1> (p)",
         )
     ),
     *(

@@ -91,7 +91,6 @@ EXAMPLES = [
             "c = Slice (d, n0, n4, n2)",
             "c, e = Split <axis = 2> (d)",
             "c = Gather <axis = 2> (d, n4)",
-            "e = Identity (d)  c = Slice (e, n0, n4, n2)",
             "e = Concat <axis = 2> (d, x)  c = Slice (e, n0, n4, n2)",
         )
     ),
