@@ -159,7 +159,9 @@ def test_pads_and_scales_of_old_opsets() -> None:
 )
 def test_commands_let_tensorrt_run_int8(target: str, trtexec: str, polygraphy: str, tmp_path: Path) -> None:
     digits = Path(__file__).parents[1] / "sample_models" / "digits"
-    result = quantize(digits / "digits.onnx", digits / "calib", target=target, method="minmax", compile=False)
+    result = quantize(
+        digits / "digits.onnx", digits / "calib", target=target, method="minmax", repair="none", compile=False
+    )
     result.save(tmp_path / "x.onnx")
     build, run = (line.split() for line in result.report["commands"])
     flags = {"--int8", "--fp16", "--bf16", "--stronglyTyped", "--strongly-typed"}
@@ -169,7 +171,13 @@ def test_commands_let_tensorrt_run_int8(target: str, trtexec: str, polygraphy: s
 
 def test_a_body_of_bfloat16_wants_its_flag(tmp_path: Path) -> None:
     digits = Path(__file__).parents[1] / "sample_models" / "digits"
-    options = {"target": "tensorrt-10", "body": "bf16", "method": "minmax", "compile": False}
+    options = {
+        "target": "tensorrt-10",
+        "body": "bf16",
+        "method": "minmax",
+        "repair": "none",
+        "compile": False,
+    }
     result = quantize(digits / "digits.onnx", digits / "calib", **options)  # type: ignore[arg-type]
     result.save(tmp_path / "x.onnx")
     for line in result.report["commands"]:
