@@ -371,10 +371,10 @@ class Course:
         skipped = dict(found.skipped)
         if not found.edges:
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        too_dear = self._too_dear("residual", 2, ())
+        tried, too_dear = self._sets("residual")
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
-        sets = affordable(self._tools.shares(state, found.edges), found.costs, _MOST_MOVED)
+        sets = affordable(self._tools.shares(state, found.edges), found.costs, _MOST_MOVED)[-tried:]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
         return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
 
@@ -393,14 +393,18 @@ class Course:
         skipped = {**found.skipped, **dear}
         if not edits:
             return _Proposal(skipped=skipped, why_not=_NOTHING["split"])
-        too_dear = self._too_dear("split", 2, ())
+        tried, too_dear = self._sets("split")
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
         sites = {site.tensor: site.readers for site in draft.plan.sites if site.tensor in edits}
-        sets = affordable(self._tools.shares(state, sites), work, _MOST_SPLIT)
+        sets = affordable(self._tools.shares(state, sites), work, _MOST_SPLIT)[-tried:]
         drafts = [draft.extended([edits[name] for name in names]) for names in sets]
         count = max(map(len, sets), default=0)
         return _Proposal(drafts, skipped, {"tensors": count}, _NOTHING["split"])
+
+    def _sets(self, step: str) -> tuple[int, str]:
+        """How many sets a step may try: two, or the largest alone; and why none, where that is too dear."""
+        return (1, self._too_dear(step, 1, ())) if self._too_dear(step, 2, ()) else (2, "")
 
     def _permitted(self, step: str, state: Version, found: FoundEdits) -> FoundEdits:
         """What is found but for edits at layers that may not have the step."""
