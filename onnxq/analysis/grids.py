@@ -72,8 +72,9 @@ def _ends(tensor: Tensor) -> tuple[int, int] | None:
 def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
     part = report.get("calibration") if isinstance(report, Mapping) else None
     scales = part.get("scales") if isinstance(part, Mapping) else None
-    if not isinstance(scales, Mapping):
+    if report is None or not isinstance(scales, Mapping):
         return {}
+    edited = _edited(report)
     return {
         str(name): float(scale)
         for name, scale in scales.items()
@@ -81,4 +82,13 @@ def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
         and not isinstance(scale, bool)
         and math.isfinite(scale)
         and scale > 0
+        and name not in edited
     }
+
+
+def _edited(report: Mapping[str, Any]) -> set[str]:
+    """The tensors that repair moves or scales: their scales are not of the values that the float model has."""
+    repair = report.get("repair")
+    edits = repair.get("edits") if isinstance(repair, Mapping) else None
+    known = edits if isinstance(edits, list) else []
+    return {str(edit.get("tensor")) for edit in known if isinstance(edit, Mapping)}

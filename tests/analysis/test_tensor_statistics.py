@@ -287,7 +287,8 @@ def test_scales_of_a_quantized_model_and_of_its_report(calibrated: Path) -> None
     path = calibrated / "other.onnx"
     onnx.save(quantized, path)
     path.with_name("other.report.json").write_text(
-        '{"calibration": {"scales": {"b": 0.25, "x": 9, "a": [1]}}}'
+        '{"calibration": {"scales": {"b": 0.25, "x": 9, "a": [1], "y": 0.5}}, '
+        '"repair": {"edits": [{"kind": "lattice", "tensor": "y"}]}}'
     )
     measured, held = (
         whole_rows(onnxq.statistics(calibrated / "net.onnx", against=path, **source))
@@ -298,6 +299,7 @@ def test_scales_of_a_quantized_model_and_of_its_report(calibrated: Path) -> None
     assert measured["x"].scale == held["x"].scale == scale
     assert measured["b"].scale == 0.25
     assert measured["a"].scale is None
+    assert measured["y"].scale is None, "its values are moved before they are quantized"
     low, high = (np.count_nonzero(values > 127.5 * float(scale) * (1 + slack)) for slack in (2**-10, 0))
     assert held["x"].clipped is not None
     assert low <= held["x"].clipped * values.size <= high
