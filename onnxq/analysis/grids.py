@@ -87,7 +87,7 @@ def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _edited(report: Mapping[str, Any]) -> set[str]:
-    """The tensors that repair moves or scales: their scales are not of the values that the float model has."""
+    """The tensors that repair moves or scales: what the float model has is under other scales."""
     repair = report.get("repair")
     edits = repair.get("edits") if isinstance(repair, Mapping) else None
     known = edits if isinstance(edits, list) else []
