@@ -20,6 +20,7 @@ from onnxq.analysis.match import Matched
 from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
+from onnxq.graph.moves import MOVES
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
 """The codes of causes, the worst first."""
@@ -275,10 +276,7 @@ def _through_pair(stage: Stage, name: str) -> bool:
     return node is not None and node.op_type == "DequantizeLinear"
 
 
-_MOVES = (
-    "Cast", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "Slice",
-    "Gather", "Expand", "DepthToSpace", "SpaceToDepth", "Pad", "Split",
-)  # fmt: skip
+_MOVES = (*MOVES, "Cast", "Pad")
 
 
 def _swapped(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray) -> tuple[str, int, int] | None:

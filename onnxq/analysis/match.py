@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
+from onnxq.reason import Reason, code_of
 
 _FEW = 3
 
@@ -68,12 +69,12 @@ class Matching:
     @property
     def share(self) -> float:
         """How many of the tensors of A are matched or known to be gone by a rule, 0 to 1."""
-        known = sum(entry.why.startswith(_BY_RULE) for entry in self.left_a)
+        known = sum(code_of(entry.why) == _BY_RULE for entry in self.left_a)
         total = len(self.pairs) + len(self.left_a)
         return (len(self.pairs) + known) / total if total else 1.0
 
 
-_BY_RULE = "gone: "
+_BY_RULE = "gone"
 
 
 def match(a: Stage, b: Stage, removed: Mapping[str, str] | None = None) -> Matching:
@@ -204,7 +205,7 @@ def _left(
         (removed[user.name] for user in stage.readers.get(name, ()) if user.name in removed), None
     )
     if rule is not None:
-        why = f"{_BY_RULE}{rule}"
+        why: str = Reason(_BY_RULE, f"gone: {rule}")
     elif name in other.maker and name in other.fixed:
         why = "a constant there"
     elif name in other.maker and not other.is_float(name):

@@ -62,7 +62,7 @@ def test_the_page_has_both_forms_the_layers_that_lose_and_what_is_assumed() -> N
     assert text[0] == "m.onnx: int8 against plain fp16"
     assert [line.label for line in page.lines if line.label] == [
         "TensorRT",
-        "TensorRT-RTX",
+        "For RTX",
         "Slower",
         "Assumed",
     ]
