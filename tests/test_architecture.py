@@ -21,7 +21,7 @@ LAYERS = {
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4,
-    "report": 5, "emit": 5, "pieces": 5, "pipeline": 5,
+    "reporting": 5, "emit": 5, "pieces": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
 
@@ -39,7 +39,7 @@ EVERYWHERE_FROM_GRAPH = {
     "noise",
     "repair",
     "analysis",
-    "report",
+    "reporting",
     "emit",
     "pieces",
     "pipeline",

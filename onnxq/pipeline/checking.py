@@ -14,7 +14,7 @@ from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.progress import Observer
 from onnxq.quant.lint import confirmed_lint, explains
-from onnxq.report import deciding_inputs, unsupported
+from onnxq.reporting import deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import trt

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq import report as reporting
+from onnxq import reporting
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
