@@ -33,6 +33,7 @@ __all__ = [
     "merge_stats",
     "plan",
     "quantize",
+    "report",
     "run_pieces",
     "sanitize",
     "sensitivity",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import engine
     from onnxq.pipeline.inspecting import draw, inspect
+    from onnxq.pipeline.paging import report
 
 _FUNCTIONS = {
     "onnxq.pieces": ("extract", "run_pieces", "split"),
@@ -73,6 +75,7 @@ _FUNCTIONS = {
     "onnxq.pipeline.diffing": ("diff",),
     "onnxq.pipeline.engine_reading": ("engine",),
     "onnxq.pipeline.inspecting": ("draw", "inspect"),
+    "onnxq.pipeline.paging": ("report",),
 }
 
 

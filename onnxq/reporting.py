@@ -422,7 +422,7 @@ _RANKS = 32
 
 
 def weight_scales(proto: onnx.ModelProto, plan: QuantPlan) -> dict[str, ScaleProfile]:
-    """The scales of the weights of a written model, by weight; of those alone that stand in the file itself."""
+    """The scales of the weights of a written model, by weight; of those that stand in the file itself."""
     wanted = {f"{site.tensor}_scale": site.tensor for site in plan.sites if site.kind == "weight"}
     found = {}
     for tensor in proto.graph.initializer:

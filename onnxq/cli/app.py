@@ -21,6 +21,7 @@ from onnxq.cli.extract import extract
 from onnxq.cli.inspect import inspect
 from onnxq.cli.plan import plan
 from onnxq.cli.quantize import quantize
+from onnxq.cli.report import report
 from onnxq.cli.rules import rules
 from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
@@ -43,8 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, analyze, diff, engine,
-    split, run, extract,
+    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, compare, analyze, diff, report,
+    engine, split, run, extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

@@ -42,7 +42,9 @@ def outline(model: Model) -> tuple[NodeOutline, ...]:
 def _outlined(node: Node, places: dict[str, int]) -> NodeOutline:
     given = node.outputs[0] if node.outputs else None
     read = [tensor for tensor in node.inputs if tensor is not None]
-    weights = next((t.shape for t in read if t.is_constant and t.shape is not None and len(t.shape) > 1), None)
+    weights = next(
+        (t.shape for t in read if t.is_constant and t.shape is not None and len(t.shape) > 1), None
+    )
     known = given is not None and given.shape is not None
     return NodeOutline(
         name=node.name,

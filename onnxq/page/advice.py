@@ -70,7 +70,8 @@ def checks_view(report: OpenedReport, suspicious: tuple[str, ...]) -> ChecksView
     """
     found = report.entries("unsupported")
     checks = tuple(
-        CheckLine(*(text(one.get(key)) for key in ("node", "op", "reason", "advice"))) for one in found[:_SHOWN]
+        CheckLine(*(text(one.get(key)) for key in ("node", "op", "reason", "advice")))
+        for one in found[:_SHOWN]
     )
     missed = names(report.at("engine", "not_int8")) if report.at("engine", "status") == "compiled" else ()
     float32 = tuple(
@@ -104,7 +105,7 @@ def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
     missed = names(report.at("engine", "not_int8"))
     if missed and status == "compiled":
         yield Advice(
-            f"{counted(len(missed), 'layer')} planned in int8 and not run in it: see which kernels they are in",
+            f"{counted(len(missed), 'layer')} planned in int8 and not run in it: see the kernels",
             f"onnxq engine {shlex.quote(output)}",
         )
     if not analysed and report.at("plan", "sites"):

@@ -107,5 +107,3 @@ def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:
 def _db(figures: Any) -> float | None:
     value = number(figures.get("sqnr_db")) if isinstance(figures, Mapping) else None
     return None if value is None or math.isinf(value) else min(value, _MOST_DB)
-
-

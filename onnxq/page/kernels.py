@@ -10,6 +10,7 @@ from typing import Any
 from onnxq.analysis.reports import OpenedReport, names, text
 from onnxq.compiled.kernels import BITS
 
+
 @dataclass(frozen=True, slots=True)
 class KernelRow:
     """A kernel.

@@ -23,7 +23,7 @@ class LayerLine:
         op: its operator, "" where the report does not say it.
         dtype: the type of what it gives in the float model.
         shape: the shape of that.
-        planned: what it multiplies in by the plan: `int8` or `float`.
+        planned: by the plan `int8`, where it reads pairs, or `float`; "" of what the plan says nothing of.
         compiled: what it runs in by the engine, "" where nobody knows.
         because: why it is in float, or why its input has a pair.
         code: a word for that, for filters.
@@ -32,7 +32,7 @@ class LayerLine:
         tensors: the places, in `LayersView.tensors`, of the pairs that it reads.
         kernels: the places, in `LayersView.kernels`, of the kernels that list it.
         moved: bytes that these read and write.
-        clip: its input's threshold over its greatest magnitude, the least of several; None where there is none.
+        clip: its input's threshold over its greatest magnitude, the least of several; None for none.
         isolated: SQNR of the layer alone, dB; of an analysis.
         accumulated: SQNR of all up to it, dB; of an analysis.
         noise: what its noise alone leaves of the outputs by the noise model, dB about the mean; of an
@@ -197,9 +197,7 @@ def layers_view(
     layers = tuple(known.rows())
     if not layers:
         return None
-    return LayersView(
-        layers, known.tensors, _groups(report), tuple(kernels), known.graph, bool(known.errors)
-    )
+    return LayersView(layers, known.tensors, _groups(report), tuple(kernels), known.graph, bool(known.errors))
 
 
 def _groups(report: OpenedReport) -> tuple[GroupLine, ...]:
@@ -235,7 +233,9 @@ class _Known:
             GraphLine(
                 text(one.get("name")),
                 text(one.get("op")),
-                tuple(r for r in one.get("reads") or () if isinstance(r, int) and 0 <= r < len(self._outline)),
+                tuple(
+                    r for r in one.get("reads") or () if isinstance(r, int) and 0 <= r < len(self._outline)
+                ),
             )
             for one in self._outline
         )
@@ -274,7 +274,7 @@ class _Known:
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
         pairs = [self.tensors[at] for at in read]
         kernels = tuple(self._in_kernels.get(name, ()))
-        format = text(planned.get("format")) or ("int8" if read and not kept else "float")
+        format = text(planned.get("format")) or ("float" if kept else "int8" if read else "")
         why = text(kept.get("because")) or next((one.because for one in pairs), "")
         clips = [clip for one in pairs if (clip := _clip(one)) is not None]
         return LayerLine(
@@ -307,7 +307,7 @@ class _Known:
     def _compiled(self, name: str, format: str, kernels: tuple[int, ...]) -> str:
         if text(self._report.at("engine", "status")) != "compiled" or self._report.at("engine", "unread"):
             return ""
-        if name in self._planned and format != "float" and name not in self._not_int8:
+        if name in self._planned and format not in ("", "float") and name not in self._not_int8:
             return format
         own = [self._kernels[at] for at in kernels]
         products = [one for one in own if one.kind != "kgen"]

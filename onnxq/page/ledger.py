@@ -178,5 +178,3 @@ def _predictions(report: OpenedReport) -> tuple[Predicted, ...]:
             )
         )
     return tuple(rows)
-
-

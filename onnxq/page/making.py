@@ -107,7 +107,9 @@ def html_of(page: ReportPage) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: value if isinstance(value, Markup) or not isinstance(value, str) else visible(value),
+        finalize=lambda value: (
+            value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
+        ),
     )
     environment.filters.update(short=short, figure=figure, decimal=decimal)
     script = (_TEMPLATES / "page.js").read_text("utf-8")

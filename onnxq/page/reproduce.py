@@ -32,7 +32,8 @@ def reproduce_view(report: OpenedReport) -> ReproduceView:
         "compiler": ("engine", "compiler"), "compute capability": ("engine", "sm"),
         "settings file": ("config",), "plan file": ("plan", "file"), "seed": ("calibration", "seed"),
         "method": ("calibration", "method"), "statistics file": ("calibration", "stats_file"),
-        "held out": ("calibration", "held_out"), "body": ("body", "type"), "why this body": ("body", "because"),
+        "held out": ("calibration", "held_out"),
+        "body": ("body", "type"), "the body because": ("body", "because"),
         "weight scales": ("body", "scale_form"), "repair asked for": ("repair", "asked"),
         "data": ("calibration", "data", "place", "path"),
     }  # fmt: skip

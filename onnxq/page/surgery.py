@@ -101,7 +101,7 @@ def surgery_view(report: OpenedReport) -> SurgeryView | None:
             for one in report.entries("near_misses")
         ),
         assumptions=tuple(
-            f"{text(one.get('flag'))} {text(one.get('name'))}={text(one.get('value'))}: {text(one.get('why'))}"
+            "{} {}={}: {}".format(*(text(one.get(key)) for key in ("flag", "name", "value", "why")))
             for one in report.entries("assumptions")
         ),
         interface=tuple(

@@ -216,7 +216,9 @@ def _speed(report: OpenedReport) -> list[Fact]:
     says, gpus = text(found.get("says")), found.get("gpus") or ()
     value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
     tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
-    return [Fact("Int8 against float16", value, f"{says}: an estimate over {counted(len(gpus), 'GPU')}", tone)]
+    return [
+        Fact("Int8 against float16", value, f"{says}: an estimate over {counted(len(gpus), 'GPU')}", tone)
+    ]
 
 
 def _sizes(report: OpenedReport) -> list[Fact]:
@@ -269,7 +271,8 @@ def _data(report: OpenedReport) -> tuple[str, ...]:
     lines = list(names(report.at("calibration", "data", "lines")))
     for one in report.entries("calibration", "data", "images"):
         span = one.get("range")
-        low_high = f", from {figure(number(span[0]))} to {figure(number(span[1]))}" if _pair(span) else ""
+        ends = [number(end) for end in span] if isinstance(span, list) else []
+        low_high = f", from {figure(ends[0])} to {figure(ends[1])}" if len(ends) == 2 else ""
         lines.append(
             f"{text(one.get('input'))} is fed {text(one.get('layout'))}, {text(one.get('color'))}, "
             f"{text(one.get('size'))}; {text(one.get('dtype'))}{low_high}; factor "
@@ -283,10 +286,6 @@ def _data(report: OpenedReport) -> tuple[str, ...]:
     if skipped:
         lines.append(f"{skipped:.0f} samples could not be read and were skipped")
     return tuple(lines)
-
-
-def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2
 
 
 def _numbers(value: Any) -> str:

@@ -77,7 +77,9 @@ def _output(one: Mapping[str, Any]) -> WorstOutput:
         argmax=f"{places[0]} in float, {places[1]} here" if places else "",
         same=not places or places[0] == places[1],
         values=tuple(
-            ValueLine(text(value.get("index")), figure(number(value.get("a"))), figure(number(value.get("b"))))
+            ValueLine(
+                text(value.get("index")), figure(number(value.get("a"))), figure(number(value.get("b")))
+            )
             for value in values
         ),
     )
