@@ -27,7 +27,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Stroke:
     """A curve.
 
     Attributes:
@@ -54,7 +54,7 @@ class Chart:
     """
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Stroke, ...]
     marks: tuple[Mark, ...]
     first: str
     last: str
@@ -95,7 +95,7 @@ def chart(
     lines = []
     for name, values in series:
         across = WIDTH / max(1, len(values) - (0 if steps else 1))
-        lines.append(Line(name, _path(_thinned(values), across, y, steps)))
+        lines.append(Stroke(name, _path(_thinned(values), across, y, steps)))
     marks = [low + (high - low) * part / (_MARKS - 1) for part in reversed(range(_MARKS))]
     return Chart(title, tuple(lines), tuple(Mark(y(m), f"{m:.3g}{unit}") for m in marks), *ends)
 

@@ -179,6 +179,8 @@ def _packed(kind: type, rows: Sequence[Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
+        if value.is_integer():
+            return int(value)
         return float(f"{value:.5g}") if math.isfinite(value) else None
     return value
 

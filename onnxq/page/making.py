@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxq.analysis.reports import OpenedReport, text
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
@@ -20,8 +21,11 @@ from onnxq.page.ledger import LedgerView, ledger_view
 from onnxq.page.reproduce import ReproduceView, reproduce_view
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
-from onnxq.page.words import decimal, figure, file_name, short, visible
+from onnxq.page.words import decimal, figure, file_name, fragment, short, visible
 from onnxq.page.worst import WorstView, worst_view
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _HARMFUL = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -98,28 +102,38 @@ def page_of(
 
 def html_of(page: ReportPage) -> str:
     """The page as HTML: autoescaped, with the data of the layers as JSON that holds no markup."""
-    import jinja2
     from markupsafe import Markup
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+    script = (_TEMPLATES / "page.js").read_text("utf-8")
+    text: str = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup((_TEMPLATES / "page.css").read_text("utf-8")),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+            data=Markup(inert_json(page.layers.packed)) if page.layers is not None else None,
+        )
+    )
+    return text
+
+
+@functools.cache
+def _environment() -> Environment:
+    """The templates; jinja2 is imported when the first page is made."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        undefined=jinja2.StrictUndefined,
+        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: (
-            value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
-        ),
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters.update(short=short, figure=figure, decimal=decimal)
-    script = (_TEMPLATES / "page.js").read_text("utf-8")
-    return environment.get_template("page.html.j2").render(
-        page=page,
-        style=Markup((_TEMPLATES / "page.css").read_text("utf-8")),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
-        data=Markup(inert_json(page.layers.packed)) if page.layers is not None else None,
-    )
+    environment.filters.update(short=short, figure=figure, decimal=decimal, fragment=fragment)
+    return environment
 
 
 def inert_json(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from urllib.parse import quote
 
 _LONGEST = 160
 
@@ -21,6 +22,11 @@ def short(name: str, width: int = _LONGEST) -> str:
         return name
     tail = (width - 3) * 2 // 3
     return f"{name[: width - 3 - tail]}...{name[-tail:]}"
+
+
+def fragment(name: str) -> str:
+    """A name as it stands in a link to its layer."""
+    return quote(name, safe="", errors="replace")
 
 
 def file_name(path: str) -> str:
