@@ -1,5 +1,7 @@
 """The page of a run: what it holds, in which order, that names do no harm, how large it gets."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import copy
@@ -193,16 +195,16 @@ ANSWERS = {
     "How large is the file?": "4 MB → 1 MB",
     "How much memory does it take?": "401 kB at most",
     "Is the goal met?": "not met: 29.5 31 asked for",
-    "What stays in float, and why?": "depthwise: int8 gains nothing: 1 layer",
+    "What stays in float, and why?": "depthwise: int8 gains nothing : 1 layer",
     "Is my normalization wrong?": "pixels are fed from 0 to 255",
     "Did repair help?": "bias kept 28.0 dB 29.5 dB",
     "Is it the body or int8?": "y: int8 alone 30.5 dB",
     "Was the prediction right?": "29.9 dB 29.4",
-    "What did surgery change, and is that proved?": "fold_batchnorm fuse: 1 (1 exact)",
+    "What did surgery change, and is that proved?": "fold_batchnorm fuse : 1 (1 exact)",
     "What nearly matched?": "its scale is an input (fold_scale)",
     "What does the target not take?": "(Einsum): TensorRT does not take it",
     "Which layer is suspicious, is it the weights?": "/stage0/block2/Conv: weights are 9 steps from those of A",
-    "Which sample is worst?": "sample 7, calib/7.png: 18.5 dB",
+    "Which sample is worst?": "sample 7, calib/7.png : 18.5 dB",
     "What runs in another type than planned?": "Planned in int8, and not run in it /stage0/block6/Conv",
     "What do I do next?": "trtexec --onnx=net.int8.onnx",
     "Which file is this?": "SHA-256 of the result 5ed9",
