@@ -14,7 +14,7 @@
   graph.forEach((node, at) => node.reads.forEach((from) => users[from].push(at)));
 
   const $ = (id) => document.getElementById(id);
-  const hidden = /[\p{C}]/gu;
+  const hidden = /[\p{C}\p{Zl}\p{Zp}]/gu;
   const visible = (text) => String(text).replace(hidden, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
   const short = (text, most = 160) => text.length <= most ? text
     : `${text.slice(0, Math.floor((most - 3) / 3))}...${text.slice(-Math.ceil((most - 3) * 2 / 3))}`;
