@@ -14,7 +14,7 @@ _FULL_DB = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """A line of the ledger.
 
     Attributes:
@@ -64,7 +64,7 @@ class LedgerView:
         idle: steps of repair that had nothing to do, with the reason.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     predictions: tuple[Predicted, ...]
     method: str
     idle: tuple[str, ...]
@@ -90,12 +90,12 @@ def ledger_view(report: OpenedReport) -> LedgerView | None:
 
 def _entry(
     part: str, what: str, after: float | None, note: str = "", verdict: str = "", before: float | None = None
-) -> Entry:
+) -> LedgerEntry:
     bar = None if after is None else min(1.0, max(0.0, after / _FULL_DB))
-    return Entry(part, what, verdict, level(before), level(after), bar, note)
+    return LedgerEntry(part, what, verdict, level(before), level(after), bar, note)
 
 
-def _surgery(report: OpenedReport) -> list[Entry]:
+def _surgery(report: OpenedReport) -> list[LedgerEntry]:
     found = []
     for one in report.entries("whole_model"):
         largest = number(one.get("max_abs"))
@@ -106,7 +106,7 @@ def _surgery(report: OpenedReport) -> list[Entry]:
     return found
 
 
-def _scales(report: OpenedReport) -> list[Entry]:
+def _scales(report: OpenedReport) -> list[LedgerEntry]:
     choice = report.part("calibration", "choice")
     chosen, found = text(choice.get("method")), []
     for one in report.entries("calibration", "choice", "trials"):
@@ -117,7 +117,7 @@ def _scales(report: OpenedReport) -> list[Entry]:
     return found
 
 
-def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[Entry]:
+def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[LedgerEntry]:
     found = []
     for one in steps:
         after = number(one.get("after_db"))
@@ -134,16 +134,16 @@ def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[Entry]
     return found
 
 
-def _left(report: OpenedReport) -> list[Entry]:
+def _left(report: OpenedReport) -> list[LedgerEntry]:
     found = []
     for one in report.entries("goal", "search", "float"):
         gain = number(one.get("gain_db"))
         note = f"gains {level(gain)} beside the others, for {decimal(number(one.get('cost')))}"
-        found.append(Entry("float for the goal", text(one.get("node")), "", "", "", None, note))
+        found.append(LedgerEntry("float for the goal", text(one.get("node")), "", "", "", None, note))
     return found
 
 
-def _body(report: OpenedReport) -> list[Entry]:
+def _body(report: OpenedReport) -> list[LedgerEntry]:
     kind, found = text(report.at("body", "type")), []
     for one in report.entries("body", "outputs"):
         name = text(one.get("output"))
@@ -155,7 +155,7 @@ def _body(report: OpenedReport) -> list[Entry]:
     return found
 
 
-def _result(report: OpenedReport) -> list[Entry]:
+def _result(report: OpenedReport) -> list[LedgerEntry]:
     found = number(report.at("about_mean", "sqnr_about_mean_db"))
     if found is None:
         return []
