@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
-from onnxq.page.words import decimal, figure, level
+from onnxq.page.words import counted, decimal, figure, level
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
@@ -160,7 +160,7 @@ def _result(report: OpenedReport) -> list[LedgerEntry]:
     if found is None:
         return []
     samples = number(report.at("about_mean", "samples")) or 0
-    note = f"about the mean, on {samples:.0f} samples that chose nothing"
+    note = f"about the mean, on {counted(int(samples), 'sample')} that chose nothing"
     return [_entry("result", "as written, all outputs", found, note)]
 
 

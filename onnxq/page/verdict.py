@@ -142,7 +142,7 @@ def _alarm(report: OpenedReport) -> str:
 def _accuracy(report: OpenedReport) -> list[Fact]:
     about, facts = report.part("about_mean"), []
     samples = number(about.get("samples"))
-    note = f"on {samples:.0f} samples held out of calibration" if samples else ""
+    note = f"on {counted(int(samples), 'sample')} held out of calibration" if samples else ""
     together = number(about.get("sqnr_about_mean_db"))
     if together is not None:
         facts.append(Fact("Accuracy, SQNR about the mean", level(together), note))
@@ -281,7 +281,9 @@ def _data(report: OpenedReport) -> tuple[str, ...]:
         )
     samples = number(report.at("calibration", "samples"))
     if samples:
-        lines.append(f"{samples:.0f} samples calibrated, method {text(report.at('calibration', 'method'))}")
+        lines.append(
+            f"{counted(int(samples), 'sample')} calibrated, method {text(report.at('calibration', 'method'))}"
+        )
     skipped = number(report.at("calibration", "data", "skipped", "count"))
     if skipped:
         lines.append(f"{skipped:.0f} samples could not be read and were skipped")

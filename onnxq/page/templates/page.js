@@ -91,7 +91,7 @@
   }
   function settle() {
     room.style.height = `${order.length * HEIGHT}px`;
-    room.style.width = `${columns.reduce((sum, column) => sum + column.width, 0)}px`;
+    room.style.width = head.style.width = `max(100%, ${columns.reduce((sum, column) => sum + column.width, 0)}px)`;
     $("count").textContent = order.length === layers.length ? `${layers.length} layers` : `${order.length} of ${layers.length} layers`;
     drawn = "";
     draw();
