@@ -34,6 +34,7 @@ __all__ = [
     "merge_stats",
     "plan",
     "quantize",
+    "report",
     "run_pieces",
     "sanitize",
     "sensitivity",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import engine
     from onnxq.pipeline.inspecting import draw, inspect
+    from onnxq.pipeline.paging import report
     from onnxq.pipeline.remembering import memory
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
@@ -82,6 +84,7 @@ _FUNCTIONS = {
     "onnxq.pipeline.remembering": ("memory",),
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
+    "onnxq.pipeline.paging": ("report",),
 }
 
 

@@ -25,7 +25,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, shape_of
 from onnxq.progress import Observer
-from onnxq.report import counted
+from onnxq.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models

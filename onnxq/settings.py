@@ -570,6 +570,21 @@ class Outcome:
     strict: bool = option(False, "Exit 1 where the original compiles and the result does not.", FLAG)
 
 
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What is written beside the model and its report.
+
+    Attributes:
+        page: whether `X.report.html`, the report as a page, is written.
+    """
+
+    TITLE: ClassVar[str] = "Report"
+    EXAMPLES: ClassVar[Sequence[str]] = ("--no-page",)
+    TABLE: ClassVar[str] = "report"
+
+    page: bool = option(True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",))
+
+
 CallableModel = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """A model that a function of the user's calls: arrays by input name in, arrays by output name out."""
 
@@ -751,7 +766,7 @@ class Margins:
 
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Look, Goal, Ranking, AccuracyRepair, Margins,
+    Compilation, Outcome, Papers, Look, Goal, Ranking, AccuracyRepair, Margins,
 )  # fmt: skip
 
 

@@ -622,7 +622,7 @@ def test_tensorrt_7_gets_the_float_model_and_a_cache(tmp_path: Path, roles: Role
     for part in ("opset", "nodes", "unsupported", "changes", "interface_changes"):
         assert result.report[part] == sanitized.report[part]
     assert {str(path.name) for path in result.save(tmp_path / "out.onnx")} == {
-        "out.onnx", "out.cache", "out.report.json"
+        "out.onnx", "out.cache", "out.report.json", "out.report.html"
     }  # fmt: skip
     cache = trt_cache.read_cache(tmp_path / "out.cache")
     assert (cache.header, set(cache.scales)) == ("TRT-7103-EntropyCalibration2", set("xabcy"))
@@ -702,7 +702,7 @@ def test_targets_that_take_both(tmp_path: Path, target: str) -> None:
     model, data = net(), samples(8)
     result = quantize(model, data, target=target, cache=True)
     assert {path.name for path in result.save(tmp_path / "out.onnx")} == {
-        "out.onnx", "out.cache", "out.report.json"
+        "out.onnx", "out.cache", "out.report.json", "out.report.html"
     }  # fmt: skip
     cache = trt_cache.read_cache(tmp_path / "out.cache")
     assert cache.header == load_target(target).cache

@@ -393,7 +393,7 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     assert "Goal       not met: SQNR about the mean" in ran.stdout
     assert "are missing" in ran.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "data.npz", "net.onnx", "q.onnx", "q.report.json",
+        "data.npz", "net.onnx", "q.onnx", "q.report.html", "q.report.json",
     ]  # fmt: skip
     compare = ("compare", "net.onnx", "q.onnx", "--data", "data.npz", "--json")
     ran = run(tmp_path, *compare, "--min-sqnr", str(GOAL))

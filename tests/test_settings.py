@@ -44,7 +44,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "plan": ('"p.toml"', Path("/f/p.toml")),
     "body": ('"fp32"', "fp32"), "io": ('"fp32"', "fp32"), "scale_form": ('"post-scale"', "post-scale"),
     "heads": ('"auto"', "auto"),
-    "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False),
+    "cache": ("true", True), "sm": ("90", 90), "no_engine": ("true", False), "no_page": ("true", False),
     "min_sqnr": ("30", 30.0), "min_agreement": ('"logits=99"', ("logits", 99.0)),
     "max_drop": ("0.5", 0.5), "eval": ('"s.py:f"', Path("/f/s.py:f")), "max_float": ('"5%"', 0.05),
     "steps": ('["bias", "shift"]', ("bias", "shift")),

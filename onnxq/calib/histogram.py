@@ -49,6 +49,22 @@ class Histogram:
         centers: np.ndarray = (edges[:-1] + edges[1:]) / 2
         return centers
 
+    def coarse(self, top: float, bins: int) -> np.ndarray:
+        """The same values in few bins of equal width, for a drawing.
+
+        Args:
+            top: the upper edge of the last bin, above 0; what is above it counts there.
+            bins: how many bins there are from 0 on.
+
+        Returns:
+            Counts, int64 [bins].
+        """
+        places = np.minimum(self.centers * (bins / top), bins - 1).astype(np.int64)
+        counts = np.zeros(bins, np.int64)
+        np.add.at(counts, places, self.counts)
+        counts[0] += self.zeros
+        return counts
+
     def times(self, factor: int) -> Histogram:
         """The histogram in which each value counts `factor` times."""
         return Histogram(self.zeros * factor, self.first, self.counts * factor) if factor != 1 else self

@@ -22,6 +22,7 @@ from onnxq.cli.inspect import inspect
 from onnxq.cli.memory import memory
 from onnxq.cli.plan import plan
 from onnxq.cli.quantize import quantize
+from onnxq.cli.report import report
 from onnxq.cli.rules import rules
 from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 for function in (
     quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, statistics, weights, memory,
-    compare, analyze, diff, engine, split, run, extract,
+    compare, analyze, diff, engine, report, split, run, extract,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

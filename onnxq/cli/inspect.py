@@ -110,7 +110,7 @@ def _show_nodes(
     from onnxq.cli.pages.nodes import nodes_page
     from onnxq.emit.files import save_file
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.report import to_json
+    from onnxq.reporting import to_json
 
     if choice.depth is not None and choice.around is None:
         raise UserError("--depth says how near, and nothing says to what", hint="give --around NAME")
@@ -152,7 +152,7 @@ def describe(model: Model, path: Path) -> dict[str, Any]:
     """What a model holds, as JSON."""
     from onnxq.graph.layers import WEIGHTED, layer_of
     from onnxq.graph.view import Node
-    from onnxq.report import counted
+    from onnxq.reporting import counted
 
     nodes = [Node(model, node) for graph in model.graphs() for node in graph.nodes]
     model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
@@ -265,7 +265,7 @@ def _tensor_json(name: str, dtype: Any, dims: tuple[int | str | None, ...] | Non
 def _statistics(tensor: Tensor) -> dict[str, Any] | None:
     import numpy as np
 
-    from onnxq.report import to_json
+    from onnxq.reporting import to_json
 
     values = tensor.constant
     if values is None or values.size == 0 or values.dtype.kind not in "biufV":

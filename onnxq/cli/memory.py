@@ -38,7 +38,7 @@ def memory(
     from onnxq.analysis.memory import MemoryStep
     from onnxq.cli.pages.memory import memory_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.report import to_json
+    from onnxq.reporting import to_json
 
     if csv is not None:
         check_csv_output(csv, MemoryStep, model, force=force)

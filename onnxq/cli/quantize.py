@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
     settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
-    settings.Outcome, settings.Runtime,
+    settings.Outcome, settings.Papers, settings.Runtime,
     without=("allow_interface_changes", "shard"), config=True,
 )  # fmt: skip
 def quantize(
@@ -32,7 +32,8 @@ def quantize(
 ) -> int:
     """Repair a model and quantize it to INT8.
 
-    Writes X.onnx, with explicit Q/DQ pairs and shared scales, and X.report.json; for a target that takes no
+    Writes X.onnx, with explicit Q/DQ pairs and shared scales, X.report.json and the same as a page,
+    X.report.html; for a target that takes no
     such pairs, the repaired float model and a calibration cache. Exit code 0 says nothing of the compiler
     without --strict. With a goal (--min-sqnr, --min-agreement, --max-drop) layers are left in float until it
     is met; where nothing meets it the nearest model is written, and the exit code is 1.
@@ -56,7 +57,8 @@ def quantize(
     path = output or Path(f"{model.stem}.int8.onnx")
     if strict:
         _check_strict(target, no_engine=not compilation.compile)
-    check_output(path, model, force=force, cache=format.cache or not target.explicit)
+    page = chosen.group(settings.Papers).page
+    check_output(path, model, force=force, cache=format.cache or not target.explicit, page=page)
     known = calibration.stats is not None or format.plan is not None
     without_data = known and chosen.place == settings.DataPlace()
     if calibration.stats is None and without_data:
@@ -92,7 +94,7 @@ def quantize(
         missed = result.report["goal"]
         if missed and missed.get("cut") and state is not None and state.exists():
             missed["kept"] = str(state)
-        result.save(path, force=force)
+        result.save(path, force=force, page=page)
     if state is not None and not (missed and missed["cut"]):  # what the time limit cut goes on when repeated
         forget(state)
     if not screen.quiet:

@@ -13,7 +13,7 @@ from onnxq.errors import UserError
 
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
-    settings.Repairs, settings.Inputs, settings.Runtime,
+    settings.Papers, settings.Repairs, settings.Inputs, settings.Runtime,
     without=(
         "method", "percentile", "constant", "search", "exact", "samples", "seed", "partial",
         "keep_float", "heads", "scale_form", "cache", "plan",
@@ -29,15 +29,16 @@ def sanitize(
 ) -> None:
     """Repair a model so that the target takes it.
 
-    What it computes stays the same: each change is proved on sampled inputs. Writes X.onnx and
-    X.report.json. With --body, float types change too, as far as data show that they can.
+    What it computes stays the same: each change is proved on sampled inputs. Writes X.onnx,
+    X.report.json and X.report.html. With --body, float types change too, as far as data show that they can.
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.clean.onnx")
-    check_output(path, model, force=force)
+    page = chosen.group(settings.Papers).page
+    check_output(path, model, force=force, page=page)
     format = chosen.group(settings.Format)
     typed = format.body is not None or format.io not in (None, "fp32")
     if not typed and (chosen.flags(settings.DataPlace) or chosen.flags(settings.Calibration)):
@@ -56,7 +57,7 @@ def sanitize(
             observe=observe,
         )
         chosen.tell(result.report)
-        result.save(path, force=force)
+        result.save(path, force=force, page=page)
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(result.report)

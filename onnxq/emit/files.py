@@ -22,10 +22,17 @@ from onnxq.graph.load import read, tensors
 # Protobuf's limit is 2 GiB; beyond this the weights go into a file of their own.
 _INLINE_LIMIT = 1_800_000_000
 
+_PAGE = b'<meta name="generator" content="onnxq">'
+
 
 def report_path(output: Path) -> Path:
     """The report beside a model: `X.report.json` for `X.onnx`."""
     return output.with_suffix("").with_name(output.with_suffix("").name + ".report.json")
+
+
+def page_path(report: Path) -> Path:
+    """The page beside a report: `X.report.html` for `X.report.json`."""
+    return report.with_suffix(".html")
 
 
 def cache_path(output: Path) -> Path:
@@ -40,6 +47,7 @@ def check_output(
     force: bool = False,
     record: Path | None = None,
     cache: bool = False,
+    page: bool = False,
 ) -> None:
     """Refuses an output path before any work is done.
 
@@ -49,20 +57,23 @@ def check_output(
         force: whether files that onnxq did not write may be replaced.
         record: the document that tells that onnxq wrote it; the model's report by default.
         cache: whether a calibration cache is written beside it.
+        page: whether a page is written beside the record.
 
     Raises:
         UserError: it is the input or holds its weights, a folder, in a folder that does not exist or
             cannot be written, or an existing file that onnxq did not write.
     """
     try:
-        _check_output(output, source, force, record or report_path(output), cache)
+        _check_output(output, source, force, record or report_path(output), cache, page)
     except OSError as error:  # a name that is too long, a folder that must not be searched
         raise UserError(
             f"cannot write {str(output)!r}: {error.strerror}", hint="give another path with -o"
         ) from error
 
 
-def _check_output(output: Path, source: Path | None, force: bool, record: Path, cache: bool) -> None:
+def _check_output(
+    output: Path, source: Path | None, force: bool, record: Path, cache: bool, page: bool
+) -> None:
     if source is not None and output.exists() and source.exists() and output.samefile(source):
         raise UserError(f"the output {str(output)!r} is the input", hint="give another path with -o")
     if output.is_dir():
@@ -84,7 +95,8 @@ def _check_output(output: Path, source: Path | None, force: bool, record: Path, 
             f"the calibration cache is written to {str(output)!r}", hint="give the model another name with -o"
         )
     caches = [cache_path(output)] if cache else []
-    for path in (output, output.with_name(output.name + ".data"), *caches, record):
+    pages = [page_path(record)] if page else []
+    for path in (output, output.with_name(output.name + ".data"), *caches, *pages, record):
         if path.exists() and source is not None and _holds_weights_of(source, path):
             raise UserError(
                 f"{str(path)!r} holds weights of the input {str(source)!r}", hint="give another path with -o"
@@ -123,7 +135,7 @@ def save_models(
         models: the models by file name; they are not modified.
         data_dir: the folder of the external data that the models refer to.
         documents: the documents by file name; what is text already is written as it is, what is a
-            function is called with the SHA-256 of each model by file name.
+            function is called with the SHA-256 of each model by file name; None is not written.
 
     Returns:
         The files written.
@@ -142,9 +154,11 @@ def save_models(
             (stage / name).write_bytes(model.SerializeToString(deterministic=True))
             hashes[name] = sha256(stage / name)
         for name, document in documents.items():
-            names.append(name)
             if callable(document):
                 document = document(hashes)
+            if document is None:
+                continue
+            names.append(name)
             if not isinstance(document, str):
                 document = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             # a file name that is no text is escaped, as JSON has it
@@ -200,11 +214,20 @@ def _holds_weights_of(model: Path, path: Path) -> bool:
 
 
 def _is_ours(path: Path, record: Path) -> bool:
-    if path.stat().st_size == 0:
+    if path.stat().st_size == 0 or is_page(path):
         return True
     try:
         return "onnxq" in json.loads(record.read_text("utf-8"))
     except (OSError, ValueError, TypeError):
+        return False
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that onnxq wrote."""
+    try:
+        with path.open("rb") as file:
+            return _PAGE in file.read(500)
+    except OSError:
         return False
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq import remarks
-from onnxq import report as reporting
+from onnxq import remarks, reporting
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule

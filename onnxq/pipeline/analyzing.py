@@ -44,7 +44,7 @@ from onnxq.heap import steady_heap
 from onnxq.pipeline.predicting import NOTE, predicted_db
 from onnxq.pipeline.siblings import report_of, sibling_of
 from onnxq.progress import Observer
-from onnxq.report import peak_memory_mb
+from onnxq.reporting import peak_memory_mb
 from onnxq.run import ort
 from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
 from onnxq.user_code import CodeForm, load_function

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq import report as reporting
+from onnxq import reporting
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met

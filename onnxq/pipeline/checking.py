@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq import report as reporting
+from onnxq import reporting
 from onnxq.analysis.checks import found_by_data
 from onnxq.analysis.checks.own import found_by_user, load_check
 from onnxq.data.image_options import image_options
@@ -27,7 +27,7 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.progress import Observer
 from onnxq.quant.lint import confirmed_lint, explains
-from onnxq.report import deciding_inputs, unsupported
+from onnxq.reporting import deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import trt

@@ -12,8 +12,7 @@ from typing import Any
 
 import onnx
 
-from onnxq import interrupts
-from onnxq import report as reporting
+from onnxq import interrupts, reporting
 from onnxq.compiled.verdict import Form, Verdict
 from onnxq.emit import files
 from onnxq.errors import Fault, UserError

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq import remarks
-from onnxq import report as reporting
+from onnxq import remarks, reporting
 from onnxq.data.glance import Glance
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source

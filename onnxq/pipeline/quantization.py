@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxq import report as reporting
+from onnxq import reporting
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.graph.outline import outline
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
@@ -196,6 +197,8 @@ class Quantization:
             **pursuit.part(verified),
             "repair": measured.repair,
             "body": body,
+            "outline": outline(job.model),
+            "weight_scales": reporting.weight_scales(final.made.proto, final.plan),
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
         result.report.update(reporting.to_json(part))

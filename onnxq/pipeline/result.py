@@ -13,6 +13,7 @@ import onnx
 from onnxq.emit import files
 from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
+from onnxq.pipeline.paging import page_text
 from onnxq.run.profiles import Profile
 from onnxq.target import load_target
 
@@ -39,12 +40,13 @@ class Result:
     cache: str | None = None
     _spool: Spool | None = field(default=None, repr=False)
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
-        """Writes `X.onnx` (`X.onnx.data` where the weights need it), `X.report.json`, and any `X.cache`.
+    def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
+        """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.
 
         Args:
             path: the model's path.
             force: replace a file that onnxq did not write.
+            page: write the report as a page too. One that cannot be made is left out, with a remark.
 
         Returns:
             The files written.
@@ -53,10 +55,12 @@ class Result:
             UserError: the path is the input, or cannot be written.
         """
         output = Path(path)
-        files.check_output(output, self.source, force=force, cache=self.cache is not None)
+        files.check_output(output, self.source, force=force, cache=self.cache is not None, page=page)
         data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.model) else []
         cache = files.cache_path(output) if self.cache is not None else None
-        written = [output, *data, *([cache] if cache is not None else []), files.report_path(output)]
+        record = files.report_path(output)
+        shown = files.page_path(record) if page else None
+        written = [output, *data, *(path for path in (cache, record, shown) if path is not None)]
         self.report["output"] = str(output)
         self.report["files"] = [str(file) for file in written]
         target = load_target(self.report["target"])
@@ -81,7 +85,14 @@ class Result:
             self.report["sha256"] = hashes[output.name]
             return self.report
 
-        documents: dict[str, Any] = {files.report_path(output).name: report}
+        def drawn(hashes: Mapping[str, str]) -> str | None:
+            found = page_text(report(hashes))
+            if found is None:
+                self.report["files"].remove(str(shown))
+            return found
+
+        documents: dict[str, Any] = {} if shown is None else {shown.name: drawn}
+        documents[record.name] = report
         if cache is not None:
             documents[cache.name] = self.cache
         return files.save_models(output.parent, {output.name: self.model}, self.data_dir, documents)

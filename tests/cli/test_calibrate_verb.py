@@ -324,12 +324,17 @@ def test_search(here: Path, onnxq) -> None:
 
 def test_a_cache_in_and_out(here: Path, onnxq) -> None:
     ran = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-7", "-o", "seven.onnx")
-    assert ran.json()["files"] == ["seven.onnx", "seven.cache", "seven.report.json"]
+    assert ran.json()["files"] == ["seven.onnx", "seven.cache", "seven.report.json", "seven.report.html"]
     assert not {"QuantizeLinear"} & {node.op_type for node in onnx.load("seven.onnx").graph.node}
     found = calibration(onnxq(*QUANTIZE, "--stats", "seven.cache"))
     assert found["scales"] == ran.json()["calibration"]["scales"]
     both = onnxq(*QUANTIZE, "--calib", "npy", "--target", "tensorrt-8.6", "--cache").json()
-    assert both["files"] == ["net.int8.onnx", "net.int8.cache", "net.int8.report.json"]
+    assert both["files"] == [
+        "net.int8.onnx",
+        "net.int8.cache",
+        "net.int8.report.json",
+        "net.int8.report.html",
+    ]
     assert json.loads(Path("net.int8.report.json").read_text())["calibration"]["cached"] == 4
 
 

@@ -47,6 +47,7 @@ def test_no_arguments_show_the_verbs(onnxq) -> None:
         "analyze",
         "compare",
         "engine",
+        "report",
         "split",
         "run",
         "extract",
@@ -61,7 +62,7 @@ def test_json_is_all_of_stdout(folder: Path, onnxq) -> None:
     report = ran.json()
     assert ran.code == 0
     assert report == json.loads((folder / "net.clean.report.json").read_text("utf-8"))
-    assert report["files"] == ["net.clean.onnx", "net.clean.report.json"]
+    assert report["files"] == ["net.clean.onnx", "net.clean.report.json", "net.clean.report.html"]
     assert "net.onnx -> net.clean.onnx" in ran.err
 
 

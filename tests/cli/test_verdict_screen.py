@@ -10,7 +10,7 @@ import pytest
 from onnxq.cli.pages.verdict import verdict_page, verdict_section
 from onnxq.cli.screen import Page
 from onnxq.compiled.verdict import Compared, ComparedLayers, EngineFigures, Fastest, OnGpu, Verdict
-from onnxq.report import to_json
+from onnxq.reporting import to_json
 
 FIGURES = EngineFigures(3, 1.5, 0.25, {"fp16": 2_000_000})
 COMPARED = Compared(

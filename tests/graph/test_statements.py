@@ -10,7 +10,7 @@ import pytest
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.report import unsupported
+from onnxq.reporting import unsupported
 from onnxq.target import load_target
 
 

@@ -91,7 +91,7 @@ def _spread(entry: TensorStats) -> str:
 
 def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
     """The page for programs."""
-    from onnxq.report import to_json as plain
+    from onnxq.reporting import to_json as plain
 
     document: dict[str, Any] = plain(
         {

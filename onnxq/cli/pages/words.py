@@ -15,7 +15,7 @@ def counted(count: int, noun: str) -> str:
 
 def tally(names: Iterable[str]) -> dict[str, int]:
     """How often each name occurs, the most frequent first."""
-    from onnxq.report import counted
+    from onnxq.reporting import counted
 
     return counted(names)
 

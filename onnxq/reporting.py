@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.calib.stats import Stats
+from onnxq.calib.stats import Stats, TensorStats
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
@@ -364,6 +364,11 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
                 name: {"values": entry.size, "mean": entry.mean, "variance": entry.variance}
                 for name, entry in tensors.items()
             },
+            "histograms": {
+                name: drawn
+                for name, entry in tensors.items()
+                if name in facts.ranges and (drawn := _drawn(entry)) is not None
+            },
             "not_run": dict(facts.not_run),
             "stats_file": facts.stats_file,
             "missing": facts.missing,
@@ -373,6 +378,61 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
         }
     )
     return part
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnHistogram:
+    """How often magnitudes of a tensor occur, coarse enough to be drawn.
+
+    Attributes:
+        top: the greatest magnitude: the upper edge of the last bin. Bins have equal widths, from 0 on.
+        counts: how many values are in each, in decimal, with blanks between (a list would be a line each).
+    """
+
+    top: float
+    counts: str
+
+
+_BINS = 64
+
+
+def _drawn(entry: TensorStats) -> DrawnHistogram | None:
+    """The histogram of a tensor for a drawing; None where it was not counted, or all is zero."""
+    top = entry.amax
+    if entry.histogram is None or not 0 < top < math.inf:
+        return None
+    return DrawnHistogram(top, " ".join(map(str, entry.histogram.coarse(top, _BINS).tolist())))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleProfile:
+    """The scales of a weight's channels.
+
+    Attributes:
+        channels: how many there are.
+        values: 32 of them at most, sorted, evenly spaced by rank, the least and the greatest included; in
+            decimal, with blanks between.
+    """
+
+    channels: int
+    values: str
+
+
+_RANKS = 32
+
+
+def weight_scales(proto: onnx.ModelProto, plan: QuantPlan) -> dict[str, ScaleProfile]:
+    """The scales of the weights of a written model, by weight; of those that stand in the file itself."""
+    wanted = {f"{site.tensor}_scale": site.tensor for site in plan.sites if site.kind == "weight"}
+    found = {}
+    for tensor in proto.graph.initializer:
+        inside = tensor.data_location != onnx.TensorProto.EXTERNAL
+        if tensor.name in wanted and inside and len(tensor.dims) and tensor.dims[0]:
+            values = np.sort(onnx.numpy_helper.to_array(tensor).astype(np.float64), axis=None)
+            ranks = np.unique(np.linspace(0, len(values) - 1, _RANKS).round().astype(int))
+            text = " ".join(f"{value:.4g}" for value in values[ranks])
+            found[wanted[tensor.name]] = ScaleProfile(len(values), text)
+    return found
 
 
 def _method(facts: CalibrationFacts) -> str:

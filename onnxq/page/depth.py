@@ -1,0 +1,109 @@
+"""Along the network: errors by depth, memory by the schedule, kernels by kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.page.charts import Chart, chart
+from onnxq.page.kernels import KernelRow, kinds_of, memory_along
+from onnxq.page.words import counted, level, size
+
+_MOST_DB = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class KindLine:
+    """Kernels of one kind, in words.
+
+    Attributes:
+        kind: the kind.
+        precision: what they compute in.
+        count: how many there are.
+        moved: what they move.
+        weights: their constants.
+        share: of all that is moved, 0 to 1.
+    """
+
+    kind: str
+    precision: str
+    count: int
+    moved: str
+    weights: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DepthView:
+    """The section.
+
+    Attributes:
+        errors: the curve of errors, None where no analysis is given.
+        drift: where the error passes its threshold first, "" for nowhere.
+        memory: the curve of memory, None where there is no engine.
+        peak: the greatest of it, in words.
+        kinds: the kernels by kind.
+        total: all of them, in words.
+    """
+
+    errors: Chart | None
+    drift: str
+    memory: Chart | None
+    peak: str
+    kinds: tuple[KindLine, ...]
+    total: str
+
+
+def depth_view(
+    report: OpenedReport, analysis: Mapping[str, Any] | None, kernels: Sequence[KernelRow]
+) -> DepthView | None:
+    """What there is along the network; None where nothing is."""
+    errors, drift = _errors(analysis)
+    along = memory_along(report)
+    memory = chart(
+        "memory of activations, MB, kernel by kernel",
+        [("alive", [size / 1e6 for size in along])],
+        ("first kernel", "last kernel"),
+        zero=True,
+        steps=True,
+    )
+    if errors is None and not kernels:
+        return None
+    moved = sum(kernel.moved for kernel in kernels) or 1.0
+    kinds = tuple(
+        KindLine(one.kind, one.precision, one.count, size(one.moved), size(one.weights), one.moved / moved)
+        for one in kinds_of(kernels)
+    )
+    total = f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run" if kernels else ""
+    peak = ""
+    if along:
+        place = max(range(len(along)), key=along.__getitem__)
+        at = kernels[place].nodes
+        peak = f"{size(along[place])} at most, at kernel {place + 1} of {len(along)}"
+        peak += f" ({at[0]})" if at else ""
+    return DepthView(errors, drift, memory, peak, kinds, total)
+
+
+def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:
+    rows = analysis.get("rows") if analysis is not None else None
+    found = [row for row in rows or () if isinstance(row, Mapping)]
+    found.sort(key=lambda row: number(row.get("place")) or 0)
+    if analysis is None or not found:
+        return None, ""
+    series = [(name, [_db(row.get(key)) for row in found])
+              for name, key in (("accumulated", "accumulated"), ("alone", "isolated"))]  # fmt: skip
+    ends = text(found[0].get("layer")), text(found[-1].get("layer"))
+    drawn = chart("SQNR of each layer against float, dB, in the order of the model", series, ends, " dB")
+    drift = text(analysis.get("drift"))
+    if drift:
+        limit = level(number(analysis.get("drift_db")))
+        drift = f"{drift} is the first tensor whose accumulated error is worse than {limit}"
+    return drawn, drift
+
+
+def _db(figures: Any) -> float | None:
+    value = number(figures.get("sqnr_db")) if isinstance(figures, Mapping) else None
+    return None if value is None or math.isinf(value) else min(value, _MOST_DB)

@@ -1,0 +1,180 @@
+"""The second section: the ledger of noise, from the repair of the graph to what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.page.words import counted, decimal, figure, level
+
+_FULL_DB = 60.0
+"""The level whose bar is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """A line of the ledger.
+
+    Attributes:
+        part: "surgery", "scales", "repair", "float for the goal", "body" or "result".
+        what: the step.
+        verdict: "kept", "dropped", ...; "" for what is only measured.
+        before: the level before, "" for none.
+        after: the level with it.
+        bar: the share of a full bar, 0 to 1, None for none.
+        note: why, and what it took.
+    """
+
+    part: str
+    what: str
+    verdict: str
+    before: str
+    after: str
+    bar: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A set of layers in float: what the noise model said of it, and what was measured.
+
+    Attributes:
+        layers: how many are in float.
+        cost: what that costs.
+        predicted: by the noise model.
+        measured: on samples.
+    """
+
+    layers: int
+    cost: str
+    predicted: str
+    measured: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """The section.
+
+    Attributes:
+        entries: the lines, in the order of the run.
+        predictions: predicted and measured, side by side.
+        method: how a step of repair is judged, "" for none.
+        idle: steps of repair that had nothing to do, with the reason.
+    """
+
+    entries: tuple[LedgerEntry, ...]
+    predictions: tuple[Predicted, ...]
+    method: str
+    idle: tuple[str, ...]
+
+
+def ledger_view(report: OpenedReport) -> LedgerView | None:
+    """What adds noise and what takes it away; None where nothing of it was measured."""
+    steps = report.entries("repair", "steps")
+    idle = [one for one in steps if number(one.get("after_db")) is None]
+    entries = (
+        *_surgery(report), *_scales(report), *_repair(report, steps), *_left(report), *_body(report),
+        *_result(report),
+    )  # fmt: skip
+    if not entries:
+        return None
+    return LedgerView(
+        entries=entries,
+        predictions=_predictions(report),
+        method=text(report.at("repair", "method")) if steps else "",
+        idle=tuple(f"{text(one.get('step'))}: {text(one.get('why'))}" for one in idle),
+    )
+
+
+def _entry(
+    part: str, what: str, after: float | None, note: str = "", verdict: str = "", before: float | None = None
+) -> LedgerEntry:
+    bar = None if after is None else min(1.0, max(0.0, after / _FULL_DB))
+    return LedgerEntry(part, what, verdict, level(before), level(after), bar, note)
+
+
+def _surgery(report: OpenedReport) -> list[LedgerEntry]:
+    found = []
+    for one in report.entries("whole_model"):
+        largest = number(one.get("max_abs"))
+        said = [text(one.get("verdict")), f"max difference {figure(largest)}" if largest else ""]
+        note = ", ".join(part for part in (*said, text(one.get("why"))) if part)
+        what = f"rules of stage {text(one.get('stage'))}"
+        found.append(_entry("surgery", what, number(one.get("sqnr_db")), note))
+    return found
+
+
+def _scales(report: OpenedReport) -> list[LedgerEntry]:
+    choice = report.part("calibration", "choice")
+    chosen, found = text(choice.get("method")), []
+    for one in report.entries("calibration", "choice", "trials"):
+        method = text(one.get("method"))
+        verdict = "kept" if method == chosen else "dropped"
+        note = f"on {number(one.get('samples')) or 0:.0f} samples"
+        found.append(_entry("scales", f"ranges by {method}", number(one.get("sqnr_db")), note, verdict))
+    return found
+
+
+def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[LedgerEntry]:
+    found = []
+    for one in steps:
+        after = number(one.get("after_db"))
+        if after is None:
+            continue
+        changed = one.get("changed")
+        made = [f"{count} {what}" for what, count in changed.items()] if isinstance(changed, Mapping) else []
+        note = "; ".join(part for part in (", ".join(made), text(one.get("why")),
+                                           f"{decimal(number(one.get('runs')))} runs") if part)  # fmt: skip
+        found.append(
+            _entry("repair", text(one.get("step")), after, note, text(one.get("verdict")),
+                   number(one.get("before_db")))
+        )  # fmt: skip
+    return found
+
+
+def _left(report: OpenedReport) -> list[LedgerEntry]:
+    found = []
+    for one in report.entries("goal", "search", "float"):
+        gain = number(one.get("gain_db"))
+        note = f"gains {level(gain)} beside the others, for {decimal(number(one.get('cost')))}"
+        found.append(LedgerEntry("float for the goal", text(one.get("node")), "", "", "", None, note))
+    return found
+
+
+def _body(report: OpenedReport) -> list[LedgerEntry]:
+    kind, found = text(report.at("body", "type")), []
+    for one in report.entries("body", "outputs"):
+        name = text(one.get("output"))
+        for key, what in (("int8_db", "int8 alone"), ("body_db", f"the {kind} body alone"),
+                          ("together_db", "int8 and body together")):  # fmt: skip
+            value = number(one.get(key))
+            if value is not None:
+                found.append(_entry("body", f"{name}: {what}", value, "SQNR of the output"))
+    return found
+
+
+def _result(report: OpenedReport) -> list[LedgerEntry]:
+    found = number(report.at("about_mean", "sqnr_about_mean_db"))
+    if found is None:
+        return []
+    samples = number(report.at("about_mean", "samples")) or 0
+    note = f"about the mean, on {counted(int(samples), 'sample')} that chose nothing"
+    return [_entry("result", "as written, all outputs", found, note)]
+
+
+def _predictions(report: OpenedReport) -> tuple[Predicted, ...]:
+    rows = []
+    for one in report.entries("goal", "search", "trials"):
+        left = names(one.get("float"))
+        measured = number(one.get("measured"))
+        rows.append(
+            Predicted(
+                layers=len(left),
+                cost=decimal(number(one.get("cost"))),
+                predicted=level(number(one.get("predicted_sqnr_db"))),
+                measured=figure(measured),
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,142 @@
+"""The page: all sections of a report in one HTML file that loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onnxq.analysis.reports import OpenedReport, text
+from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
+from onnxq.page.beside import BesideView, beside_view
+from onnxq.page.depth import DepthView, depth_view
+from onnxq.page.kernels import kernels_of
+from onnxq.page.layers import LayersView, layers_view
+from onnxq.page.ledger import LedgerView, ledger_view
+from onnxq.page.reproduce import ReproduceView, reproduce_view
+from onnxq.page.surgery import SurgeryView, surgery_view
+from onnxq.page.verdict import VerdictView, verdict_view
+from onnxq.page.words import decimal, figure, file_name, fragment, short, visible
+from onnxq.page.worst import WorstView, worst_view
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_HARMFUL = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """All that the page shows; a section that is None is left out.
+
+    Attributes:
+        title: the model's file.
+        subtitle: what it was made of, and for what.
+        verdict: whether to ship.
+        advice: what to do next.
+        beside: another run beside it.
+        ledger: the ledger of noise.
+        layers: the layers.
+        depth: errors, memory and kernels along the network.
+        surgery: what was changed.
+        checks: what checks found.
+        worst: the worst sample.
+        reproduce: how it came about.
+    """
+
+    title: str
+    subtitle: str
+    verdict: VerdictView
+    advice: tuple[Advice, ...]
+    beside: BesideView | None
+    ledger: LedgerView | None
+    layers: LayersView | None
+    depth: DepthView | None
+    surgery: SurgeryView | None
+    checks: ChecksView | None
+    worst: WorstView | None
+    reproduce: ReproduceView
+
+
+def page_of(
+    report: OpenedReport,
+    *,
+    analysis: Mapping[str, Any] | None = None,
+    compare: OpenedReport | None = None,
+) -> ReportPage:
+    """The page of a report.
+
+    Args:
+        report: the report, of this version of onnxq or an earlier one: what it lacks is left out.
+        analysis: the document of `onnxq analyze --json`, or None.
+        compare: the report of another run, or None.
+    """
+    kernels = kernels_of(report)
+    layers = layers_view(report, analysis, kernels)
+    rows = layers.layers if layers is not None else ()
+    suspicious = tuple(f"{row.name}: {'; '.join(row.causes)}" for row in rows if row.causes)
+    model, output = text(report.at("model")), text(report.at("output"))
+    made = [f"from {file_name(model)}" if model else "", f"for {text(report.at('target'))}",
+            f"by onnxq {text(report.at('onnxq'))}"]  # fmt: skip
+    return ReportPage(
+        title=file_name(output or model) or "model",
+        subtitle=", ".join(part for part in made if part),
+        verdict=verdict_view(report),
+        advice=advice_of(report, analysed=analysis is not None),
+        beside=beside_view(compare, report) if compare is not None else None,
+        ledger=ledger_view(report),
+        layers=layers,
+        depth=depth_view(report, analysis, kernels),
+        surgery=surgery_view(report),
+        checks=checks_view(report, suspicious),
+        worst=worst_view(analysis),
+        reproduce=reproduce_view(report),
+    )
+
+
+def html_of(page: ReportPage) -> str:
+    """The page as HTML: autoescaped, with the data of the layers as JSON that holds no markup."""
+    from markupsafe import Markup
+
+    script = (_TEMPLATES / "page.js").read_text("utf-8")
+    text: str = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup((_TEMPLATES / "page.css").read_text("utf-8")),
+            script=Markup(script),
+            script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+            data=Markup(inert_json(page.layers.packed)) if page.layers is not None else None,
+        )
+    )
+    return text
+
+
+@functools.cache
+def _environment() -> Environment:
+    """The templates; jinja2 is imported when the first page is made."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    environment.filters.update(short=short, figure=figure, decimal=decimal, fragment=fragment)
+    return environment
+
+
+def inert_json(value: Any) -> str:
+    """JSON that can stand in a script element: no markup and no line separators, whatever names hold."""
+    plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return plain.translate(_HARMFUL)

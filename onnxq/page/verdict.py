@@ -1,0 +1,308 @@
+"""The first section: whether to ship, by figures, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.page.words import between, counted, decimal, figure, level, percent, size
+
+GOOD, OPEN, BAD = "good", "open", "bad"
+_TIMES = "times as fast as plain float16"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A figure with what it is.
+
+    Attributes:
+        label: what it is.
+        value: the figure.
+        note: what to know of it, "" for nothing.
+        tone: `good`, `open` or `bad`; "" for what is none.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFact:
+    """How near an output is to the float model's.
+
+    Attributes:
+        output: its name.
+        about_mean: SQNR about the mean.
+        sqnr: SQNR.
+        cosine: the cosine.
+        worst: the greatest error, and the greatest value.
+        agreement: how often the argmax is the same.
+    """
+
+    output: str
+    about_mean: str
+    sqnr: str
+    cosine: str
+    worst: str
+    agreement: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFact:
+    """What is estimated for a GPU.
+
+    Attributes:
+        gpu: its name.
+        ratio: how many times as fast int8 is as float16.
+        says: what that says.
+    """
+
+    gpu: str
+    ratio: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stayed:
+    """Layers that stay in float for one reason.
+
+    Attributes:
+        because: the reason.
+        count: how many.
+        layers: the first of them.
+    """
+
+    because: str
+    count: int
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictView:
+    """The section.
+
+    Attributes:
+        alarm: what nobody may overlook, "" for nothing.
+        facts: the figures.
+        outputs: each output.
+        gpus: each GPU of the estimate.
+        assumptions: what the estimate assumes.
+        stayed: what stays in float, the most frequent reason first.
+        data: how the data were understood.
+        doubts: what is doubtful about data, ranges and the run.
+    """
+
+    alarm: str
+    facts: tuple[Fact, ...]
+    outputs: tuple[OutputFact, ...]
+    gpus: tuple[GpuFact, ...]
+    assumptions: tuple[str, ...]
+    stayed: tuple[Stayed, ...]
+    data: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+def verdict_view(report: OpenedReport) -> VerdictView:
+    """What a report says to who decides."""
+    facts = (
+        *_accuracy(report), *_goal(report), *_shares(report), *_engine(report), *_speed(report),
+        *_sizes(report),
+    )  # fmt: skip
+    found = _form(report)
+    return VerdictView(
+        alarm=_alarm(report),
+        facts=facts,
+        outputs=_outputs(report),
+        gpus=tuple(
+            GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))),
+                    text(one.get("says")))
+            for one in found.get("gpus") or ()
+        ),
+        assumptions=names(report.at("verdict", "assumptions")),
+        stayed=_stayed(report),
+        data=_data(report),
+        doubts=_doubts(report),
+    )  # fmt: skip
+
+
+def _alarm(report: OpenedReport) -> str:
+    if report.at("engine", "regressed"):
+        why = text(report.at("engine", "regression", "reason")) or text(report.at("engine", "reason"))
+        return f"The result does not compile, and the original does: {why}"
+    bad = [one for one in report.entries("accuracy") if (number(one.get("nonfinite")) or 0) > 0]
+    if bad:
+        return f"Output {text(bad[0].get('output'))!r} has NaN or infinities that the float model's has not"
+    return ""
+
+
+def _accuracy(report: OpenedReport) -> list[Fact]:
+    about, facts = report.part("about_mean"), []
+    samples = number(about.get("samples"))
+    note = f"on {counted(int(samples), 'sample')} held out of calibration" if samples else ""
+    together = number(about.get("sqnr_about_mean_db"))
+    if together is not None:
+        facts.append(Fact("Accuracy, SQNR about the mean", level(together), note))
+        worst = number(about.get("worst_output_db"))
+        facts.append(Fact("Worst output", level(worst), text(about.get("worst_output"))))
+    elif text(report.at("calibration", "not_verified")):
+        facts.append(Fact("Accuracy", "not verified", text(report.at("calibration", "not_verified")), OPEN))
+    same = [value for one in report.entries("accuracy") if (value := number(one.get("top1"))) is not None]
+    if same:
+        facts.append(Fact("Agreement of the argmax", percent(min(same)), "the least of all outputs"))
+    scores = report.part("goal", "scores")
+    if scores:
+        first, second = (number(scores.get(key)) for key in ("float", "int8"))
+        reached = number(scores.get("result"))
+        facts.append(
+            Fact("Score", f"{figure(first)} → {figure(reached if reached is not None else second)}",
+                 text(scores.get("function")))
+        )  # fmt: skip
+    return facts
+
+
+def _goal(report: OpenedReport) -> list[Fact]:
+    facts = []
+    for gate in report.entries("goal", "gates"):
+        met = bool(gate.get("met"))
+        of = f" of {text(gate.get('of'))}" if gate.get("of") else ""
+        asked, reached = figure(number(gate.get("goal"))), figure(number(gate.get("measured")))
+        value = f"{'met' if met else 'not met'}: {reached or 'not measured'}"
+        facts.append(
+            Fact(f"Goal: {text(gate.get('what'))}{of}", value, f"{asked} asked for", GOOD if met else BAD)
+        )
+    return facts
+
+
+def _shares(report: OpenedReport) -> list[Fact]:
+    eligible = number(report.at("plan", "int8_share_of_eligible_macs"))
+    whole = number(report.at("plan", "int8_share_of_all_macs"))
+    facts = []
+    if eligible is not None:
+        facts.append(Fact("In int8, of eligible work", percent(eligible), "of multiply-accumulates"))
+    if whole is not None:
+        facts.append(Fact("In int8, of all work", percent(whole), "of multiply-accumulates"))
+    return facts
+
+
+def _engine(report: OpenedReport) -> list[Fact]:
+    engine = report.part("engine")
+    status, label = text(engine.get("status")), "Compiles"
+    if status == "compiled":
+        if engine.get("unread"):
+            return [Fact(label, "yes", f"what runs in int8 is not known: {text(engine['unread'])}", OPEN)]
+        planned, done = number(engine.get("planned")) or 0, number(engine.get("int8")) or 0
+        where = f"{text(engine.get('compiler'))}, sm {text(engine.get('sm'))}"
+        value = f"yes, {done:.0f} of {planned:.0f} planned layers in int8"
+        return [Fact(label, value, where, GOOD if done >= planned else OPEN)]
+    if status == "failed":
+        return [Fact(label, "no", text(engine.get("reason")), BAD)]
+    return [Fact(label, "not asked", text(engine.get("reason")), OPEN)] if status else []
+
+
+def _form(report: OpenedReport) -> Mapping[str, Any]:
+    form = report.at("verdict", "form")
+    return report.part("verdict", form) if isinstance(form, str) else {}
+
+
+def _speed(report: OpenedReport) -> list[Fact]:
+    found = _form(report)
+    if not found:
+        reason = text(report.at("verdict", "reason"))
+        return [Fact("Int8 against float16", "no verdict", reason, OPEN)] if reason else []
+    says, gpus = text(found.get("says")), found.get("gpus") or ()
+    value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
+    tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
+    return [
+        Fact("Int8 against float16", value, f"{says}: an estimate over {counted(len(gpus), 'GPU')}", tone)
+    ]
+
+
+def _sizes(report: OpenedReport) -> list[Fact]:
+    before, after = (number(report.at("size", key)) for key in ("before", "after"))
+    facts = []
+    if before and after is not None:
+        facts.append(Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of it"))
+    found = _form(report)
+    moved = [number(found.get(kind, {}).get("moved_mb")) for kind in ("fp16", "int8")] if found else []
+    if moved and None not in moved:
+        first, second = (size((one or 0) * 1e6) for one in moved)
+        facts.append(Fact("Memory traffic of a run", f"{second}", f"{first} in plain float16"))
+    peak = number(report.at("peak_memory_mb"))
+    seconds = number(report.at("seconds"))
+    if seconds is not None:
+        note = f"peak memory {decimal(peak)} MiB" if peak else ""
+        facts.append(Fact("The run took", f"{seconds:.1f} s", note))
+    return facts
+
+
+def _outputs(report: OpenedReport) -> tuple[OutputFact, ...]:
+    about = report.by("output", "about_mean", "outputs")
+    rows = []
+    for one in report.entries("accuracy"):
+        name = text(one.get("output"))
+        cosine = number(one.get("cosine"))
+        most = f"{figure(number(one.get('max_abs')))} of {figure(number(one.get('max_ref')))}"
+        rows.append(
+            OutputFact(
+                output=name,
+                about_mean=level(number(about.get(name, {}).get("sqnr_about_mean_db"))),
+                sqnr=level(number(one.get("sqnr_db"))),
+                cosine="" if cosine is None else f"{cosine:.5f}",
+                worst=most,
+                agreement=percent(number(one.get("top1"))),
+            )
+        )
+    return tuple(rows)
+
+
+def _stayed(report: OpenedReport) -> tuple[Stayed, ...]:
+    by_reason: dict[str, list[str]] = {}
+    for one in report.entries("plan", "kept_float"):
+        by_reason.setdefault(text(one.get("because")), []).append(text(one.get("node")))
+    listed = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    return tuple(Stayed(because, len(found), tuple(found[:8])) for because, found in listed)
+
+
+def _data(report: OpenedReport) -> tuple[str, ...]:
+    lines = list(names(report.at("calibration", "data", "lines")))
+    for one in report.entries("calibration", "data", "images"):
+        span = one.get("range")
+        ends = [number(end) for end in span] if isinstance(span, list) else []
+        low_high = f", from {figure(ends[0])} to {figure(ends[1])}" if len(ends) == 2 else ""
+        lines.append(
+            f"{text(one.get('input'))} is fed {text(one.get('layout'))}, {text(one.get('color'))}, "
+            f"{text(one.get('size'))}; {text(one.get('dtype'))}{low_high}; factor "
+            f"{figure(number(one.get('scale')))}, mean {_numbers(one.get('mean'))}, "
+            f"deviation {_numbers(one.get('std'))}"
+        )
+    samples = number(report.at("calibration", "samples"))
+    if samples:
+        lines.append(
+            f"{counted(int(samples), 'sample')} calibrated, method {text(report.at('calibration', 'method'))}"
+        )
+    skipped = number(report.at("calibration", "data", "skipped", "count"))
+    if skipped:
+        lines.append(f"{skipped:.0f} samples could not be read and were skipped")
+    return tuple(lines)
+
+
+def _numbers(value: Any) -> str:
+    return ", ".join(figure(number(one)) for one in value) if isinstance(value, list) else ""
+
+
+def _doubts(report: OpenedReport) -> tuple[str, ...]:
+    found: list[str] = []
+    for keys in (("calibration", "data", "doubts"), ("calibration", "data", "notes"),
+                 ("calibration", "notes"), ("body", "notes"), ("notes",)):  # fmt: skip
+        said = report.at(*keys)
+        for one in said if isinstance(said, list) else ():
+            line = text(one.get("text") or one.get("what")) if isinstance(one, dict) else text(one)
+            found.append(line or text(one))
+    runtime = text(report.at("runtime", "original"))
+    if runtime:
+        found.insert(0, f"onnxruntime does not take the original: {runtime}")
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,83 @@
+"""Words of the page: figures with their units, and names that come from a model."""
+
+from __future__ import annotations
+
+import math
+import os
+from urllib.parse import quote
+
+_LONGEST = 160
+
+
+def visible(text: str) -> str:
+    """A text without characters that are not seen or that turn others around: each as its code."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\u{{{ord(c):x}}}" for c in text)
+
+
+def short(name: str, width: int = _LONGEST) -> str:
+    """A name of at most `width` characters; what is left out is in its middle."""
+    if len(name) <= width:
+        return name
+    tail = (width - 3) * 2 // 3
+    return f"{name[: width - 3 - tail]}...{name[-tail:]}"
+
+
+def fragment(name: str) -> str:
+    """A name as it stands in a link to its layer."""
+    return quote(name, safe="", errors="replace")
+
+
+def file_name(path: str) -> str:
+    """The last part of a path."""
+    return os.path.basename(path.replace("\\", "/")) or path
+
+
+def level(value: float | None, unit: str = " dB") -> str:
+    """A level in dB; "" for none."""
+    if value is None:
+        return ""
+    if math.isinf(value):
+        return "equal" if value > 0 else "not finite"
+    return f"{value:.1f}{unit}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share of 1 in percent; "" for none."""
+    return "" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def decimal(count: float | None) -> str:
+    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
+    if count is None:
+        return ""
+    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(count) >= unit:
+            return f"{count / unit:.3g} {prefix}"
+    return f"{count:g}"
+
+
+def size(count: float | None) -> str:
+    """A number of bytes; "" for none."""
+    if count is None:
+        return ""
+    return f"{count:.0f} B" if count < 1000 else f"{decimal(count)}B"
+
+
+def figure(value: float | None) -> str:
+    """A number in four digits; "" for none."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 layer`, `2 layers`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """A range of ratios: `1.20 to 1.45`."""
+    if low is None or high is None:
+        return ""
+    one, other = f"{low:.2f}", f"{high:.2f}"
+    return one if one == other else f"{one} to {other}"

@@ -1,0 +1,117 @@
+"""The page of a run, made of its report: when a result is saved, and again whenever it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq import remarks
+from onnxq.analysis.reports import SCHEMA, OpenedReport, open_report
+from onnxq.emit import files
+from onnxq.errors import UserError
+from onnxq.page.making import html_of, page_of
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPage:
+    """A page that was written.
+
+    Attributes:
+        kind: "page".
+        schema: 1.
+        page: its file.
+        report: the report that it was made of.
+        bytes: its size.
+        seconds: how long it took.
+    """
+
+    kind: str
+    schema: int
+    page: str
+    report: str
+    bytes: int
+    seconds: float
+
+
+def report(
+    report: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    analysis: str | os.PathLike[str] | None = None,
+    compare: str | os.PathLike[str] | None = None,
+    open: bool = False,
+    force: bool = False,
+) -> WrittenPage:
+    """Writes a report as one HTML page that loads nothing from elsewhere.
+
+    Args:
+        report: `X.report.json`, by this version of onnxq or an earlier one.
+        output: the file to write; `X.report.html` beside the report by default.
+        analysis: what `onnxq analyze --json` printed of the same model: the errors of its layers.
+        compare: the report of another run, which is set beside it.
+        open: show the page in the user's browser.
+        force: replace a file that is no page of onnxq.
+
+    Raises:
+        UserError: a file cannot be read or is not what it should be, or the page cannot be written.
+    """
+    began = time.perf_counter()
+    opened = open_report(report)
+    path = files.page_path(Path(report)) if output is None else Path(output)
+    _check(path, force=force)
+    page = page_of(
+        opened,
+        analysis=None if analysis is None else _analysis(Path(analysis)),
+        compare=None if compare is None else open_report(compare),
+    )
+    content = html_of(page).encode("utf-8", "backslashreplace")
+    files.save_file(path, content)
+    if open:
+        webbrowser.open(path.resolve().as_uri())
+    seconds = round(time.perf_counter() - began, 3)
+    return WrittenPage("page", SCHEMA, str(path), opened.path, len(content), seconds)
+
+
+def page_text(document: Mapping[str, Any]) -> str | None:
+    """The page of a report that is being saved; None, and a remark, where it cannot be made."""
+    try:
+        return html_of(page_of(OpenedReport("", document)))
+    except Exception as error:  # the page is made of the report alone: it must not cost the user the run
+        remarks.remark(f"the page is not written: {type(error).__name__}: {error}")
+        return None
+
+
+def _check(path: Path, *, force: bool) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+        raise UserError(f"the output {str(path)!r} {what}", hint="give a file name with -o")
+    if path.exists() and path.stat().st_size and not force and not files.is_page(path):
+        raise UserError(
+            f"{str(path)!r} exists, and is no page of onnxq",
+            hint="give another path with -o, or --force to replace it",
+        )
+
+
+def _analysis(path: Path) -> Mapping[str, Any]:
+    hint = "give what `onnxq analyze A B --data D --json` printed"
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{str(path)!r} is no analysis: it is no JSON", hint=hint) from error
+    if not isinstance(document, dict) or document.get("kind") != "analysis":
+        raise UserError(f"{str(path)!r} is no analysis of onnxq", hint=hint)
+    schema = document.get("schema")
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise UserError(
+            f"{str(path)!r} is an analysis of schema {schema!r}; this version reads schema {SCHEMA}",
+            hint="analyze again with this version",
+        )
+    return document
