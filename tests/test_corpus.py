@@ -47,7 +47,7 @@ def samples(entry: dict[str, Any], count: int) -> list[dict[str, np.ndarray]]:
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
-@pytest.mark.parametrize("entry", ENTRIES[::3], ids=[entry["name"] for entry in ENTRIES[::3]])
+@pytest.mark.parametrize("entry", ENTRIES[::4], ids=[entry["name"] for entry in ENTRIES[::4]])
 def test_quantized_and_compiled(entry: dict[str, Any], tmp_path: Path) -> None:
     data = samples(entry, 3)
     profiles = {

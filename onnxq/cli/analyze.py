@@ -30,9 +30,7 @@ def analyze(
         ),
     ],
     match: flags.Match = None,
-    ops: Annotated[
-        list[str] | None, typer.Option("--op", metavar="OP", help="Only layers of this operator.")
-    ] = None,
+    ops: flags.Operator = None,
     threshold: Annotated[
         list[str] | None,
         typer.Option(

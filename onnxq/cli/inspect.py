@@ -31,10 +31,7 @@ def inspect(
     ops: Annotated[bool, typer.Option("--ops", help="List all operators and all layers.")] = False,
     nodes: Annotated[bool, typer.Option("--nodes", help="Show the graph node by node.")] = False,
     match: flags.Match = None,
-    op: Annotated[
-        list[str] | None,
-        typer.Option("--op", metavar="TYPE", help="Only nodes of this operator; repeatable."),
-    ] = None,
+    op: flags.Operator = None,
     around: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only nodes near this node or tensor.")
     ] = None,

@@ -22,10 +22,7 @@ def memory(
         Path | None, typer.Option(metavar="OTHER", help="Another form of the model: the quantized one, say.")
     ] = None,
     match: flags.Match = None,
-    op: Annotated[
-        list[str] | None,
-        typer.Option("--op", metavar="TYPE", help="Only steps of this operator; repeatable."),
-    ] = None,
+    op: flags.Operator = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show all, not the greatest ten.")] = False,
     csv: flags.Csv = None,
     force: flags.Force = False,

@@ -14,6 +14,11 @@ Match = Annotated[
     list[str] | None,
     typer.Option("--match", metavar="GLOB", help="Only what a name that fits is of: '/head/*'; repeatable."),
 ]
+Operator = Annotated[
+    list[str] | None, typer.Option("--op", metavar="TYPE", help="Only what this operator is of; repeatable.")
+]
+Channels = Annotated[bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")]
+AllRows = Annotated[bool, typer.Option("--all", help="Show all rows, not the worst ten.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
 
 

@@ -33,15 +33,10 @@ def statistics(
     integers: Annotated[
         bool, typer.Option("--integers", help="Count the codes of tensors that have a scale.")
     ] = False,
-    channels: Annotated[
-        bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")
-    ] = True,
+    channels: flags.Channels = True,
     match: flags.Match = None,
-    op: Annotated[
-        list[str] | None,
-        typer.Option("--op", metavar="TYPE", help="Only what this operator writes; repeatable."),
-    ] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help="Show all tensors, not the worst ten.")] = False,
+    op: flags.Operator = None,
+    all_rows: flags.AllRows = False,
     csv: flags.Csv = None,
     force: flags.Force = False,
 ) -> None:

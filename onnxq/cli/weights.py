@@ -18,15 +18,10 @@ def weights(
         Path | None,
         typer.Option(metavar="X.int8.onnx", help="The quantized model; else what int8 would make of it."),
     ] = None,
-    channels: Annotated[
-        bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")
-    ] = True,
+    channels: flags.Channels = True,
     match: flags.Match = None,
-    op: Annotated[
-        list[str] | None,
-        typer.Option("--op", metavar="TYPE", help="Only layers of this operator; repeatable."),
-    ] = None,
-    all_rows: Annotated[bool, typer.Option("--all", help="Show all layers, not the worst ten.")] = False,
+    op: flags.Operator = None,
+    all_rows: flags.AllRows = False,
     csv: flags.Csv = None,
     force: flags.Force = False,
 ) -> None:

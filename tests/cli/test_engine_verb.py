@@ -155,3 +155,16 @@ def test_whether_int8_is_worth_it(place: Path) -> None:
     refused = run(place, "engine", "int8.onnx", "--against-fp16", "--layer-info", "layers.json")
     assert refused.code == 2
     assert "--against-fp16" in refused.err
+
+
+def test_int8_is_judged_at_the_sizes_of_the_profile(tmp_path: Path) -> None:
+    pytest.importorskip("tensorrt_rtx")
+    model = net()
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(model, tmp_path / "net.onnx")
+    profile = ((16, 64), (32, 64), (48, 64))
+    document = onnxq.engine(tmp_path / "net.onnx", against_fp16=True, profiles={"x": profile})
+    assert document.verdict is not None
+    assert document.verdict.merged is not None
+    assert document.verdict.merged.int8.macs == {"int8": 32 * 64 * 64, "fp32": 32 * 64 * 64}

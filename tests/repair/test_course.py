@@ -215,6 +215,28 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
+@pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 24.0, 2), (60 + 2 * 24.0 - 1, 1), (60 + 24.0 - 1, 0)])
+def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
+    most: float, sets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = tuple(Nothing(name, "split") for name in ("r", "s"))
+    monkeypatch.setattr(module.split, "find", lambda *_: FoundEdits(edits, {}, {"r": 1, "s": 1}))
+    bench = Bench({"split": 1.0})
+    monkeypatch.setattr(bench, "shares", lambda *_: {"r": 0.2, "s": 0.1})
+    tried: list[list[str]] = []
+    levels = bench.levels
+
+    def seen(model: Model, draft: Draft, patches: Patches) -> Levels:
+        tried.append([edit.tensor for edit in draft.edits])
+        return levels(model, draft, patches)
+
+    monkeypatch.setattr(bench, "levels", seen)
+    found = course(bench, "split", work=Workload(8, 8, most + 10))  # 10 for what is measured first
+    found.run()
+    assert tried[1:] == [["r"], ["r", "s"]][2 - sets :]
+    assert verdicts(found) == {"split": "kept" if sets else "left-out"}
+
+
 def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
 

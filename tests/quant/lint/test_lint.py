@@ -248,3 +248,18 @@ def test_exit_codes() -> None:
     assert exit_code([warning, note]) == 0
     assert exit_code([warning], strict=True) == 1
     assert exit_code([note], strict=True) == 0
+
+
+def test_a_fault_of_a_check_costs_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = next(iter(MISTAKES))
+    wanted = found(MISTAKES[check][0])
+    other = next(name for name in LINTS if name not in {one.check for one in wanted})
+
+    def broken(_: Subject) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setitem(LINTS, other, broken)  # type: ignore[arg-type, misc]
+    *rest, told = sorted(found(MISTAKES[check][0]), key=lambda one: one.check == "failed-check")
+    assert {one.check for one in rest} == {one.check for one in wanted}
+    assert (told.check, told.severity) == ("failed-check", "note")
+    assert repr(other) in told.reason
