@@ -8,20 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.finding import Finding, by_severity, exit_code, finding
+from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
+from onnxq.keywords import takes_options
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.engines import Statements, compile_both
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.quant.lint import confirmed_lint, explains
 from onnxq.report import deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
-from onnxq.run import trt
-from onnxq.settings import Compilation, Inputs, Keywords, Repairs
+from onnxq.run import ort, trt
+from onnxq.settings import Compilation, Inputs, Keywords, Repairs, Runtime
+from onnxq.shown import Shown, Words, count
 from onnxq.target import SAME_PARSER, Target, load_target
 from onnxq.version import VERSION
 
+_ROWS = 10
 _REPEATS = ("parser", "compiler")
 
 
@@ -46,8 +49,8 @@ class EngineTried:
     beyond: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+@dataclass(frozen=True, slots=True, repr=False)
+class Checks(Shown):
     """What `check` found.
 
     Attributes:
@@ -82,17 +85,30 @@ class Checks:
     near_misses: tuple[Mapping[str, Any], ...]
     assumptions: tuple[Mapping[str, Any], ...]
 
+    def words(self) -> Words:
+        """How much was found, the worst first."""
+        bad = [one for one in self.findings if one.severity != "note"]
+        each = [
+            count(sum(one.severity == severity for one in self.findings), severity) for severity in SEVERITIES
+        ]
+        engine = f"NVIDIA's compiler: {self.engine.original}" if self.engine is not None else ""
+        rows = [(one.severity, one.node, one.op, one.reason, one.advice) for one in bad[:_ROWS]]
+        head = f"check of {self.model}, for {self.target}: {'findings' if bad else 'nothing is wrong'}"
+        return Words(head, (*each, engine), ("severity", "node", "operator", "what", "do"), rows)
+
     def exit_code(self, *, strict: bool = False) -> int:
         """1 where there is an error, or with `strict` a warning; notes never count."""
         return exit_code(self.findings, strict=strict)
 
 
+@takes_options(Repairs, Inputs, Compilation, Runtime)
 def check(
     model: str | Path,
     *,
     repairs: Repairs | Mapping[str, Any] | None = None,
     inputs: Inputs | Mapping[str, Any] | None = None,
     compilation: Compilation | Mapping[str, Any] | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Checks:
@@ -103,6 +119,7 @@ def check(
         repairs: what the model is for, and which rules there are.
         inputs: what is stated about its inputs.
         compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
+        runtime: what onnxruntime runs it with, for the proofs.
         observe: is told the steps.
         options: fields of these groups, each as a keyword of its own: `target="tensorrt-8.6"`.
 
@@ -114,12 +131,17 @@ def check(
     keywords = Keywords("check", options)
     repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
     compilation = keywords.group(Compilation, compilation)
-    keywords.end(("repairs", "inputs", "compilation"))
-    path, target = Path(model), load_target(repairs.target)
-    tell: Observer = observe or (lambda step, done, total: None)
+    runtime = keywords.group(Runtime, runtime)
+    keywords.end(("repairs", "inputs", "compilation", "runtime", "observe"))
+    with ort.custom_ops(runtime.ort_ops):
+        return _check(Path(model), repairs, inputs, compilation, told(observe))
+
+
+def _check(path: Path, repairs: Repairs, inputs: Inputs, compilation: Compilation, tell: Observer) -> Checks:
+    target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
     compiler = trt.installed() if target.name in SAME_PARSER else None
-    result = sanitize_any(path, repairs, inputs, observe)
+    result = sanitize_any(path, repairs, inputs, tell)
     original = Model.open(path)
     original.limits = target.limits
     engines = None
