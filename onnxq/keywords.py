@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from onnxq.option import read_options
+from onnxq.option import NOT, read_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +33,9 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
                 default = fields[name].default
                 kind = inspect.Parameter.KEYWORD_ONLY
                 own.append(inspect.Parameter(name, kind, default=default, annotation=fields[name].type))
-                text = f"{name}: {said.help} By default {default!r}; of {group.__name__}."
+                known = "" if default is None or default == () else f" By default {default!r}."
+                given = "False: " if said.kind is NOT else ""
+                text = f"{name}: {given}{said.help}{known} Of {group.__name__}."
                 lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)

@@ -16,7 +16,7 @@ from onnxq.data.image_options import image_options
 from onnxq.data.model_scaling import model_scaling
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
-from onnxq.data.survey import Survey
+from onnxq.data.survey import InputSurvey, Survey
 from onnxq.data.warnings import DataWarning, data_warnings
 from onnxq.emit.files import check_output, save_file
 from onnxq.errors import UserError, unknown_name
@@ -185,10 +185,17 @@ def look(
         data={"path": path, "script": None, **understood},
         count=source.count,
         samples=survey.samples,
-        inputs=tuple(InputSeen(**entry.to_json()) for entry in survey.inputs),
+        inputs=tuple(_seen(entry) for entry in survey.inputs),
         warnings=tuple(doubtful),
         sheet=drawn,
     )
+
+
+def _seen(entry: InputSurvey) -> InputSeen:
+    fields = entry.to_json()
+    for name in ("shape", "shapes", "channels"):
+        fields[name] = None if fields[name] is None else tuple(fields[name])
+    return InputSeen(**fields)
 
 
 def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputSpec]]:
