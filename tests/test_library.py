@@ -286,7 +286,7 @@ def test_rules_as_functions() -> None:
     assert onnxq.explain_rule("fold_batchnorm").rule.doc
     with pytest.raises(UserError, match="there is no rule 'fold_batchnrm'"):
         onnxq.explain_rule("fold_batchnrm")
-    with pytest.raises(UserError, match="give a list|folders of rules"):
+    with pytest.raises(UserError, match="folders of rules are"):
         onnxq.list_rules("mine")
 
 

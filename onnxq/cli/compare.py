@@ -54,7 +54,7 @@ def compare(
                 emulated=found.emulated,
                 about_mean=document["about_mean"],
                 goal=document["goal"],
-            )  # fmt: skip
+            )
         )
     screen.document(document)
     return int(not found.met)
