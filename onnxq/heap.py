@@ -15,7 +15,8 @@ def steady_heap() -> None:
     """Fixes the size (128 KiB) from which glibc maps memory instead of growing the heap.
 
     That is where it starts. Left to itself it adapts the size to what is freed, and the peak of one
-    and the same job differs by 5 % from run to run.
+    and the same job differs by 5 % from run to run. It cannot be undone, so that only processes of our own
+    do it (the command line, workers), never a function that a user's program calls.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library

@@ -24,12 +24,12 @@ from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, shape_of
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
-from onnxq.settings import ImageOptions
+from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
 from onnxq.version import VERSION
 
 SCHEMA = 1
@@ -109,7 +109,14 @@ class Extract:
         return files.save_model(self.piece.model, output, self.data_dir, self.report)
 
 
-def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: Sequence[str] = ()) -> Pieces:
+def split(
+    model: ModelSource,
+    *,
+    at: Sequence[str | Sequence[str]] = (),
+    at_op: Sequence[str] = (),
+    runtime: Runtime | Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+) -> Pieces:
     """Cuts a model into pieces that run one after another.
 
     Args:
@@ -117,15 +124,19 @@ def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: 
         at: tensors, or sets of tensors. Each set cuts all that it depends on from the rest.
         at_op: operators (`Op` or `domain.Op`) whose nodes go into pieces of their own, which run in
             onnxruntime; the pieces between them are for TensorRT.
+        runtime: libraries of custom operators.
+        observe: is told the steps.
 
     Raises:
         UserError: the model cannot be read, or cannot be cut there.
     """
     if not at and not at_op:
         raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
+    told(observe)("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    pieces = cut(opened, sets, at_op, ort.output_types)
+    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+        pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = {
         "schema": SCHEMA,
         "onnxq": VERSION,
@@ -149,7 +160,13 @@ def split(model: ModelSource, *, at: Sequence[str | Sequence[str]] = (), at_op: 
 
 
 def extract(
-    model: ModelSource, *, start: Sequence[str] = (), end: Sequence[str] = (), node: str | None = None
+    model: ModelSource,
+    *,
+    start: Sequence[str] = (),
+    end: Sequence[str] = (),
+    node: str | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
 ) -> Extract:
     """Takes a part out of a model.
 
@@ -158,6 +175,8 @@ def extract(
         start: tensors that become the part's inputs; without any, all that `end` needs is taken.
         end: tensors that become its outputs.
         node: the name of a node, to take that one with its weights instead.
+        runtime: libraries of custom operators.
+        observe: is told the steps.
 
     Raises:
         UserError: the model cannot be read, there is no such tensor or node, or it cannot be cut
@@ -168,11 +187,13 @@ def extract(
             "it is not clear what to take out",
             hint="give tensors to end at (--to) and perhaps to start from (--from), or one --node",
         )
+    told(observe)("extract", None, None)
     opened = Model.open(model)
-    if node is not None:
-        piece = extract_node(opened, node, ort.output_types)
-    else:
-        piece = extract_between(opened, start, end, ort.output_types)
+    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+        if node is not None:
+            piece = extract_node(opened, node, ort.output_types)
+        else:
+            piece = extract_between(opened, start, end, ort.output_types)
     report = {
         "schema": SCHEMA,
         "onnxq": VERSION,
@@ -200,6 +221,7 @@ def run_pieces(
     skip_bad: bool = False,
     input_names: Mapping[str, str] | None = None,
     save: str | os.PathLike[str] | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
 ) -> dict[str, Any]:
     """Runs the pieces of a model in a chain, and compares the outputs with the original's.
@@ -221,6 +243,7 @@ def run_pieces(
         input_names: `{input: name}`, what the data call inputs of the model that have another name there.
         save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
             passes between the pieces, and the outputs: calibration data for each piece.
+        runtime: libraries of custom operators.
         observe: is told the steps.
 
     Returns:
@@ -231,14 +254,31 @@ def run_pieces(
         UserError: the manifest, a model or the data cannot be read.
         RunError: a model does not run.
     """
-    observe = observe or _silent
-    path = Path(manifest)
+    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+        return _run(
+            Path(manifest), data, original, use or {}, samples, tolerance, image_options(images),
+            Feeding(skip_bad, input_names), save, told(observe),
+        )  # fmt: skip
+
+
+def _run(
+    path: Path,
+    data: DataSource,
+    original: str | os.PathLike[str] | None,
+    use: Mapping[int, str | os.PathLike[str]],
+    samples: int | None,
+    tolerance: float | None,
+    images: ImageOptions | None,
+    feeding: Feeding,
+    save: str | os.PathLike[str] | None,
+    observe: Observer,
+) -> dict[str, Any]:
     document = _read_manifest(path)
     observe("load", None, None)
-    chain = _load_chain(document, path.parent, use or {})
+    chain = _load_chain(document, path.parent, use)
     reference, notes = _find_original(document, path.parent, original)
-    specs = named([_spec(entry) for entry in document["inputs"]], input_names)
-    source = open_source(data, specs, options=image_options(images), skip_bad=skip_bad)
+    specs = named([_spec(entry) for entry in document["inputs"]], feeding.input_names)
+    source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
     feeds = (sample.feeds for sample in chosen)
@@ -283,10 +323,6 @@ def _rankless(pieces: Sequence[Piece]) -> list[str]:
     return (
         [f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape"] if names else []
     )
-
-
-def _silent(step: str, done: int | None, total: int | None) -> None:
-    """Observes nothing."""
 
 
 def _equal(entry: OutputAccuracy) -> bool:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from onnxq.progress import LOG
+
 _listening: ContextVar[tuple[dict[str, None], ...]] = ContextVar("who listens to remarks", default=())
 
 
 def remark(text: str) -> None:
     """Tells all who listen, or warns where nobody does."""
+    LOG.warning("%s", text)
     listening = _listening.get()
     for heard in listening:
         heard[text] = None

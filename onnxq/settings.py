@@ -154,7 +154,11 @@ class DataPlace:
     """
 
     TITLE: ClassVar[str] = "Data"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--calib images/ --skip-bad", "--data images/ --skip-bad")
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "--calib images/ --skip-bad",
+        "--data images/ --skip-bad",
+        "--calib images/",
+    )
     TABLE: ClassVar[str] = "calibration"
 
     path: Path | None = option(

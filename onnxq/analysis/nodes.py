@@ -16,11 +16,13 @@ from onnxq.graph.pairs import dequantizer
 from onnxq.graph.types import Dim, Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.patterns import fits
+from onnxq.shown import Shown, Words, count
 
 PAIR = "pair"
 """The precision of a QuantizeLinear or DequantizeLinear."""
 
 _FEW = 8
+_ROWS = 10
 _LONG = 64
 
 
@@ -85,8 +87,8 @@ class GraphRow:
     around: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelNodes:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelNodes(Shown):
     """Nodes of a model.
 
     Attributes:
@@ -114,6 +116,12 @@ class ModelNodes:
     depth: int
     graphs: tuple[GraphRow, ...]
     nodes: tuple[NodeRow, ...]
+
+    def words(self) -> Words:
+        """How many nodes there are, and the first."""
+        rows = [(one.name, one.op, one.precision) for one in self.nodes[:_ROWS]]
+        head = f"{len(self.nodes)} of {count(self.total, 'node')} of {self.model or 'a model in memory'}"
+        return Words(head, [f"opset {self.opset}"], ("node", "operator", "precision"), rows)
 
 
 @dataclass(frozen=True, slots=True)

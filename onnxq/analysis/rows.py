@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from onnxq.analysis.causes import Cause
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.match import Unmatched
+from onnxq.shown import Shown, Words, count, decibels
+
+_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,8 @@ class WorstOutputs:
     outputs: tuple[OutputBeside, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+@dataclass(frozen=True, slots=True, repr=False)
+class Analysis(Shown):
     """Two stages of a model, layer by layer.
 
     Attributes:
@@ -196,3 +199,23 @@ class Analysis:
     seconds: float
     groups: int
     peak_memory_mb: float
+
+    def words(self) -> Words:
+        """How many rows are suspicious, where drift begins, and the worst rows."""
+        facts = [
+            f"{count(self.samples, 'sample')}, {count(len(self.rows), 'row')}",
+            f"{self.suspicious} suspicious, {self.under} under a threshold",
+            f"under {self.drift_db:g} dB from {self.drift} on" if self.drift is not None else "",
+        ]
+        rows = [
+            (
+                one.layer,
+                one.op,
+                decibels(one.accumulated.sqnr_db),
+                decibels(one.isolated.sqnr_db) if one.isolated is not None else "",
+                "; ".join(cause.code for cause in one.causes),
+            )
+            for one in self.rows[:_ROWS]
+        ]
+        columns = ("layer", "operator", "accumulated", "alone", "causes")
+        return Words(f"{self.b} against {self.a}, layer by layer", facts, columns, rows)

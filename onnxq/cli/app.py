@@ -18,6 +18,7 @@ from onnxq.cli.data import data
 from onnxq.cli.diff import diff
 from onnxq.cli.engine import engine
 from onnxq.cli.extract import extract
+from onnxq.cli.init import init
 from onnxq.cli.inspect import inspect
 from onnxq.cli.memory import memory
 from onnxq.cli.plan import plan
@@ -41,14 +42,14 @@ app = typer.Typer(
     name="onnxq",
     help="Makes an ONNX model ready for NVIDIA TensorRT: repairs it, quantizes it to INT8, explains it.",
     epilog="Exit codes: 0 done, 1 findings, 2 your input, 3 a fault of onnxq, 130 interrupted.",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for function in (
     quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, statistics, weights, memory,
-    compare, analyze, diff, engine, report, split, run, extract,
+    compare, analyze, diff, engine, report, split, run, extract, init,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

@@ -48,8 +48,7 @@ def extract(
         [name for entry in entries or () for name in flags.names(entry)] for entries in (start, end)
     )
     with screen.progress() as observe:
-        observe("extract", None, None)
-        result = onnxq.extract(model, start=first, end=last, node=node)
+        result = onnxq.extract(model, start=first, end=last, node=node, observe=observe)
         result.save(path, force=force)
     if not screen.quiet:
         screen.show(extract_page(result.report))

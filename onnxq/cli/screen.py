@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -19,6 +20,8 @@ from onnxq.errors import UserError
 from onnxq.progress import Observer
 
 _NARROWEST, _WIDEST = 40, 110
+_LONG = 5.0
+"""Seconds from which on the screen says how long a step took."""
 _LABELS = 13  # columns of the labels on the left
 
 
@@ -139,21 +142,67 @@ class Screen:
             yield lambda step, done, total: None
         elif self._errors.is_terminal:
             with _bar(self._errors) as bar:
-                yield _on_bar(bar)
+                on_bar, times = _on_bar(bar), _Times(lambda text: bar.console.print(Text(text, "dim")))
+
+                def observe(step: str, done: int | None, total: int | None) -> None:
+                    times(step, done, total)
+                    on_bar(step, done, total)
+
+                yield observe
+                times.end()
         else:
-            yield self._by_line()
+            by_line = _ByLine(self._errors)
+            yield by_line
+            by_line.times.end()
 
-    def _by_line(self) -> Observer:
-        last = ""
 
-        def observe(step: str, done: int | None, total: int | None) -> None:
-            nonlocal last
-            name = step.partition(":")[0]
-            if name != last:
-                last = name
-                _write(self._errors, Text(f"onnxq: {name}"))
+class _Times:
+    """Says of each step that was long how long it was, and how much was done."""
 
-        return observe
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say, self._step, self._since = say, "", 0.0
+        self._done: dict[str, int] = {}  # by what a step says that it does
+
+    def __call__(self, step: str, done: int | None, total: int | None) -> None:
+        name = step.partition(":")[0]
+        if name != self._step:
+            self.end()
+            self._step, self._since = name, time.monotonic()
+        if done is not None:
+            self._done[step] = max(done, self._done.get(step, 0))
+
+    def end(self) -> None:
+        """The last step is over."""
+        seconds = time.monotonic() - self._since
+        if self._step and seconds >= _LONG:
+            unit = _UNITS.get(self._step, "samples")
+            done = [
+                f"{what.partition(': ')[2]}{', ' if ': ' in what else ''}{count} {unit}"
+                for what, count in self._done.items()
+            ]
+            self._say(
+                f"onnxq: {self._step}: {_duration(seconds)}" + (f" ({'; '.join(done)})" if done else "")
+            )
+        self._step = ""
+        self._done.clear()
+
+
+class _ByLine:
+    """A line a step, and one more at the end of those that were long."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._last = console, ""
+        self.times = _Times(self._say)
+
+    def __call__(self, step: str, done: int | None, total: int | None) -> None:
+        self.times(step, done, total)
+        name = step.partition(":")[0]
+        if name != self._last:
+            self._last = name
+            self._say(f"onnxq: {name}")
+
+    def _say(self, text: str) -> None:
+        _write(self._console, Text(text))
 
 
 def write_json(document: Any) -> None:
@@ -217,7 +266,7 @@ def _laid_out(line: _Line, width: int) -> Iterator[Text]:
         left = hang
 
 
-_UNITS = {"sources": "runs", "goal": "sets"}
+_UNITS = {"sources": "runs", "goal": "sets", "choose": "runs", "rules": "rules"}
 """What steps count that count no samples."""
 
 
@@ -229,7 +278,7 @@ class _Counts(ProgressColumn):
         if not task.completed:
             return Text("")
         known = task.total is not None
-        unit = _UNITS.get(task.description, "samples")
+        unit = _UNITS.get(task.description.partition(":")[0], "samples")
         parts = [f"{task.completed:.0f}{f'/{task.total:.0f}' if known else ''} {unit}"]
         if task.speed:
             parts.append(f"{task.speed:.0f} {unit}/s")

@@ -41,8 +41,9 @@ def split(
     from onnxq.cli.pages.pieces import split_page
 
     with screen.progress() as observe:
-        observe("split", None, None)
-        result = onnxq.split(model, at=[flags.names(entry) for entry in at or ()], at_op=at_op or ())
+        result = onnxq.split(
+            model, at=[flags.names(entry) for entry in at or ()], at_op=at_op or (), observe=observe
+        )
         prefix = output or Path(model.stem)
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))

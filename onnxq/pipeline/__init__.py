@@ -20,7 +20,8 @@ from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.errors import UserError
 from onnxq.graph.load import ModelSource
-from onnxq.heap import steady_heap, uncollected
+from onnxq.heap import uncollected
+from onnxq.keywords import takes_options
 from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
@@ -64,10 +65,17 @@ __all__ = [
     "sensitivity",
 ]
 
+_OF_METHODS = ("method", "percentile", "constant", "search", "stats", "partial")
+_OF_SCALES = ("method", "percentile", "constant", "search", "exact", "samples", "seed", "partial")
+_OF_INT8 = ("keep_float", "heads", "scale_form", "cache", "plan")
+_GATES = ("min_sqnr", "min_agreement", "max_drop", "time_limit")
+_COMMON = (Calibration, Feeding, Format, Repairs, Inputs, Runtime, AccuracyRepair)
+
 Values = Mapping[str, Any]
 """Fields of a group by name, in the place of the group."""
 
 
+@takes_options(Repairs, Inputs, Runtime, Feeding, Format, Calibration, without=(*_OF_INT8, *_OF_SCALES))
 def sanitize(
     model: ModelSource,
     data: DataSource | None = None,
@@ -138,6 +146,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
         return run.result(run.model.to_proto(), part)
 
 
+@takes_options(*_COMMON, Compilation, Goal, Division, without=("allow_interface_changes", "shard"))
 def quantize(
     model: ModelSource,
     data: DataSource | None = None,
@@ -207,6 +216,7 @@ def quantize(
         return quantization.run(compilation)
 
 
+@takes_options(*_COMMON, without=("allow_interface_changes", "cache", "plan"))
 def plan(
     model: ModelSource,
     data: DataSource | None = None,
@@ -305,6 +315,9 @@ def accuracy(
         yield quantization.accuracy(asked or Asked())
 
 
+@takes_options(
+    *_COMMON, Goal, Ranking, Division, without=("allow_interface_changes", "cache", "shard", *_GATES)
+)
 def sensitivity(
     model: ModelSource,
     data: DataSource | None = None,
@@ -355,7 +368,7 @@ def sensitivity(
     """
     keywords = Keywords("sensitivity", options)
     format = keywords.group(Format, format, without=("cache",))
-    goal = keywords.group(Goal, goal, without=("min_sqnr", "min_agreement", "max_drop", "time_limit"))
+    goal = keywords.group(Goal, goal, without=_GATES)
     ranking = keywords.group(Ranking, ranking)
     division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
@@ -414,7 +427,6 @@ def _sanitized(
     repair: AccuracyRepair | None = None,
 ) -> Iterator[Quantization]:
     """The quantization of a model that is sanitized."""
-    steady_heap()
     calibration, target = groups.calibration, groups.repairs.target
     course = Calibrating.of(calibration, layers, groups.feeding)
     file = take_plan(format.plan, target) if format.plan is not None else None
@@ -482,6 +494,15 @@ def _check_cache(target: str, cache: bool) -> None:
         )
 
 
+@takes_options(
+    Division,
+    Repairs,
+    Inputs,
+    Feeding,
+    Runtime,
+    Calibration,
+    without=("prove", "allow_interface_changes", *_OF_METHODS),
+)
 def calibrate(
     model: ModelSource,
     data: DataSource,
@@ -529,7 +550,6 @@ def calibrate(
     keywords = Keywords("calibrate", options)
     division = keywords.group(Division, division)
     check_main(division.workers)
-    steady_heap()
     repairs = keywords.group(Repairs, repairs, without=("prove", "allow_interface_changes"))
     inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
@@ -546,8 +566,3 @@ def calibrate(
             refuse_sizes(job)
         course = Calibrating.of(calibration, (), feeding)
         return take_statistics(job, course, source, data, chosen, output, division)
-
-
-_OF_METHODS = ("method", "percentile", "constant", "search", "stats", "partial")
-_OF_SCALES = ("method", "percentile", "constant", "search", "exact", "samples", "seed", "partial")
-_OF_INT8 = ("keep_float", "heads", "scale_form", "cache", "plan")

@@ -40,10 +40,10 @@ from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
-from onnxq.heap import steady_heap
 from onnxq.pipeline.predicting import NOTE, predicted_db
 from onnxq.pipeline.siblings import report_of, sibling_of
 from onnxq.progress import Observer
+from onnxq.progress import told as steps
 from onnxq.reporting import peak_memory_mb
 from onnxq.run import ort
 from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
@@ -117,13 +117,12 @@ def analyze(
         UserError: a model, the data, the metric or a threshold cannot be used; there are no samples; or
             nothing of the two is the same.
     """
-    steady_heap()
     start = time.monotonic()
     if samples is not None and samples < 1:
         raise UserError(f"{samples} samples are to be run", hint="give at least 1")
     bounds = checked(thresholds or {}, metric is not None)
     own = _metric(metric)
-    tell = observe or (lambda step, done, total: None)
+    tell = steps(observe)
     asked = _Asked.of(a, b, data, group_of(Feeding, feeding), image_options(images))
     with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
         tell("open", None, None)
@@ -159,7 +158,7 @@ def analyze(
         tell("causes", None, None)
         found = _Rows(one, other, matching, walk, told, bounds, isolated and isinstance(other, Stage))
         if noise:
-            found.predicted = predicted_db(asked.a, asked.data, asked.feeding, asked.images, observe)
+            found.predicted = predicted_db(asked.a, asked.data, asked.feeding, asked.images, tell)
             walk.notes.append(NOTE)
         wanted = Filter(tuple(layers), tuple(ops))
         rows = found.rows(wanted)

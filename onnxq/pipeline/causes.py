@@ -20,14 +20,16 @@ from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.searched import prices_of
+from onnxq.pipeline.words import sensitivity_words
 from onnxq.quant.layer_settings import is_as_written, layer_settings
+from onnxq.shown import Shown, Words
 
 MAX_FLOAT = 0.05
 """How much of the int8 MACs the best decisions take to float, where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sensitivity(Shown):
     """Decisions, ranked by what they gain.
 
     Attributes:
@@ -39,6 +41,10 @@ class Sensitivity:
     report: dict[str, Any]
     floats: dict[str, str]
     source: Path | None = None
+
+    def words(self) -> Words:
+        """How near the outputs are, and the first decisions."""
+        return sensitivity_words(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, settings that take the best decisions: `quantize --config X.toml`.

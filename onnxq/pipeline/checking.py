@@ -15,9 +15,10 @@ from onnxq.analysis.checks import found_by_data
 from onnxq.analysis.checks.own import found_by_user, load_check
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
-from onnxq.finding import Finding, by_severity, exit_code, finding
+from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
 from onnxq.heap import uncollected
+from onnxq.keywords import takes_options
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.engines import Statements, compile_both
@@ -25,16 +26,19 @@ from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.quant.lint import confirmed_lint, explains
 from onnxq.reporting import deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
-from onnxq.run import trt
-from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs
+from onnxq.run import ort, trt
+from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
+from onnxq.shown import Shown, Words, count
 from onnxq.target import SAME_PARSER, Target, load_target
+from onnxq.user_code import UserFunction
 from onnxq.version import VERSION
 
+_ROWS = 10
 _REPEATS = ("parser", "compiler")
 
 
@@ -75,8 +79,8 @@ class MeasuredForChecks:
     pairs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+@dataclass(frozen=True, slots=True, repr=False)
+class Checks(Shown):
     """What `check` found.
 
     Attributes:
@@ -113,11 +117,23 @@ class Checks:
     assumptions: tuple[Mapping[str, Any], ...]
     measured: MeasuredForChecks | None = None
 
+    def words(self) -> Words:
+        """How much was found, the worst first."""
+        bad = [one for one in self.findings if one.severity != "note"]
+        each = [
+            count(sum(one.severity == severity for one in self.findings), severity) for severity in SEVERITIES
+        ]
+        engine = f"NVIDIA's compiler: {self.engine.original}" if self.engine is not None else ""
+        rows = [(one.severity, one.node, one.op, one.reason, one.advice) for one in bad[:_ROWS]]
+        head = f"check of {self.model}, for {self.target}: {'findings' if bad else 'nothing is wrong'}"
+        return Words(head, (*each, engine), ("severity", "node", "operator", "what", "do"), rows)
+
     def exit_code(self, *, strict: bool = False) -> int:
         """1 where there is an error, or with `strict` a warning; notes never count."""
         return exit_code(self.findings, strict=strict)
 
 
+@takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime)
 def check(
     model: str | Path,
     data: DataSource | None = None,
@@ -129,6 +145,7 @@ def check(
     repairs: Repairs | Mapping[str, Any] | None = None,
     inputs: Inputs | Mapping[str, Any] | None = None,
     compilation: Compilation | Mapping[str, Any] | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Checks:
@@ -145,6 +162,7 @@ def check(
         repairs: what the model is for, and which rules there are.
         inputs: what is stated about its inputs.
         compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
+        runtime: what onnxruntime runs it with, for the proofs.
         observe: is told the steps.
         options: fields of these groups, each as a keyword of its own: `target="tensorrt-8.6"`.
 
@@ -157,28 +175,48 @@ def check(
     repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
     compilation = keywords.group(Compilation, compilation)
     calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
-    chosen = image_options(images)
+    runtime = keywords.group(Runtime, runtime)
     keywords.end((
-        "repairs", "inputs", "compilation", "calibration", "feeding", "images", "checks",
+        "repairs", "inputs", "compilation", "calibration", "feeding", "images", "runtime", "checks",
+        "observe",
     ))  # fmt: skip
     own = [load_check(spec) for spec in checks]
-    with_data = data is not None or calibration.stats is not None or bool(own)
     given = None
     if calibration.stats is not None:
         given = Given.read(calibration.stats, partial=calibration.partial)
-    path, target = Path(model), load_target(repairs.target)
-    tell: Observer = observe or (lambda step, done, total: None)
+    asked = _Asked(data, image_options(images), calibration, feeding, given, own)
+    with ort.custom_ops(runtime.ort_ops):
+        return _check(Path(model), repairs, inputs, compilation, asked, told(observe))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the checks on data are given, and those of the user."""
+
+    data: DataSource | None
+    images: ImageOptions | None
+    calibration: Calibration
+    feeding: Feeding
+    given: Given | None
+    own: Sequence[UserFunction]
+
+
+def _check(
+    path: Path, repairs: Repairs, inputs: Inputs, compilation: Compilation, asked: _Asked, tell: Observer
+) -> Checks:
+    target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
     compiler = trt.installed() if target.name in SAME_PARSER else None
+    data, given = asked.data, asked.given
     job, source = None, None
-    if with_data:
+    if data is not None or given is not None or asked.own:
         with uncollected():
-            job = Job(path, repairs, observe)
+            job = Job(path, repairs, tell)
             job.bind(inputs)
-            source = job.open_data(data, chosen, feeding) if data is not None else None
+            source = job.open_data(data, asked.images, asked.feeding) if data is not None else None
             result = _sanitized(job)
     else:
-        result = sanitize_any(path, repairs, inputs, observe)
+        result = sanitize_any(path, repairs, inputs, tell)
     original = Model.open(path)
     original.limits = target.limits
     engines = None
@@ -201,13 +239,13 @@ def check(
     ]
     measured = None
     if job is not None:
-        course = Calibrating.of(calibration, (), feeding)
+        course = Calibrating.of(asked.calibration, (), asked.feeding)
         engine = engines[0] if engines is not None else None
-        named = _flags(data, calibration.stats)
+        named = _flags(data, asked.calibration.stats)
         evidence, problems = evidence_of(job, original, course, source, given, engine, named)
         of_data = found_by_data(evidence) if source is not None or given is not None else []
         findings = [*_without_coarse(findings, of_data), *problems, *of_data]
-        for function in own:
+        for function in asked.own:
             findings += found_by_user(function, evidence)
         if source is not None or given is not None:
             measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)

@@ -171,11 +171,16 @@ def _choice(
         return Choice(default, ranges.all(default), why="there was no data to choose with"), 0.0
     measuring = measuring_copy(job, prepared, inserted, proto)
 
+    watched = _Watched(job, sampling)
+
     def samples() -> Iterator[Mapping[str, np.ndarray]]:
-        return _samples(sampling, floats)
+        watched.again()
+        floats.rewind()
+        return sampling.feeds(sampling.choosing())
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
-        return noise.measure(floats, measuring, feeds, [Candidate(scales=one) for one in scales])
+        settings = [Candidate(scales=one) for one in scales]
+        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings)
 
     try:
         with sampling.named():
@@ -237,6 +242,33 @@ def measuring_copy(
         pieces=None if by_layer else 1 if speaks_half(part) else _PIECES,
         fits=prepared.fits,
     )
+
+
+class _Watched:
+    """Tells the observer of the runs that choose, as the samples are gone through again and again.
+
+    The first time is that of the methods; then other thresholds of single tensors are tried.
+    """
+
+    def __init__(self, job: Job, sampling: Sampling) -> None:
+        self._job, self._sampling = job, sampling
+        self._passes = self._samples = self._runs = 0
+
+    def again(self) -> None:
+        """The samples are gone through once more."""
+        self._passes, self._samples, self._runs = self._passes + 1, 0, 0
+
+    def feeds(self, feeds: Iterable[Any], candidates: int) -> Iterator[Any]:
+        """What so many candidates are fed."""
+        what = f"{candidates} methods" if self._passes == 1 else f"{candidates - 1} thresholds"
+        parts = self._sampling.parts
+        count = parts.chosen_with if parts is not None and self._sampling.apart else None
+        for fed in feeds:
+            yield fed
+            self._samples, self._runs = self._samples + 1, self._runs + candidates
+            rest = None if count is None else max(0, count - self._samples)
+            total = None if rest is None else self._runs + rest * candidates
+            self._job.observe(f"choose: {what}", self._runs, total)
 
 
 def _samples(sampling: Sampling, floats: Recording) -> Iterator[Mapping[str, np.ndarray]]:

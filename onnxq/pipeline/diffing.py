@@ -9,9 +9,11 @@ from typing import Any
 from onnxq.analysis.diff.compared import compare_reports
 from onnxq.analysis.diff.rows import RunDiff
 from onnxq.analysis.reports import open_report
+from onnxq.keywords import takes_options
 from onnxq.settings import Keywords, Margins
 
 
+@takes_options(Margins)
 def diff(
     a: str | os.PathLike[str],
     b: str | os.PathLike[str],

@@ -16,9 +16,10 @@ from onnxq.emit.recorded import recorded_profiles
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.run import trt
 from onnxq.run.profiles import Profile, as_profile
+from onnxq.shown import Shown, Words, count
 
 Profiles = Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]]
 ModelFile = str | PathLike[str]
@@ -43,8 +44,8 @@ class ReadEngine:
     profiles_from: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineDocument:
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineDocument(Shown):
     """What `onnxq engine` says.
 
     Attributes:
@@ -74,6 +75,23 @@ class EngineDocument:
     other: ReadEngine | None
     differences: SideBySide | None
     verdict: Verdict | None = None
+
+    def words(self) -> Words:
+        """Whether it compiles, what multiplies in which type, and the products that were lost."""
+        if self.reading is None:
+            reason = "" if self.engine is None else self.engine.reason
+            return Words(f"engine of {self.model}: none", alarms=[reason] if reason else [])
+        totals = self.reading.totals
+        products = ", ".join(f"{number} {kind}" for kind, number in totals.products.items())
+        facts = [
+            count(totals.kernels, "kernel"),
+            f"products: {products}" if products else "",
+            f"{totals.as_planned} of {totals.planned} quantized products run as planned"
+            * bool(totals.planned),
+            f"{count(totals.runtime_weights, 'weight')} dequantized at each run"
+            * bool(totals.runtime_weights),
+        ]
+        return Words(f"engine of {self.model}", facts)
 
     @property
     def compiles(self) -> bool:
@@ -122,7 +140,7 @@ def engine(
             "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
             hint="leave out --compare and --against-fp16, or --layer-info and --profile-times",
         )
-    path = Path(model)
+    path, tell = Path(model), told(observe)
     if layer_info is not None or profile_times is not None:
         files = [Path(file) if file is not None else None for file in (layer_info, profile_times)]
         opened = Model.open(path)
@@ -130,12 +148,11 @@ def engine(
         _check_files(path, reading, files[0] or files[1])
         one, other = ReadEngine(str(path), None, None, reading, ""), None
     else:
-        one = _compiled(path, sm, profiles, observe, "compile")
-        other = _compiled(Path(compare), sm, profiles, observe, "compile: other") if compare else None
+        one = _compiled(path, sm, profiles, tell, "compile")
+        other = _compiled(Path(compare), sm, profiles, tell, "compile: other") if compare else None
     verdict = None
     if against_fp16:
-        if observe is not None:
-            observe("compile: plain float16", None, None)
+        tell("compile: plain float16", None, None)
         verdict = compared_with_fp16(path, sm=sm, profiles=_profiles(path, profiles)[0])
     both = other is not None and other.reading is not None and one.reading is not None
     return EngineDocument(
@@ -170,13 +187,10 @@ def _profiles(path: Path, stated: Profiles | None) -> tuple[dict[str, Profile], 
     return recorded_profiles(path)
 
 
-def _compiled(
-    path: Path, sm: int, profiles: Profiles | None, observe: Observer | None, step: str
-) -> ReadEngine:
+def _compiled(path: Path, sm: int, profiles: Profiles | None, tell: Observer, step: str) -> ReadEngine:
     model = Model.open(path)  # its errors are clearer than the compiler's
     wanted, note = _profiles(path, profiles)
-    if observe is not None:
-        observe(step, None, None)
+    tell(step, None, None)
     built = trt.compile_engine(path, sm=sm, profiles=wanted)
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")

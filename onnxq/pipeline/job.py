@@ -31,7 +31,7 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.pipeline.siblings import place_of
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.rewrite.engine import Assumption, Change, RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
@@ -68,7 +68,7 @@ class Job:
         self.started = time.perf_counter()
         self.was_opset: int | None = None  # where it was lowered
         self.phases: dict[str, float] = {}
-        self.observe = observe or (lambda step, done, total: None)
+        self.observe = told(observe)
         self.repairs = repairs
         self.target: Target = load_target(repairs.target)
         self.rules: list[Rule] = select(load_rules(repairs.rules), repairs.enable, repairs.skip)

@@ -14,14 +14,16 @@ from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.words import planned_words
 from onnxq.quant.obey import amax_of_weights, entries
 from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
+from onnxq.shown import Shown, Words
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+@dataclass(frozen=True, slots=True, repr=False)
+class Planned(Shown):
     """A plan that can be edited.
 
     Attributes:
@@ -33,6 +35,10 @@ class Planned:
     file: PlanFile
     report: dict[str, Any]
     source: Path | None = None
+
+    def words(self) -> Words:
+        """How many layers are in int8, and what stays in float."""
+        return planned_words(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, and what is too long for it beside it, `X.<hash>.npz`.

@@ -14,12 +14,14 @@ from onnxq.emit import files
 from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
 from onnxq.pipeline.paging import page_text
+from onnxq.pipeline.words import result_words
 from onnxq.run.profiles import Profile
+from onnxq.shown import Shown, Words
 from onnxq.target import load_target
 
 
-@dataclass(slots=True)
-class Result:
+@dataclass(slots=True, repr=False)
+class Result(Shown):
     """What a run made.
 
     Attributes:
@@ -39,6 +41,10 @@ class Result:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     cache: str | None = None
     _spool: Spool | None = field(default=None, repr=False)
+
+    def words(self) -> Words:
+        """What it is, how near its outputs are, what runs in int8 and whether that pays."""
+        return result_words(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.

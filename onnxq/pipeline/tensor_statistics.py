@@ -21,7 +21,7 @@ from onnxq.emit.files import report_path
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.progress import Observer
+from onnxq.progress import Observer, told
 from onnxq.run import ort
 from onnxq.run.versions import unreadable
 from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
@@ -119,7 +119,7 @@ def _run(
     specs = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
     source = open_source(data, named(specs, feeding.input_names), options=images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
-    tell: Observer = observe or (lambda step, done, total: None)
+    tell = told(observe)
     skipped: list[str] = []
 
     def skip(sample: Sample, error: UserError) -> None:

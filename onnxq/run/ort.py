@@ -29,9 +29,6 @@ from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.run.opening import SessionSettings
 from onnxq.run.trial import is_risky, open_session
 
-# What proofs try makes kernels complain on the terminal; that they fail is an error that is caught anyway.
-onnxruntime.set_default_logger_severity(4)
-
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
 Feeds = Mapping[str, np.ndarray]
@@ -355,12 +352,33 @@ def _nameless(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
+_WARNING, _FATAL = 2, 4  # onnxruntime's levels; the first is its own default
+_quiet = 0
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps onnxruntime's own log from the terminal meanwhile; then it has its default level again.
+
+    What proofs try makes kernels complain there; that they fail is an error that is caught anyway.
+    """
+    global _quiet
+    _quiet += 1
+    onnxruntime.set_default_logger_severity(_FATAL)
+    try:
+        yield
+    finally:
+        _quiet -= 1
+        if not _quiet:
+            onnxruntime.set_default_logger_severity(_WARNING)
+
+
 _libraries: ContextVar[tuple[str, ...]] = ContextVar("libraries of custom operators", default=())
 
 
 @contextmanager
 def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
-    """Registers libraries of custom operators for all models that are loaded meanwhile.
+    """Registers libraries of custom operators for all models that are loaded meanwhile; it is `quiet`.
 
     Raises:
         UserError: there is no such file, or onnxruntime does not take it.
@@ -378,7 +396,8 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
             ) from error
     token = _libraries.set((*_libraries.get(), *paths))
     try:
-        yield
+        with quiet():
+            yield
     finally:
         _libraries.reset(token)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,7 @@ def load_outputs(path: Path) -> SavedOutputs:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    with contextlib.redirect_stdout(sys.stderr):  # it warns of what it could be prettier with
+    with contextlib.redirect_stdout(io.StringIO()):  # it warns of what it could be prettier with
         from polygraphy.comparator import RunResults
         from polygraphy.logger import G_LOGGER
 
@@ -72,7 +72,7 @@ def load_outputs(path: Path) -> SavedOutputs:
     if not path.is_file():
         raise UserError(f"there is no file {str(path)!r}", hint=hint)
     try:
-        with contextlib.redirect_stdout(sys.stderr), G_LOGGER.verbosity(G_LOGGER.CRITICAL):
+        with contextlib.redirect_stdout(io.StringIO()), G_LOGGER.verbosity(G_LOGGER.CRITICAL):
             results: Any = list(RunResults.load(str(path)).items())
     except Exception as error:  # as above
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

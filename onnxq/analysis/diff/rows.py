@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.settings import Margins
+from onnxq.shown import Shown, Words
+
+_ROWS = 10
 
 Cell = str | int | float | bool | None
 
@@ -85,8 +88,8 @@ class ComparedRun:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunDiff:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunDiff(Shown):
     """What run B has otherwise than run A.
 
     Attributes:
@@ -112,6 +115,16 @@ class RunDiff:
     compared: tuple[str, ...]
     missing: tuple[MissingPart, ...]
     notes: tuple[str, ...]
+
+    def words(self) -> Words:
+        """How much is worse and better, the worst first."""
+        each = [f"{number} {verdict}" for verdict, number in self.counts.items()]
+        rows = [
+            (one.verdict, one.part, one.what, one.name, str(one.a), str(one.b))
+            for one in self.differences[:_ROWS]
+        ]
+        columns = ("verdict", "part", "what", "of", "A", "B")
+        return Words(f"{self.b.report} against {self.a.report}", each, columns, rows)
 
     @property
     def worse(self) -> int:

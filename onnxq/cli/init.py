@@ -1,0 +1,41 @@
+"""`onnxq init`: the first `onnxq.toml` for a model and its data."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onnxq import settings
+from onnxq.cli import options as flags
+from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.screen import Screen
+
+
+@takes(settings.DataPlace, without=("script",))
+def init(
+    screen: Screen,
+    chosen: Chosen,
+    model: flags.ModelPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="X.toml", help="The file to write.", show_default=False)
+    ] = Path("onnxq.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a commented onnxq.toml for a model and its data.
+
+    It has every option with its help and default; what the model and the data suggest stands there in the
+    place of examples. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
+    """
+    import onnxq
+    from onnxq.cli.pages.first_settings import first_settings_page
+    from onnxq.reporting import to_json
+
+    with screen.progress() as observe:
+        found = onnxq.init(model, chosen.place.path, output, force=force, observe=observe)
+    if not screen.quiet:
+        named = [] if output == Path("onnxq.toml") else ["--config", str(output)]
+        screen.show(first_settings_page(found, shlex.join(["onnxq", "quantize", str(model), *named])))
+    screen.document(to_json(found))

@@ -1,0 +1,44 @@
+"""What `help`, `inspect.signature` and completion know of functions whose keywords are options of groups."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from onnxq.option import NOT, read_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F], F]:
+    """Tells of the options that a function takes as `**options`: in its signature and its documentation.
+
+    Args:
+        groups: the groups that it hands its keywords to (`onnxq.settings.Keywords`).
+        without: options that it does not have.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        lines = ["Options:"]
+        for group in groups:
+            fields = {field.name: field for field in dataclasses.fields(group)}
+            for name, said in read_options(group).items():
+                if name in without:
+                    continue
+                default = fields[name].default
+                kind = inspect.Parameter.KEYWORD_ONLY
+                own.append(inspect.Parameter(name, kind, default=default, annotation=fields[name].type))
+                known = "" if default is None or default == () else f" By default {default!r}."
+                given = "False: " if said.kind is NOT else ""
+                text = f"{name}: {given}{said.help}{known} Of {group.__name__}."
+                lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
+        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
+        return function
+
+    return decorate

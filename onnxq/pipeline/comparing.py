@@ -1,0 +1,177 @@
+"""The outputs of two models, side by side."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnxq.body.emulate import Emulated
+from onnxq.data.image_options import image_options
+from onnxq.data.samples import InputSpec, named, watched
+from onnxq.data.sources import DataSource, open_source
+from onnxq.errors import UserError, unknown_name
+from onnxq.graph.half import speaks_half
+from onnxq.graph.model import Model
+from onnxq.keywords import takes_options
+from onnxq.pipeline.gates import Drawn, drop_of, gates_part
+from onnxq.pipeline.scoring import Score, callable_of
+from onnxq.progress import Observer, told
+from onnxq.run import ort
+from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.run.versions import unreadable
+from onnxq.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
+from onnxq.shown import Shown, Words, count, decibels
+
+OF_SEARCH = ("max_float", "costs", "measure", "time_limit")
+"""Options of a goal that are about a search, and not about outputs."""
+
+_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
+    """How near the outputs of a model are to those of another one.
+
+    Attributes:
+        kind: "comparison".
+        schema: 1.
+        reference: the path of the reference.
+        candidate: the path of the other.
+        emulated: whether half precision was rounded after every node.
+        data: where the data are, and how they were understood.
+        accuracy: each output, over all samples.
+        about_mean: the SQNR about the mean, dB, of all outputs together and of each.
+        goal: what was asked for and whether it is met; None where nothing was.
+    """
+
+    kind: str
+    schema: int
+    reference: str
+    candidate: str
+    emulated: bool
+    data: Mapping[str, Any]
+    accuracy: tuple[OutputAccuracy, ...]
+    about_mean: Mapping[str, Any]
+    goal: Mapping[str, Any] | None
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is met; without one it is."""
+        return self.goal is None or bool(self.goal["met"])
+
+    def words(self) -> Words:
+        """How near the outputs are, the worst first."""
+        part = self.about_mean
+        facts = [f"{decibels(part['sqnr_about_mean_db'])} about the mean", count(part["samples"], "sample")]
+        worst = sorted(self.accuracy, key=lambda one: float("inf") if one.sqnr_db is None else one.sqnr_db)
+        rows = [
+            (one.output, decibels(one.sqnr_db), "" if one.cosine is None else f"{one.cosine:.6f}")
+            for one in worst[:_ROWS]
+        ]
+        alarms = () if self.met else ("the goal is not met",)
+        return Words(
+            f"{self.candidate} against {self.reference}", facts, ("output", "SQNR", "cosine"), rows, alarms
+        )
+
+
+@takes_options(Goal, Feeding, Runtime, without=OF_SEARCH)
+def compare(
+    reference: str | os.PathLike[str],
+    candidate: str | os.PathLike[str],
+    data: DataSource,
+    *,
+    samples: int | None = None,
+    goal: Goal | Mapping[str, Any] | None = None,
+    feeding: Feeding | Mapping[str, Any] | None = None,
+    images: ImageOptions | Mapping[str, Any] | None = None,
+    runtime: Runtime | Mapping[str, Any] | None = None,
+    observe: Observer | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compares the outputs of two models on data.
+
+    Args:
+        reference: the path of the model that is right; of a goal the float one.
+        candidate: that of the other, which has no inputs that the first lacks.
+        data: as in `onnxq.quantize`, for the inputs of the reference.
+        samples: how many at most; None: all.
+        goal: what the outputs have to meet: its `min_sqnr`, `min_agreement`, `max_drop`, `eval` and `weigh`.
+        feeding: how samples become inputs.
+        images: how image files do.
+        runtime: libraries of custom operators.
+        observe: is told the steps.
+        options: fields of these groups, each as a keyword of its own: `min_sqnr=30`.
+
+    Raises:
+        UserError: a model, the data or an option cannot be used, or a model does not run on a sample.
+        TypeError: there is no such keyword.
+    """
+    keywords = Keywords("compare", options)
+    goal = keywords.group(Goal, goal, without=OF_SEARCH)
+    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
+    keywords.end(("samples", "goal", "feeding", "images", "runtime", "observe"))
+    if samples is not None and samples < 1:
+        raise UserError(f"--samples {samples}: there must be at least 1")
+    with ort.custom_ops(runtime.ort_ops):
+        pair = Path(reference), Path(candidate)
+        return _compared(*pair, data, samples, goal, feeding, image_options(images), told(observe))
+
+
+def _compared(
+    reference: Path,
+    candidate: Path,
+    data: DataSource,
+    samples: int | None,
+    goal: Goal,
+    feeding: Feeding,
+    images: ImageOptions | None,
+    observe: Observer,
+) -> Comparison:
+    score = None if goal.eval is None else Score.of(goal.eval)
+    models = [Model.open(path) for path in (reference, candidate)]
+    for path, model in zip((reference, candidate), models, strict=True):
+        why = unreadable(model.source)
+        if why is not None:
+            raise UserError(f"{str(path)!r} has {why}", hint="export it with an older opset")
+    specs = [InputSpec(name, dtype, shape) for name, dtype, shape in models[0].inputs if dtype is not None]
+    for name, _, _ in models[1].inputs:
+        if name not in [spec.name for spec in specs]:
+            raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
+    fed = named(specs, feeding.input_names)
+    source = open_source(data, fed, options=images, skip_bad=feeding.skip_bad)
+    total = source.count if samples is None or source.count is None else min(samples, source.count)
+    observe("compare", None, None)
+    read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
+    feeds = (sample.feeds for sample in read)
+    types = {name: dtype for name, dtype, _ in models[1].inputs}
+    half = [speaks_half(model.to_proto(weights=False)) for model in models]
+    one, other = (
+        Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
+        for path, model, is_half in zip((reference, candidate), models, half, strict=True)
+    )
+    drawn = Drawn.of(goal, one.outputs, models[0].outputs)
+    gauge = drawn.gauge()
+    result = compare_models(one, other, feeds, types, gauge.meters)
+    scores: dict[str, Any] | None = None
+    drop = None
+    if score is not None:
+        observe("score", None, None)
+        ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
+        scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
+        scores["names"] = ["A", "B"]
+        drop = drop_of(ours, theirs, goal.max_drop)
+    return Comparison(
+        kind="comparison",
+        schema=1,
+        reference=str(reference),
+        candidate=str(candidate),
+        emulated=any(half),
+        data={"path": str(data) if isinstance(data, str | os.PathLike) else None, **source.to_json()},
+        accuracy=tuple(result),
+        about_mean=gauge.about_mean.to_json(),
+        goal=gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores),
+    )

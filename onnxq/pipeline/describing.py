@@ -1,0 +1,325 @@
+"""What a model holds, and all about one tensor, its scale and why."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnxq.emit.files import report_path
+from onnxq.errors import unknown_name
+from onnxq.graph.layers import WEIGHTED, layer_of
+from onnxq.graph.load import ModelSource
+from onnxq.graph.model import Model
+from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.view import Node, Tensor
+from onnxq.reporting import counted, to_json
+from onnxq.shown import Shown, Words, count
+
+_ROWS = 10
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type of a tensor.
+
+    Attributes:
+        name: its name.
+        dtype: its type; None where it is not known.
+        shape: sizes and symbols; None where they are not known.
+    """
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsSummary:
+    """The weights of a model.
+
+    Attributes:
+        count: how many constants.
+        bytes: their size.
+        dtypes: how many there are of each type.
+        external: whether they are in another file.
+    """
+
+    count: int
+    bytes: int
+    dtypes: Mapping[str, int]
+    external: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLayer:
+    """A layer in float with constant weights.
+
+    Attributes:
+        node: its name.
+        op: its operator.
+        macs: multiply-accumulates a sample; None where sizes are not known.
+        eligible: whether int8 may gain there.
+        because: why it may not; None where it may.
+    """
+
+    node: str
+    op: str
+    macs: int | None
+    eligible: bool
+    because: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelSummary(Shown):
+    """What a model holds.
+
+    Attributes:
+        kind: "model".
+        schema: 1.
+        model: its path, None for one in memory.
+        bytes: the size of its file, without external data; of one in memory None.
+        opset: the version of ONNX's operators.
+        ir_version: of its form.
+        producer: what wrote it, "" where it does not say.
+        inputs: its inputs.
+        outputs: its outputs.
+        dynamic: the places of each dynamic dimension, by symbol.
+        ops: how many nodes there are of each operator, the most frequent first.
+        weights: its weights.
+        qdq: how many `QuantizeLinear` and `DequantizeLinear` there are, and `layers` with quantized operands.
+        layers: the layers in float with constant weights.
+    """
+
+    kind: str
+    schema: int
+    model: str | None
+    bytes: int | None
+    opset: int
+    ir_version: int
+    producer: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    dynamic: Mapping[str, Sequence[str]]
+    ops: Mapping[str, int]
+    weights: WeightsSummary
+    qdq: Mapping[str, int]
+    layers: tuple[WeightedLayer, ...]
+
+    def words(self) -> Words:
+        """How large it is, and its largest layers."""
+        eligible = [one for one in self.layers if one.eligible]
+        facts = [
+            f"opset {self.opset}, {count(sum(self.ops.values()), 'node')}",
+            f"{count(self.weights.count, 'weight')}, {self.weights.bytes:,} B",
+            f"{count(len(self.layers), 'float layer')} with weights, {len(eligible)} eligible for int8",
+            f"{count(self.qdq['layers'], 'layer')} quantized" if self.qdq["layers"] else "",
+        ]
+        largest = sorted(self.layers, key=lambda one: -(one.macs or 0))[:_ROWS]
+        rows = [
+            (one.node, one.op, "" if one.macs is None else f"{one.macs:,}", one.because or "eligible")
+            for one in largest
+        ]
+        return Words(
+            str(self.model or "a model in memory"), facts, ("layer", "operator", "MACs", "int8"), rows
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSeen(TensorType):
+    """A tensor of a model.
+
+    Attributes:
+        kind: `constant`, `input`, `output` or `activation`.
+        producer: `node` and `op` of what gives it, or None.
+        consumers: those of what reads it.
+        statistics: `min`, `max`, `mean` and `zeros` (how many) of a constant, or None.
+    """
+
+    kind: str
+    producer: Mapping[str, str] | None
+    consumers: tuple[Mapping[str, str], ...]
+    statistics: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorSummary(Shown):
+    """All about one tensor.
+
+    Attributes:
+        kind: "tensor".
+        schema: 1.
+        model: the path of the model, None for one in memory.
+        tensor: the tensor.
+        quantization: what the report beside the model says of its scale: `scale`, `axis`, `group`, `because`
+            and `readers`; None where it says nothing.
+    """
+
+    kind: str
+    schema: int
+    model: str | None
+    tensor: TensorSeen
+    quantization: Mapping[str, Any] | None
+
+    def words(self) -> Words:
+        """Its type, who gives and reads it, and its scale."""
+        one, scale = self.tensor, self.quantization
+        facts = [
+            f"{one.kind}, {one.dtype} {list(one.shape) if one.shape is not None else 'of unknown shape'}",
+            f"of {one.producer['node']}" if one.producer is not None else "",
+            f"read by {count(len(one.consumers), 'node')}",
+            f"scale {scale['scale']}: {scale['because']}" if scale is not None else "",
+        ]
+        return Words(one.name, facts)
+
+
+def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummary:
+    """What a model holds: inputs, operators, weights, layers; the nodes are what `onnxq.inspect` gives.
+
+    Args:
+        model: a path or a ModelProto, which is not modified; its weights may be missing.
+        shapes: shapes of inputs, for the sizes that follow.
+
+    Raises:
+        UserError: the model cannot be read; there is no such input.
+    """
+    opened = _opened(model, shapes, stripped=True)
+    nodes = [Node(opened, node) for graph in opened.graphs() for node in graph.nodes]
+    opened.set_typical_input({name: _one_sample(dims) for name, _, dims in opened.inputs if dims})
+    layers = [layer for layer in map(layer_of, nodes) if layer is not None]
+    weights = {t.name: t for node in nodes for t in node.inputs if t is not None and t.is_constant}
+    source = opened.source
+    return ModelSummary(
+        kind="model",
+        schema=1,
+        model=_path(opened),
+        bytes=None if opened.path is None else opened.path.stat().st_size,
+        opset=opened.opset,
+        ir_version=source.ir_version,
+        producer=f"{source.producer_name} {source.producer_version}".strip(),
+        inputs=tuple(_type(*entry) for entry in opened.inputs),
+        outputs=tuple(_type(*entry) for entry in opened.outputs),
+        dynamic={
+            dim: [
+                f"{n} axis {axis}" for n, _, s in opened.inputs for axis, d in enumerate(s or ()) if d == dim
+            ]
+            for _, _, dims in opened.inputs
+            for dim in dims or ()
+            if isinstance(dim, str)
+        },
+        ops=counted(f"{n.domain}.{n.op}" if n.domain else n.op for n in nodes),
+        weights=WeightsSummary(
+            count=len(weights),
+            bytes=sum(t.nbytes for t in weights.values()),
+            dtypes=counted(str(t.dtype) for t in weights.values()),
+            external=opened.data_dir is not None,
+        ),
+        qdq={
+            **{op: sum(node.op == op for node in nodes) for op in ("QuantizeLinear", "DequantizeLinear")},
+            "layers": sum(node.op in WEIGHTED and _is_quantized(node) for node in nodes),
+        },
+        layers=tuple(
+            WeightedLayer(
+                node=layer.node.name,
+                op=layer.node.op,
+                macs=layer.macs,
+                eligible=layer.ineligible is None,
+                because=layer.ineligible,
+            )
+            for layer in layers
+        ),
+    )
+
+
+def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = None) -> TensorSummary:
+    """All about one tensor: its type, who gives and reads it, its values, its scale and why.
+
+    Args:
+        model: a path or a ModelProto, which is not modified.
+        name: the tensor.
+        shapes: shapes of inputs, for the sizes that follow.
+
+    Raises:
+        UserError: the model cannot be read; there is no such tensor or input.
+    """
+    opened = _opened(model, shapes, stripped=False)
+    known = {t.name: t for graph in opened.graphs() for t in graph.tensors().values() if t.name}
+    if name not in known:
+        raise unknown_name("tensor", name, known)
+    tensor = Tensor(opened, known[name])
+    maker = tensor.producer
+    kind = "constant" if tensor.is_constant else "input" if tensor.is_input else "activation"
+    seen = TensorSeen(
+        name=name,
+        dtype=None if tensor.dtype is None else str(tensor.dtype),
+        shape=None if tensor.shape is None else tuple(tensor.shape),
+        kind="output" if kind == "activation" and tensor.is_output else kind,
+        producer={"node": maker.name, "op": maker.op} if maker is not None else None,
+        consumers=tuple({"node": user.name, "op": user.op} for user in tensor.users),
+        statistics=_statistics(tensor),
+    )
+    beside = None if opened.path is None else _quantization(name, report_path(opened.path))
+    return TensorSummary("tensor", 1, _path(opened), seen, beside)
+
+
+def _opened(source: ModelSource, shapes: Shapes | None, *, stripped: bool) -> Model:
+    model = Model.open(source, stripped=stripped)
+    for name, dims in (shapes or {}).items():
+        model.set_input_shape(name, tuple(dims))
+    model.infer_shapes()
+    return model
+
+
+def _path(model: Model) -> str | None:
+    return None if model.path is None else os.fspath(model.path)
+
+
+def _type(name: str, dtype: Any, dims: tuple[int | str | None, ...] | None) -> TensorType:
+    return TensorType(name, None if dtype is None else str(dtype), dims)
+
+
+def _one_sample(dims: tuple[int | str | None, ...]) -> tuple[int | str | None, ...]:
+    """A shape with a dynamic first dimension, the batch, of 1."""
+    return (dims[0] if isinstance(dims[0], int) else 1, *dims[1:])
+
+
+def _is_quantized(node: Node) -> bool:
+    """Whether data and weights are what DequantizeLinear gives, moved or cast at most."""
+    return all(tensor is not None and is_dequantized(tensor) for tensor in node.operands(2))
+
+
+def _quantization(name: str, report: Path) -> dict[str, Any] | None:
+    """What the report beside a model says of a tensor's scale; None where it says nothing."""
+    try:
+        document = json.loads(report.read_text("utf-8"))
+        plan, scales = document["plan"], document["calibration"]["scales"]
+        groups = [group for group in plan["groups"] if name in group["tensors"]]
+    except (OSError, ValueError, KeyError, TypeError):  # no report, or not one of onnxq's
+        return None
+    if not groups:
+        return None
+    sites = [site for site in plan["sites"] if site["tensor"] == name]
+    return {
+        "scale": scales.get(name),
+        "axis": sites[0]["axis"] if sites else None,
+        "group": groups[0],
+        "because": sites[0]["because"] if sites else None,
+        "readers": [reader for site in sites for reader in site["readers"]],
+    }
+
+
+def _statistics(tensor: Tensor) -> dict[str, Any] | None:
+    values = tensor.constant
+    if values is None or values.size == 0 or values.dtype.kind not in "biufV":
+        return None
+    wide = values.astype(np.float64)
+    found: dict[str, Any] = to_json(
+        {"min": wide.min(), "max": wide.max(), "mean": wide.mean(), "zeros": int((wide == 0).sum())}
+    )
+    return found

@@ -1,0 +1,90 @@
+"""How what a function returns looks in an interpreter and in a notebook: its words, and its worst rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_WIDE = 300
+_LONG = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What is said of a result.
+
+    Attributes:
+        head: what it is, in one line.
+        facts: its figures and verdicts, each a few words; "" for none.
+        columns: the titles of the table.
+        rows: the table, the worst first.
+        alarms: what nobody may overlook.
+    """
+
+    head: str
+    facts: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    alarms: Sequence[str] = ()
+
+    def text(self) -> str:
+        """Two lines at most, of at most 300 characters each."""
+        said = "; ".join(_plain(fact) for fact in (*self.alarms, *self.facts) if fact)
+        return "\n  ".join(_cut(line, _WIDE) for line in (_plain(self.head), said) if line)
+
+    def html(self) -> str:
+        """A head, the figures and the table. Names in models are hostile: all text is escaped."""
+        parts = [f"<div><p><b>{_escaped(self.head)}</b></p>"]
+        parts += [f'<p style="color:#b00"><b>{_escaped(alarm)}</b></p>' for alarm in self.alarms]
+        facts = "".join(f"<li>{_escaped(fact)}</li>" for fact in self.facts if fact)
+        parts += [f"<ul>{facts}</ul>"] * bool(facts)
+        if self.rows:
+            head = "".join(f"<th>{_escaped(title)}</th>" for title in self.columns)
+            body = "".join(f"<tr>{''.join(f'<td>{_escaped(c)}</td>' for c in row)}</tr>" for row in self.rows)
+            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        return "".join(parts) + "</div>"
+
+
+class Shown:
+    """What is shown by the words of its `words`."""
+
+    __slots__ = ()
+
+    def words(self) -> Words:
+        """What is said of it."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        try:
+            return self.words().text()
+        except Exception:  # a debugger asks for one that is half made
+            return f"<{type(self).__name__}>"
+
+    def _repr_html_(self) -> str:
+        return self.words().html()
+
+
+def decibels(level: object) -> str:
+    """A level of a report: a number, or the text of an infinite one, or None."""
+    if level is None:
+        return "not measured"
+    return f"{level:.1f} dB" if isinstance(level, int | float) else f"{level} dB"
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things, in words: "1 node", "2 nodes"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _plain(text: str) -> str:
+    """Text in one line without control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(text))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _escaped(text: str) -> str:
+    return html.escape(_cut(_plain(text), _LONG))
