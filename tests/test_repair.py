@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,8 +146,15 @@ def test_a_second_run_writes_the_same_bytes() -> None:
     assert content(quantize(repair=STEPS)) == content(repaired())
 
 
-@pytest.mark.parametrize("steps", [("bias",), ("bias", "gptq"), ("bias", "shift"), STEPS])
-@pytest.mark.parametrize("options", [{}, {"method": "minmax", "body": "fp16"}])
+@pytest.mark.parametrize(
+    ("steps", "options"),
+    [
+        (("bias",), {}),
+        (("bias", "gptq"), {"method": "minmax", "body": "fp16"}),
+        (("bias", "shift"), {}),
+        (STEPS, {"method": "minmax", "body": "fp16"}),
+    ],
+)
 def test_a_plan_states_it(tmp_path: Path, steps: tuple[str, ...], options: dict[str, Any]) -> None:
     before = quantize(repair=steps, **options)
     assert "kept" in {entry["verdict"] for entry in ledger(before).values()}
@@ -162,9 +170,17 @@ def test_a_plan_states_it(tmp_path: Path, steps: tuple[str, ...], options: dict[
     assert verified.report["about_mean"] == before.report["about_mean"]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plan")
+    onnxq.plan(net(), data(), **COMMON, repair=STEPS).save(folder / "p.toml")
+    return folder
+
+
 @pytest.fixture
-def plan(tmp_path: Path) -> Path:
-    onnxq.plan(net(), data(), **COMMON, repair=STEPS).save(tmp_path / "p.toml")
+def plan(made: Path, tmp_path: Path) -> Path:
+    """A plan of one's own."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path / "p.toml"
 
 
