@@ -327,6 +327,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 def test_what_is_returned_is_short(name: str, returned: dict[str, Any]) -> None:
     kind = returned_type(name)
     assert issubclass(kind, Shown)
+    assert getattr(onnxq, kind.__name__) is kind  # for annotations
     assert kind.words is not Shown.words
     one = returned[name]
     assert type(one) is kind
