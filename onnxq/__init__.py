@@ -186,11 +186,13 @@ _PLACES = {
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    # onnx and onnxruntime take most of a second to import, the options 30 ms: when they are needed.
-    if name not in _MODULES:
-        raise AttributeError(f"module 'onnxq' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        # onnx and onnxruntime take most of a second to import, the options 30 ms: when they are needed.
+        if name not in _MODULES:
+            raise AttributeError(f"module 'onnxq' has no attribute {name!r}")
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

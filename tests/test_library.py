@@ -520,43 +520,7 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
-# -- types and completion --------------------------------------------------------------------------------
-
-
-def test_a_script_of_a_users_is_typed(tmp_path: Path) -> None:
-    api = pytest.importorskip("mypy.api")
-    assert (ROOT / "onnxq/py.typed").is_file()
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import onnxq\n"
-        "settings = onnxq.Calibration(method='mse')\n"
-        "level: str = settings.method\n"
-        "try:\n"
-        "    onnxq.Goal(min_sqnr=30)\n"
-        "except onnxq.UserError as error:\n"
-        "    hint: str = error.hint\n"
-        "reveal_type(onnxq.Division().workers)\n"
-        "reveal_type(onnxq.quantize('a.onnx', method='mse').save('b.onnx'))\n"
-        "settings.no_such\n",
-        "utf-8",
-    )
-    config = tmp_path / "mypy.ini"
-    config.write_text(f"[mypy]\nfollow_imports = silent\nmypy_path = {ROOT}\n", "utf-8")
-    out, err, _ = api.run(
-        [
-            "--strict",
-            "--config-file",
-            str(config),
-            "--cache-dir",
-            str(ROOT / ".mypy_cache/users"),
-            str(script),
-        ]
-    )
-    errors = [line for line in out.splitlines() if "error:" in line]
-    revealed = re.findall(r'Revealed type is "(?:builtins\.)?([a-zA-Z.\[\]]+)"', out)
-    assert revealed == ["int", "list[pathlib.Path]"], out + err
-    assert len(errors) == 1, out
-    assert 'has no attribute "no_such"' in errors[0]
+# -- completion ------------------------------------------------------------------------------------------
 
 
 def test_completion_is_on() -> None:
