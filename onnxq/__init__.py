@@ -13,21 +13,47 @@ from onnxq.version import VERSION as __version__
 
 __all__ = [
     "AccuracyRepair",
+    "Analysis",
     "Calibration",
+    "Checks",
+    "Comparison",
     "Compilation",
+    "DataSeen",
     "Division",
+    "EngineDocument",
+    "Extract",
     "Fault",
     "Feeding",
+    "FirstSettings",
     "Format",
     "Goal",
     "ImageOptions",
     "Inputs",
+    "KnownOfMessage",
+    "LayerRule",
     "Margins",
+    "ModelMemory",
+    "ModelNodes",
+    "ModelSummary",
+    "Observer",
     "OnnxqError",
+    "Pieces",
+    "Planned",
     "Ranking",
     "Repairs",
+    "Result",
+    "RuleList",
+    "RuleText",
+    "RulesTried",
+    "RunDiff",
     "Runtime",
+    "Sensitivity",
+    "StatsFile",
+    "TensorSummary",
+    "TensorTable",
     "UserError",
+    "WeightTable",
+    "WrittenPage",
     "__version__",
     "analyze",
     "bar",
@@ -62,24 +88,46 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from onnxq.analysis.diff.rows import RunDiff
+    from onnxq.analysis.memory import ModelMemory
+    from onnxq.analysis.nodes import ModelNodes
+    from onnxq.analysis.rows import Analysis
+    from onnxq.analysis.tensors import TensorTable
+    from onnxq.analysis.weights import WeightTable
+    from onnxq.calib.stats_file import StatsFile
     from onnxq.cli.bar import bar
+    from onnxq.config import LayerRule
     from onnxq.errors import Fault, OnnxqError, UserError
-    from onnxq.pieces import extract, run_pieces, split
+    from onnxq.pieces import Extract, Pieces, extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.analyzing import analyze
-    from onnxq.pipeline.checking import check
-    from onnxq.pipeline.comparing import compare
-    from onnxq.pipeline.describing import describe, describe_tensor
+    from onnxq.pipeline.causes import Sensitivity
+    from onnxq.pipeline.checking import Checks, check
+    from onnxq.pipeline.comparing import Comparison, compare
+    from onnxq.pipeline.describing import ModelSummary, TensorSummary, describe, describe_tensor
     from onnxq.pipeline.diffing import diff
-    from onnxq.pipeline.engine_reading import engine
-    from onnxq.pipeline.first_settings import init
+    from onnxq.pipeline.engine_reading import EngineDocument, engine
+    from onnxq.pipeline.first_settings import FirstSettings, init
     from onnxq.pipeline.inspecting import draw, inspect
-    from onnxq.pipeline.looking import look
-    from onnxq.pipeline.paging import report
+    from onnxq.pipeline.looking import DataSeen, look
+    from onnxq.pipeline.paging import WrittenPage, report
+    from onnxq.pipeline.planning import Planned
     from onnxq.pipeline.remembering import memory
-    from onnxq.pipeline.rule_book import explain_message, explain_rule, list_rules, rules_page, try_rules
+    from onnxq.pipeline.result import Result
+    from onnxq.pipeline.rule_book import (
+        KnownOfMessage,
+        RuleList,
+        RulesTried,
+        RuleText,
+        explain_message,
+        explain_rule,
+        list_rules,
+        rules_page,
+        try_rules,
+    )
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
+    from onnxq.progress import Observer
     from onnxq.settings import (
         AccuracyRepair,
         Calibration,
@@ -97,26 +145,39 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
+    "onnxq.analysis.diff.rows": ("RunDiff",),
+    "onnxq.analysis.memory": ("ModelMemory",),
+    "onnxq.analysis.nodes": ("ModelNodes",),
+    "onnxq.analysis.rows": ("Analysis",),
+    "onnxq.analysis.tensors": ("TensorTable",),
+    "onnxq.analysis.weights": ("WeightTable",),
+    "onnxq.calib.stats_file": ("StatsFile",),
     "onnxq.cli.bar": ("bar",),
+    "onnxq.config": ("LayerRule",),
     "onnxq.errors": ("Fault", "OnnxqError", "UserError"),
-    "onnxq.pieces": ("extract", "run_pieces", "split"),
+    "onnxq.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
     "onnxq.pipeline.analyzing": ("analyze",),
-    "onnxq.pipeline.checking": ("check",),
-    "onnxq.pipeline.comparing": ("compare",),
-    "onnxq.pipeline.describing": ("describe", "describe_tensor"),
+    "onnxq.pipeline.causes": ("Sensitivity",),
+    "onnxq.pipeline.checking": ("Checks", "check"),
+    "onnxq.pipeline.comparing": ("Comparison", "compare"),
+    "onnxq.pipeline.describing": ("ModelSummary", "TensorSummary", "describe", "describe_tensor"),
     "onnxq.pipeline.diffing": ("diff",),
-    "onnxq.pipeline.engine_reading": ("engine",),
-    "onnxq.pipeline.first_settings": ("init",),
+    "onnxq.pipeline.engine_reading": ("EngineDocument", "engine"),
+    "onnxq.pipeline.first_settings": ("FirstSettings", "init"),
     "onnxq.pipeline.inspecting": ("draw", "inspect"),
-    "onnxq.pipeline.looking": ("look",),
-    "onnxq.pipeline.paging": ("report",),
+    "onnxq.pipeline.looking": ("DataSeen", "look"),
+    "onnxq.pipeline.paging": ("WrittenPage", "report"),
+    "onnxq.pipeline.planning": ("Planned",),
     "onnxq.pipeline.remembering": ("memory",),
+    "onnxq.pipeline.result": ("Result",),
     "onnxq.pipeline.rule_book": (
-        "explain_message", "explain_rule", "list_rules", "rules_page", "try_rules",
+        "KnownOfMessage", "RuleList", "RuleText", "RulesTried", "explain_message", "explain_rule",
+        "list_rules", "rules_page", "try_rules",
     ),
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
+    "onnxq.progress": ("Observer",),
     "onnxq.settings": (
         "AccuracyRepair", "Calibration", "Compilation", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",
@@ -125,11 +186,13 @@ _PLACES = {
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    # onnx and onnxruntime take most of a second to import, the options 30 ms: when they are needed.
-    if name not in _MODULES:
-        raise AttributeError(f"module 'onnxq' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+if not TYPE_CHECKING:  # to a type checker it would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        # onnx and onnxruntime take most of a second to import, the options 30 ms: when they are needed.
+        if name not in _MODULES:
+            raise AttributeError(f"module 'onnxq' has no attribute {name!r}")
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -24,19 +24,22 @@ from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, shape_of
+from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
 from onnxq.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
-from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
+from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
+from onnxq.shown import Shown, Words, count
 from onnxq.version import VERSION
 
 SCHEMA = 1
+_ROWS = 10
 
 
-@dataclass(slots=True)
-class Pieces:
+@dataclass(slots=True, repr=False)
+class Pieces(Shown):
     """A model in pieces.
 
     Attributes:
@@ -50,6 +53,16 @@ class Pieces:
     manifest: dict[str, Any]
     data_dir: Path | None
     source: Path | None
+
+    def words(self) -> Words:
+        """How many pieces there are, and each."""
+        rows = [
+            (str(number), one["runs"], f"{one['nodes']:,}", *_ends(one))
+            for number, one in enumerate(self.manifest["pieces"])
+        ]
+        head = f"{self.source or 'a model in memory'} in {count(len(self.pieces), 'piece')}"
+        titles = ("piece", "runs in", "nodes", "inputs", "outputs")
+        return Words(head, self.manifest["notes"], titles, rows[:_ROWS])
 
     def save(self, prefix: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.0.onnx`, `X.1.onnx`, ... (`.data` where the weights need it) and `X.split.json`.
@@ -79,8 +92,8 @@ class Pieces:
         return files.save_models(base.parent, models, self.data_dir, {record.name: self.manifest})
 
 
-@dataclass(slots=True)
-class Extract:
+@dataclass(slots=True, repr=False)
+class Extract(Shown):
     """A part of a model.
 
     Attributes:
@@ -94,6 +107,15 @@ class Extract:
     report: dict[str, Any]
     data_dir: Path | None
     source: Path | None
+
+    def words(self) -> Words:
+        """What it is a part of, and what it holds."""
+        reads, gives = _ends(self.report)
+        ops = sorted(self.report["ops"].items(), key=lambda entry: -entry[1])
+        rows = [(op, f"{number:,}") for op, number in ops]
+        head = f"a part of {self.report['model'] or 'a model in memory'}: "
+        head += count(len(self.piece.nodes), "node")
+        return Words(head, [f"from {reads} to {gives}"], ("operator", "nodes"), rows[:_ROWS])
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
@@ -109,6 +131,7 @@ class Extract:
         return files.save_model(self.piece.model, output, self.data_dir, self.report)
 
 
+@takes_options(Runtime)
 def split(
     model: ModelSource,
     *,
@@ -116,6 +139,7 @@ def split(
     at_op: Sequence[str] = (),
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    **options: Any,
 ) -> Pieces:
     """Cuts a model into pieces that run one after another.
 
@@ -126,16 +150,21 @@ def split(
             onnxruntime; the pieces between them are for TensorRT.
         runtime: libraries of custom operators.
         observe: is told the steps.
+        options: `ort_ops`, in the place of `runtime`.
 
     Raises:
         UserError: the model cannot be read, or cannot be cut there.
+        TypeError: there is no such keyword.
     """
+    keywords = Keywords("split", options)
+    runtime = keywords.group(Runtime, runtime)
+    keywords.end(("at", "at_op", "runtime", "observe"))
     if not at and not at_op:
         raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
     told(observe)("split", None, None)
     opened = Model.open(model)
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
-    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+    with ort.custom_ops(runtime.ort_ops):
         pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = {
         "schema": SCHEMA,
@@ -159,6 +188,7 @@ def split(
     return Pieces(pieces, manifest, opened.data_dir, opened.path)
 
 
+@takes_options(Runtime)
 def extract(
     model: ModelSource,
     *,
@@ -167,6 +197,7 @@ def extract(
     node: str | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    **options: Any,
 ) -> Extract:
     """Takes a part out of a model.
 
@@ -177,11 +208,16 @@ def extract(
         node: the name of a node, to take that one with its weights instead.
         runtime: libraries of custom operators.
         observe: is told the steps.
+        options: `ort_ops`, in the place of `runtime`.
 
     Raises:
         UserError: the model cannot be read, there is no such tensor or node, or it cannot be cut
             there.
+        TypeError: there is no such keyword.
     """
+    keywords = Keywords("extract", options)
+    runtime = keywords.group(Runtime, runtime)
+    keywords.end(("start", "end", "node", "runtime", "observe"))
     if bool(end) == (node is not None) or (start and node is not None):
         raise UserError(
             "it is not clear what to take out",
@@ -189,7 +225,7 @@ def extract(
         )
     told(observe)("extract", None, None)
     opened = Model.open(model)
-    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+    with ort.custom_ops(runtime.ort_ops):
         if node is not None:
             piece = extract_node(opened, node, ort.output_types)
         else:
@@ -209,6 +245,7 @@ def extract(
     return Extract(piece, report, opened.data_dir, opened.path)
 
 
+@takes_options(Feeding, Runtime)
 def run_pieces(
     manifest: str | os.PathLike[str],
     data: DataSource,
@@ -217,12 +254,12 @@ def run_pieces(
     use: Mapping[int, str | os.PathLike[str]] | None = None,
     samples: int | None = None,
     tolerance: float | None = None,
+    feeding: Feeding | Mapping[str, Any] | None = None,
     images: ImageOptions | Mapping[str, Any] | None = None,
-    skip_bad: bool = False,
-    input_names: Mapping[str, str] | None = None,
     save: str | os.PathLike[str] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Runs the pieces of a model in a chain, and compares the outputs with the original's.
 
@@ -238,13 +275,13 @@ def run_pieces(
         samples: how many samples at most; all by default.
         tolerance: the least SQNR in dB that an output may have. None: all outputs must be equal.
             Outputs that are not floats must be equal in any case.
+        feeding: how samples become inputs; bad ones that are left out are counted in the document.
         images: how image files become input values.
-        skip_bad: leave out samples that are bad; they are counted in the document.
-        input_names: `{input: name}`, what the data call inputs of the model that have another name there.
         save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
             passes between the pieces, and the outputs: calibration data for each piece.
         runtime: libraries of custom operators.
         observe: is told the steps.
+        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
 
     Returns:
         The document that `onnxq run --json` prints; `within` says whether all outputs are near
@@ -253,11 +290,17 @@ def run_pieces(
     Raises:
         UserError: the manifest, a model or the data cannot be read.
         RunError: a model does not run.
+        TypeError: there is no such keyword.
     """
-    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+    keywords = Keywords("run_pieces", options)
+    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
+    keywords.end((
+        "original", "use", "samples", "tolerance", "feeding", "images", "save", "runtime", "observe",
+    ))  # fmt: skip
+    with ort.custom_ops(runtime.ort_ops):
         return _run(
             Path(manifest), data, original, use or {}, samples, tolerance, image_options(images),
-            Feeding(skip_bad, input_names), save, told(observe),
+            feeding, save, told(observe),
         )  # fmt: skip
 
 
@@ -308,6 +351,12 @@ def _run(
         "saved": None if save is None else str(save),
         "notes": notes,
     }
+
+
+def _ends(interface: Mapping[str, Any]) -> tuple[str, str]:
+    """The names of inputs and of outputs."""
+    inputs, outputs = (", ".join(one["name"] for one in interface[side]) for side in ("inputs", "outputs"))
+    return inputs, outputs
 
 
 def _rankless(pieces: Sequence[Piece]) -> list[str]:

@@ -77,6 +77,30 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def number(value: float | None) -> str:
+    """A number in four digits; "?" where it is not known."""
+    return "?" if value is None else f"{value:.4g}"
+
+
+def percent(share: float | None) -> str:
+    """A share, 0 to 1, in percent; "?" where it is not known."""
+    return "?" if share is None else "0 %" if not share else f"{100 * share:.3g} %"
+
+
+def decimal(count: int) -> str:
+    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
+    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= unit:
+            value = count / unit
+            return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
+    return str(count)
+
+
+def size(count: int) -> str:
+    """A number of bytes."""
+    return f"{count} B" if count < 1000 else f"{decimal(count)}B"
+
+
 def _plain(text: str) -> str:
     """Text in one line without control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(text))

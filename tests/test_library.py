@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import logging
 import os
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import onnx
@@ -27,7 +29,8 @@ from onnxq.config import load_config
 from onnxq.errors import UserError
 from onnxq.option import read_options
 from onnxq.pipeline import result as results
-from onnxq.settings import GROUPS, DataPlace, Keywords
+from onnxq.settings import GROUPS, DataPlace, ImageOptions, Keywords
+from onnxq.shown import Shown
 
 ROOT = Path(__file__).resolve().parents[1]
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -41,6 +44,58 @@ FUNCTIONS = {
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
     "page": ["rules_page"],
 }  # fmt: skip
+
+
+EXPORTED = [name for name in onnxq.__all__ if inspect.isfunction(getattr(onnxq, name))]
+
+# What returns neither a document nor a result.
+PLAIN = {"bar", "draw", "rules_page", "run_pieces"}
+
+# What is over before one looks: nobody observes it.
+QUICK = {
+    "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "inspect",
+    "list_rules", "merge_stats", "rules_page",
+}  # fmt: skip
+
+# Flags about the screen and the exit code, which a function has not; CSV is the rows of what it returns.
+ON_SCREEN = {"help", "quiet", "verbose", "as_json", "all_rows", "csv", "strict", "config"}
+
+# Flags whose keyword has another name, "" for none: it is another function, or what is shown of the result.
+RENAMED = {
+    ("", "path"): "data", ("", "script"): "data", ("", "op"): "ops",
+    ("analyze", "match"): "layers", ("analyze", "threshold"): "thresholds", ("report", "show"): "open",
+    ("calibrate", "merge"): "parts", ("inspect", "tensor"): "name", ("inspect", "nodes"): "match",
+    ("inspect", "dot"): "found", ("inspect", "csv"): "", ("inspect", "force"): "",
+    ("check", "report"): "", ("check", "force"): "", ("engine", "match"): "", ("page", "output"): "",
+    ("statistics", "force"): "", ("weights", "force"): "", ("memory", "force"): "",
+    ("analyze", "force"): "", ("diff", "force"): "",
+}  # fmt: skip
+
+# Keywords for groups of options, for data, and for whom is told.
+GROUPED = {
+    "accuracy", "calibration", "compilation", "data", "division", "feeding", "format", "goal", "images",
+    "inputs", "margins", "observe", "ranking", "repairs", "runtime",
+}  # fmt: skip
+
+# Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
+IN_PYTHON = {
+    "quantize": {"layers", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
+    "plan": {"layers"}, "analyze": {"histogram"},
+}  # fmt: skip
+
+
+def takes_options(name: str) -> bool:
+    function = inspect.unwrap(getattr(onnxq, name))
+    return bool(function.__code__.co_flags & inspect.CO_VARKEYWORDS)
+
+
+def verbs() -> dict[str, Any]:
+    """The commands by name, those of `rules` by their own."""
+    commands = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    return {**commands.pop("rules").commands, **commands}
+
+
+VERBS = verbs()
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +167,7 @@ def test_import_takes_nothing_heavy() -> None:
     assert not {"dataclasses", "inspect", "logging", "pathlib", "tomllib", "difflib", "numpy"} & set(new)
 
 
-def verbs() -> list[str]:
-    command = typer.main.get_command(app)
-    own = list(command.commands)  # type: ignore[attr-defined]
-    return [*(name for name in own if name != "rules"), *command.commands["rules"].commands]  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("verb", verbs())
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_a_function(verb: str) -> None:
     for name in FUNCTIONS.get(verb, [verb]):
         function = getattr(onnxq, name)
@@ -127,12 +176,42 @@ def test_every_verb_is_a_function(verb: str) -> None:
         assert len(inspect.getdoc(function) or "") > 40
 
 
-def test_the_long_verbs_are_observed_alike() -> None:
-    for name in (
-        "quantize", "plan", "sensitivity", "calibrate", "sanitize", "check", "look", "compare", "analyze",
-        "engine", "split", "run_pieces", "extract", "init", "try_rules",
-    ):  # fmt: skip
-        assert inspect.signature(getattr(onnxq, name)).parameters["observe"].default is None, name
+def test_every_function_is_of_a_verb() -> None:
+    assert {name for verb in VERBS for name in FUNCTIONS.get(verb, [verb])} == set(EXPORTED) - {"bar"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_flags_and_keywords_are_the_same(verb: str) -> None:
+    """Nothing is only on the command line, or only in Python, but what is said above."""
+    names = FUNCTIONS.get(verb, [verb])
+    parameters = {
+        k: p for name in names for k, p in inspect.signature(getattr(onnxq, name)).parameters.items()
+    }
+    flags = {p.name for p in VERBS[verb].params if p.param_type_name == "option"} - ON_SCREEN
+    saved = [
+        inspect.signature(kind.save).parameters for kind in map(returned_type, names) if hasattr(kind, "save")
+    ]
+    written = flags & {"output", "force", "page"} - set(parameters) if saved else set()
+    assert all({"path" if name == "output" else name} <= {*saved[0], "path"} for name in written)
+    pixels = set(read_options(ImageOptions)) & flags
+    assert not pixels or "images" in parameters
+    known = {RENAMED.get((verb, name), RENAMED.get(("", name), name)) for name in flags - written - pixels}
+    known -= {""}
+    assert known <= set(parameters)
+    arguments = {p.name for p in VERBS[verb].params if p.param_type_name == "argument"}
+    rest = set(parameters) - known - arguments - GROUPED - IN_PYTHON.get(verb, set())
+    assert {p for p in rest if parameters[p].kind is inspect.Parameter.KEYWORD_ONLY} == set()
+
+
+def returned_type(name: str) -> Any:
+    return get_type_hints(inspect.unwrap(getattr(onnxq, name)))["return"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_what_takes_long_is_observed(name: str) -> None:
+    observed = inspect.signature(getattr(onnxq, name)).parameters.get("observe")
+    assert (observed is None) == (name in QUICK)
+    assert observed is None or observed.default is None
 
 
 def test_dir_and_help_know_all() -> None:
@@ -152,9 +231,7 @@ class Known(Exception):
     """What `Keywords` knows when a function has handed out all of its own."""
 
 
-@pytest.mark.parametrize(
-    "name", ["quantize", "plan", "sensitivity", "calibrate", "sanitize", "check", "diff", "compare", "look"]
-)
+@pytest.mark.parametrize("name", [name for name in EXPORTED if takes_options(name)])
 def test_a_signature_has_the_options_that_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(self: Keywords, own: Any) -> None:
         raise Known(set(self._known))
@@ -166,9 +243,9 @@ def test_a_signature_has_the_options_that_are_taken(name: str, monkeypatch: pyte
     with pytest.raises(Known) as found:
         function(*("nothing" for _ in needed))
     (known,) = found.value.args
-    every = {option for group in GROUPS for option in read_options(group)}
-    own = set(inspect.signature(function, follow_wrapped=False).parameters) & every
-    assert known - {"samples"} == own - {"samples"}
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    assert known == set(signature.parameters) - set(own)
 
 
 def test_steps_are_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,34 +279,84 @@ def test_choose_says_of_what_and_how_much(folder: Path) -> None:
 # -- what results say ------------------------------------------------------------------------------------
 
 
-def test_what_is_returned_is_short(folder: Path, tmp_path: Path) -> None:
-    model, data = folder / "net.onnx", folder / "data.npz"
-    found = [
-        onnxq.quantize(model, data, method="minmax", compile=False, repair="none"),
-        onnxq.plan(model),
-        onnxq.sanitize(model),
-        onnxq.check(model, compile=False),
-        onnxq.inspect(model),
-        onnxq.describe(model),
-        onnxq.describe_tensor(model, "w"),
-        onnxq.compare(model, folder / "near.onnx", data),
-        onnxq.look(model, data),
-        onnxq.list_rules(),
-        onnxq.explain_rule("fold_batchnorm"),
-        onnxq.explain_message("No importer registered for op: NonZero"),
-        onnxq.init(model, output=tmp_path / "onnxq.toml"),
-    ]
-    for one in found:
-        text = repr(one)
-        assert type(one).__name__ not in text, text  # its words, and not that they failed
-        assert len(text) <= 620
-        assert text.count("\n") <= 1
-        page = one._repr_html_()
-        assert "<script" not in page
-        assert page.count("<table>") == page.count("</table>")
-    quantized = repr(found[0])
+@pytest.fixture(scope="module")
+def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What each function returns, by its name."""
+    model, data, near = folder / "net.onnx", folder / "data.npz", folder / "near.onnx"
+    place = tmp_path_factory.mktemp("returned")
+    fast: dict[str, Any] = {"method": "minmax", "repair": "none"}
+    found: dict[str, Any] = {}
+    found["quantize"] = onnxq.quantize(model, data, compile=False, **fast)
+    found["quantize"].save(place / "a.onnx", page=False)
+    run = place / "a.report.json"
+    found["sanitize"] = onnxq.sanitize(model)
+    found["plan"] = onnxq.plan(model)
+    found["sensitivity"] = onnxq.sensitivity(model, data, top=0, **fast)
+    found["calibrate"] = onnxq.calibrate(model, data, place / "0.stats.npz", shard=(1, 2))
+    onnxq.calibrate(model, data, place / "1.stats.npz", shard=(2, 2))
+    parts = [place / f"{part}.stats.npz" for part in (0, 1)]
+    found["merge_stats"] = onnxq.merge_stats(parts, place / "all.stats.npz")
+    found["check"] = onnxq.check(model, compile=False)
+    found["inspect"] = onnxq.inspect(model)
+    found["describe"] = onnxq.describe(model)
+    found["describe_tensor"] = onnxq.describe_tensor(model, "w")
+    found["compare"] = onnxq.compare(model, near, data)
+    found["analyze"] = onnxq.analyze(model, near, data)
+    found["statistics"] = onnxq.statistics(model, data)
+    found["weights"] = onnxq.weights(model, place / "a.onnx")
+    found["memory"] = onnxq.memory(model, place / "a.onnx")
+    found["look"] = onnxq.look(model, data)
+    found["diff"] = onnxq.diff(run, run)
+    found["report"] = onnxq.report(run)
+    found["split"] = onnxq.split(model, at=["a"])
+    found["extract"] = onnxq.extract(model, end=["a"])
+    found["list_rules"] = onnxq.list_rules()
+    found["explain_rule"] = onnxq.explain_rule("fold_batchnorm")
+    found["explain_message"] = onnxq.explain_message("No importer registered for op: NonZero")
+    (place / "rules").mkdir()
+    shutil.copy(ROOT / "tests/own_rules/both_branches.py", place / "rules")
+    found["try_rules"] = onnxq.try_rules(place / "rules")
+    found["init"] = onnxq.init(model, output=place / "onnxq.toml")
+    kernels = place / "layers.json"
+    kernels.write_text('{"Layers": [{"Name": "k", "LayerType": "gemm", "Metadata": "[ONNX Layer: relu]"}]}')
+    found["engine"] = onnxq.engine(model, layer_info=kernels)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in EXPORTED if name not in PLAIN])
+def test_what_is_returned_is_short(name: str, returned: dict[str, Any]) -> None:
+    kind = returned_type(name)
+    assert issubclass(kind, Shown)
+    assert getattr(onnxq, kind.__name__) is kind  # for annotations
+    assert kind.words is not Shown.words
+    one = returned[name]
+    assert type(one) is kind
+    text = repr(one)
+    assert not text.startswith((f"{kind.__name__}(", f"<{kind.__name__}")), text  # words that do not fail
+    assert len(text) <= 620
+    assert text.count("\n") <= 1
+    assert not re.search(r"\bNone\b|\{|<.* object", text), text
+    page = one._repr_html_()
+    assert html.escape(text.splitlines()[0])[:80] in page
+    assert "<script" not in page
+    assert page.count("<table>") == page.count("</table>")
+
+
+def test_words_have_the_figures(returned: dict[str, Any]) -> None:
+    quantized = repr(returned["quantize"])
     assert "dB about the mean" in quantized
     assert "int8 is 100.0 % of the eligible MACs" in quantized
+    assert "2 pieces" in repr(returned["split"])
+    assert "1 node\n  from x to a" in repr(returned["extract"])
+    assert repr(returned["merge_stats"]).startswith("statistics of 2 tensors, 15 samples\n")
+    assert "8 samples\n" in repr(returned["calibrate"])
+    assert "7 of the chosen samples are missing: 2, 4, " in repr(returned["calibrate"])
+    assert "weights 512 B -> " in repr(returned["memory"])
+    worst = returned["statistics"].words()
+    assert {row[0] for row in worst.rows} == {"x", "a", "y"}
+    assert all(len(row) == len(worst.columns) for row in worst.rows)
+    assert returned["weights"].words().rows[0][:2] == ("<script>alert(1)</script>", "MatMul")
+    assert len(returned["report"].words().facts) == 1
 
 
 def test_words_are_escaped_and_short() -> None:
@@ -393,43 +520,7 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
-# -- types and completion --------------------------------------------------------------------------------
-
-
-def test_a_script_of_a_users_is_typed(tmp_path: Path) -> None:
-    api = pytest.importorskip("mypy.api")
-    assert (ROOT / "onnxq/py.typed").is_file()
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import onnxq\n"
-        "settings = onnxq.Calibration(method='mse')\n"
-        "level: str = settings.method\n"
-        "try:\n"
-        "    onnxq.Goal(min_sqnr=30)\n"
-        "except onnxq.UserError as error:\n"
-        "    hint: str = error.hint\n"
-        "reveal_type(onnxq.Division().workers)\n"
-        "reveal_type(onnxq.quantize('a.onnx', method='mse').save('b.onnx'))\n"
-        "settings.no_such\n",
-        "utf-8",
-    )
-    config = tmp_path / "mypy.ini"
-    config.write_text(f"[mypy]\nfollow_imports = silent\nmypy_path = {ROOT}\n", "utf-8")
-    out, err, _ = api.run(
-        [
-            "--strict",
-            "--config-file",
-            str(config),
-            "--cache-dir",
-            str(ROOT / ".mypy_cache/users"),
-            str(script),
-        ]
-    )
-    errors = [line for line in out.splitlines() if "error:" in line]
-    revealed = re.findall(r'Revealed type is "(?:builtins\.)?([a-zA-Z.\[\]]+)"', out)
-    assert revealed == ["int", "list[pathlib.Path]"], out + err
-    assert len(errors) == 1, out
-    assert 'has no attribute "no_such"' in errors[0]
+# -- completion ------------------------------------------------------------------------------------------
 
 
 def test_completion_is_on() -> None:

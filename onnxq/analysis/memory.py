@@ -14,8 +14,10 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
+from onnxq.shown import Shown, Words, size
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+_ROWS = 10
 _INPUT = -1  # the step at which inputs are there
 
 
@@ -117,8 +119,8 @@ class MemoryOf:
     unknown: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelMemory:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelMemory(Shown):
     """What `onnxq memory` finds.
 
     Attributes:
@@ -132,6 +134,19 @@ class ModelMemory:
     schema: int
     before: MemoryOf
     after: MemoryOf | None
+
+    def words(self) -> Words:
+        """The peaks and the weights, and what is held at the peak of the other one, else of the model."""
+        last = self.after or self.before
+        both = [self.before, self.after] if self.after is not None else [self.before]
+        facts = [
+            f"activations at the peak {' -> '.join(size(one.peak_bytes) for one in both)}",
+            f"weights {' -> '.join(size(one.weight_bytes) for one in both)}",
+            f"the peak is at step {last.peak_step}, {last.peak_node}" if last.steps else "",
+        ]
+        rows = [(one.tensor, one.dtype, one.shape, size(one.bytes), one.node) for one in last.at_peak[:_ROWS]]
+        head = f"memory of {' and '.join(one.model or 'a model in memory' for one in both)}"
+        return Words(head, facts, ("at the peak", "type", "shape", "bytes", "of"), rows)
 
 
 def memory_of(

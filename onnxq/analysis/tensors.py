@@ -12,12 +12,16 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves_of
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
+from onnxq.shown import Shown, Words, count, number, percent
 
 SATURATED = 0.5
 """The share of a channel's values at an end of its range from which on it is saturated."""
 
 TAIL = 1e-4
 """The share of the greatest magnitudes that `p9999` leaves out."""
+
+_ROWS = 10
+_STATES = ("dead", "constant", "saturated")
 
 _UNITS = 298
 """Squares of float32 are multiples of 2^-298, and so are float64 sums of them: they add up as integers."""
@@ -157,8 +161,8 @@ class NotFinite:
     reads: str
 
 
-@dataclass(frozen=True, slots=True)
-class TensorTable:
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorTable(Shown):
     """What `onnxq statistics` finds.
 
     Attributes:
@@ -184,6 +188,29 @@ class TensorTable:
     not_finite: tuple[NotFinite, ...]
     lacks: tuple[str, ...]
     skipped: tuple[str, ...]
+
+    def words(self) -> Words:
+        """How much was looked at, who makes what is not finite, and the worst tensors."""
+        tensors = sorted((row for row in self.rows if row.channel is None), key=order_of_badness)
+        states = {state: sum(row.state == state for row in self.rows) for state in _STATES}
+        bad = count(len(self.not_finite), "operator")
+        alarms = [f"{bad} of finite values makes NaN or infinities"] * bool(self.not_finite)
+        facts = [
+            *(f"{total} {state}" for state, total in states.items() if total),
+            f"{count(len(self.skipped), 'bad sample')} left out" if self.skipped else "",
+        ]
+        rows = [
+            (
+                row.tensor, number(row.min), number(row.max), percent(row.zeros), percent(row.clipped),
+                percent(row.dominated if row.without_tail is not None else None),
+            )
+            for row in tensors[:_ROWS]
+        ]  # fmt: skip
+        head = (
+            f"statistics of {self.model or 'a model in memory'}: {count(len(tensors), 'tensor')}, "
+            f"{count(self.samples, 'sample')}"
+        )
+        return Words(head, facts, ("tensor", "min", "max", "zeros", "clipped", "narrower"), rows, alarms)
 
 
 @dataclass(frozen=True, slots=True)

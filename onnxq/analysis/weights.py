@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,19 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.scales import quantize_weights
+from onnxq.shown import Shown, Words, count, number
 
 OUTLIER = 8.0
 """A channel is an outlier where its range is so many times the median of the other channels'."""
 
+COMPARED: Mapping[str, str] = {
+    "file": "against {}",
+    "grid": "against int8 with a scale for each channel",
+    "": "as they are; there are no others to compare with",
+}
+"""What weights are compared with, in words, by `WeightTable.compared`."""
+
+_ROWS = 10
 _FOLDED = 0.5  # of the error at most, where a factor for each channel explains a difference
 
 
@@ -91,8 +100,8 @@ class WeightLeft:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class WeightTable:
+@dataclass(frozen=True, slots=True, repr=False)
+class WeightTable(Shown):
     """What `onnxq weights` finds.
 
     Attributes:
@@ -114,6 +123,34 @@ class WeightTable:
     rows: tuple[WeightRow, ...]
     left: tuple[WeightLeft, ...]
 
+    def words(self) -> Words:
+        """What was compared with what, and the worst layers."""
+        layers = sorted((row for row in self.rows if row.channel is None), key=order_of_badness)
+        broken = sum(row.nonfinite > 0 for row in layers)
+        alarms = [f"{count(broken, 'layer')} with NaN or infinities"] * bool(broken)
+        facts = [
+            COMPARED[self.compared].format(self.against),
+            *(
+                f"{count(total, f'{state} channel')}"
+                for state, total in (
+                    ("dead", sum(row.dead or 0 for row in layers)),
+                    ("outlier", sum(row.outliers or 0 for row in layers)),
+                )
+                if total
+            ),
+            f"{count(len(self.left), 'layer')} left out" if self.left else "",
+        ]
+        rows = [
+            (
+                row.layer, row.op, row.dtype, number(row.min), number(row.max), number(row.sqnr_db),
+                number(row.max_steps),
+            )
+            for row in layers[:_ROWS]
+        ]  # fmt: skip
+        head = f"weights of {self.model or 'a model in memory'}: {count(len(layers), 'layer')}"
+        titles = ("layer", "operator", "type", "min", "max", "SQNR dB", "steps")
+        return Words(head, facts, titles, rows, alarms)
+
 
 @dataclass(frozen=True, slots=True)
 class HeldWeights:
@@ -133,7 +170,11 @@ class HeldWeights:
 
 
 def weight_rows(
-    model: Model, against: Model | None = None, *, channels: bool = True
+    model: Model,
+    against: Model | None = None,
+    *,
+    channels: bool = True,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[str, list[WeightRow], list[WeightLeft]]:
     """The rows, what they are compared with, and what is left out.
 
@@ -141,12 +182,15 @@ def weight_rows(
         model: the model.
         against: the quantized model, None for none. Layers are the same where their nodes' names are.
         channels: whether channels have rows.
+        progress: is told how many layers are done, and of how many.
     """
     others = {layer.node.name: layer for layer in _layers(against)} if against is not None else {}
     rows: list[WeightRow] = []
     left: list[WeightLeft] = []
     compared = "" if against is None else "file"
-    for layer in _layers(model):
+    layers = list(_layers(model))
+    for done, layer in enumerate(layers):
+        progress(done, len(layers))
         name, op = layer.node.name, layer.node.op
         held = held_weights(layer.weight)
         if held is None:
@@ -164,6 +208,7 @@ def weight_rows(
             other = _on_grid(held, layer.axis)
             compared = "grid"
         rows += _rows(layer, held, other, channels=channels)
+    progress(len(layers), len(layers))
     return compared, rows, left
 
 

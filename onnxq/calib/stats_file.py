@@ -23,10 +23,13 @@ from onnxq.calib.histogram import Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
+from onnxq.shown import Shown, Words, number
+from onnxq.shown import count as counted
 
 SUFFIX = ".stats.npz"
 _SCHEMA = 1
 _DIGEST = 16  # bytes
+_ROWS = 10
 _RUNS = 8  # of missing samples that are named
 
 
@@ -55,8 +58,8 @@ class Origin:
     chosen: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StatsFile:
+@dataclass(frozen=True, slots=True, repr=False)
+class StatsFile(Shown):
     """What a file holds.
 
     Attributes:
@@ -77,6 +80,20 @@ class StatsFile:
     skipped: tuple[tuple[str, str], ...] = ()
     left_out: tuple[int, ...] = ()
     doubts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def words(self) -> Words:
+        """Of how many samples it is, what is missing, and the widest tensors."""
+        missing = len(self.missing)
+        facts = [
+            *self.lines,
+            f"{missing:,} of the chosen samples are missing: {self.missing_text()}" if missing else "",
+            f"{counted(len(self.left_out), 'bad sample')} left out" if self.left_out else "",
+        ]
+        held = self.stats.tensors
+        head = f"statistics of {counted(len(held), 'tensor')}, {counted(self.stats.samples, 'sample')}"
+        widest = sorted(held.items(), key=lambda entry: -max(-entry[1].min, entry[1].max))
+        rows = [(name, number(one.min), number(one.max)) for name, one in widest[:_ROWS]]
+        return Words(head, facts, ("tensor", "min", "max"), rows)
 
     @property
     def missing(self) -> list[int]:

@@ -40,14 +40,11 @@ def memory(
     if csv is not None:
         check_csv_output(csv, MemoryStep, model, force=force)
     inputs = chosen.group(settings.Inputs)
-    found = onnxq.memory(
-        model,
-        against,
-        shapes=inputs.shapes,
-        assume=inputs.assume,
-        match=tuple(match or ()),
-        ops=tuple(op or ()),
-    )
+    with screen.progress() as observe:
+        found = onnxq.memory(
+            model, against, shapes=inputs.shapes, assume=inputs.assume, match=tuple(match or ()),
+            ops=tuple(op or ()), observe=observe,
+        )  # fmt: skip
     if csv is not None:
         save_csv(csv, MemoryStep, (found.after or found.before).steps)
     if not screen.quiet:

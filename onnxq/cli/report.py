@@ -39,7 +39,10 @@ def report(
     from onnxq.cli.screen import Page
     from onnxq.reporting import to_json
 
-    found = onnxq.report(report, output, analysis=analysis, compare=compare, open=show, force=force)
+    with screen.progress() as observe:
+        found = onnxq.report(
+            report, output, analysis=analysis, compare=compare, open=show, force=force, observe=observe
+        )
     if not screen.quiet:
         page = Page()
         page.section("Page", f"{found.page}  {size_text(found.bytes)}")

@@ -37,7 +37,10 @@ def weights(
 
     if csv is not None:
         check_csv_output(csv, WeightRow, model, force=force)
-    found = onnxq.weights(model, against, channels=channels, match=tuple(match or ()), ops=tuple(op or ()))
+    with screen.progress() as observe:
+        found = onnxq.weights(
+            model, against, channels=channels, match=tuple(match or ()), ops=tuple(op or ()), observe=observe
+        )
     if csv is not None:
         save_csv(csv, WeightRow, found.rows)
     if not screen.quiet:

@@ -40,13 +40,14 @@ from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
+from onnxq.keywords import takes_options
 from onnxq.pipeline.predicting import NOTE, predicted_db
 from onnxq.pipeline.siblings import report_of, sibling_of
 from onnxq.progress import Observer
 from onnxq.progress import told as steps
 from onnxq.reporting import peak_memory_mb
 from onnxq.run import ort
-from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
+from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.user_code import CodeForm, load_function
 
 DRIFTED_DB = 20.0
@@ -64,6 +65,7 @@ _METRIC = CodeForm(
 Values = Mapping[str, Any]
 
 
+@takes_options(Feeding, Runtime)
 def analyze(
     a: ModelSource,
     b: ModelSource | None = None,
@@ -81,6 +83,7 @@ def analyze(
     images: ImageOptions | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
+    **options: Any,
 ) -> Analysis:
     """Compares two stages of a model, tensor by tensor, accumulated and each layer alone.
 
@@ -109,6 +112,7 @@ def analyze(
         images: how image files do.
         runtime: libraries of custom operators.
         observe: is told the steps.
+        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
 
     Returns:
         Rows, what is suspicious first; see `Analysis`.
@@ -116,15 +120,22 @@ def analyze(
     Raises:
         UserError: a model, the data, the metric or a threshold cannot be used; there are no samples; or
             nothing of the two is the same.
+        TypeError: there is no such keyword.
     """
     start = time.monotonic()
+    keywords = Keywords("analyze", options)
+    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
+    keywords.end((
+        "layers", "ops", "metric", "thresholds", "samples", "isolated", "histogram", "noise", "feeding",
+        "images", "runtime", "observe",
+    ))  # fmt: skip
     if samples is not None and samples < 1:
         raise UserError(f"{samples} samples are to be run", hint="give at least 1")
     bounds = checked(thresholds or {}, metric is not None)
     own = _metric(metric)
     tell = steps(observe)
-    asked = _Asked.of(a, b, data, group_of(Feeding, feeding), image_options(images))
-    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+    asked = _Asked.of(a, b, data, feeding, image_options(images))
+    with ort.custom_ops(runtime.ort_ops):
         tell("open", None, None)
         one, other = open_stage(asked.a), open_stage(asked.b)
         if isinstance(one, Saved):

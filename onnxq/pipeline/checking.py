@@ -133,7 +133,10 @@ class Checks(Shown):
         return exit_code(self.findings, strict=strict)
 
 
-@takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime)
+_NOT_HERE = ("allow_interface_changes", "fastest")  # options that change what is made, and nothing is
+
+
+@takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime, without=_NOT_HERE)
 def check(
     model: str | Path,
     data: DataSource | None = None,
@@ -172,8 +175,8 @@ def check(
         Fault: a fault of onnxq.
     """
     keywords = Keywords("check", options)
-    repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
-    compilation = keywords.group(Compilation, compilation)
+    repairs, inputs = keywords.group(Repairs, repairs, without=_NOT_HERE), keywords.group(Inputs, inputs)
+    compilation = keywords.group(Compilation, compilation, without=_NOT_HERE)
     calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
     keywords.end((

@@ -16,10 +16,12 @@ from onnxq.analysis.reports import SCHEMA, OpenedReport, open_report
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.page.making import html_of, page_of
+from onnxq.progress import Observer, told
+from onnxq.shown import Shown, Words, size
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenPage:
+@dataclass(frozen=True, slots=True, repr=False)
+class WrittenPage(Shown):
     """A page that was written.
 
     Attributes:
@@ -38,6 +40,10 @@ class WrittenPage:
     bytes: int
     seconds: float
 
+    def words(self) -> Words:
+        """Where it is, and of what it was made."""
+        return Words(f"page {self.page}, {size(self.bytes)}", [f"of {self.report}"])
+
 
 def report(
     report: str | os.PathLike[str],
@@ -47,6 +53,7 @@ def report(
     compare: str | os.PathLike[str] | None = None,
     open: bool = False,
     force: bool = False,
+    observe: Observer | None = None,
 ) -> WrittenPage:
     """Writes a report as one HTML page that loads nothing from elsewhere.
 
@@ -57,11 +64,13 @@ def report(
         compare: the report of another run, which is set beside it.
         open: show the page in the user's browser.
         force: replace a file that is no page of onnxq.
+        observe: is told the steps.
 
     Raises:
         UserError: a file cannot be read or is not what it should be, or the page cannot be written.
     """
-    began = time.perf_counter()
+    began, tell = time.perf_counter(), told(observe)
+    tell("read", None, None)
     opened = open_report(report)
     path = files.page_path(Path(report)) if output is None else Path(output)
     _check(path, force=force)
@@ -70,6 +79,7 @@ def report(
         analysis=None if analysis is None else _analysis(Path(analysis)),
         compare=None if compare is None else open_report(compare),
     )
+    tell("page", None, None)
     content = html_of(page).encode("utf-8", "backslashreplace")
     files.save_file(path, content)
     if open:

@@ -10,6 +10,7 @@ from onnxq.analysis.memory import MemoryOf, ModelMemory, memory_of
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.progress import Observer, told
 
 __all__ = ["memory"]
 
@@ -22,6 +23,7 @@ def memory(
     assume: Mapping[str, int] | None = None,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
+    observe: Observer | None = None,
 ) -> ModelMemory:
     """Activations along the order of a model's nodes, and weights by type.
 
@@ -32,12 +34,17 @@ def memory(
         assume: sizes of dynamic dimensions by name; what nothing is said of is 1, which the result lists.
         match: patterns: only steps of which a node's or tensor's name fits one. Peaks are of all.
         ops: only steps of these operators.
+        observe: is told the steps.
 
     Raises:
         UserError: a model cannot be read; there is no such input, dimension, name or operator.
     """
     stated = (shapes or {}, assume or {})
+    tell = told(observe)
+    tell("memory", None, None)
     first = _of(model, *stated)
+    if against is not None:
+        tell("memory of the other", None, None)
     other = None if against is None else _of(against, *stated)
     return ModelMemory("memory", 1, _kept(first, match, ops), other and _kept(other, match, ops))
 

@@ -21,14 +21,16 @@ from onnxq.emit.files import report_path
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
 from onnxq.run import ort
 from onnxq.run.versions import unreadable
-from onnxq.settings import Feeding, ImageOptions, Runtime, group_of
+from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime, group_of
 
 __all__ = ["statistics"]
 
 
+@takes_options(Feeding, Runtime)
 def statistics(
     model: ModelSource,
     data: DataSource | None = None,
@@ -44,6 +46,7 @@ def statistics(
     images: ImageOptions | Mapping[str, Any] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
+    **options: Any,
 ) -> TensorTable:
     """What the activations of a model hold, by tensor and by channel.
 
@@ -62,10 +65,18 @@ def statistics(
         images: how images do.
         runtime: what onnxruntime runs the model with.
         observe: is told the progress.
+        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
 
     Raises:
         UserError: the model, data or statistics cannot be used; there is no such name or operator.
+        TypeError: there is no such keyword.
     """
+    keywords = Keywords("statistics", options)
+    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
+    keywords.end((
+        "stats", "against", "samples", "channels", "integers", "match", "ops", "feeding", "images", "runtime",
+        "observe",
+    ))  # fmt: skip
     if (data is None) == (stats is None):
         given = "neither data nor a statistics file is given" if data is None else "both are given"
         raise UserError(f"statistics of what is not said: {given}", hint="give --calib DATA or --stats S")
@@ -88,13 +99,13 @@ def statistics(
     name = "" if opened.path is None else str(opened.path)
     if stats is not None:
         return _of_file(name, scales, Path(stats), wanted, written, grids)
-    with ort.custom_ops(group_of(Runtime, runtime).ort_ops):
+    with ort.custom_ops(runtime.ort_ops):
         assert data is not None
         work = TensorPass(
             opened, written, {one.tensor for one in wanted}, grids, channels=channels, codes=integers
         )
         skipped = _run(
-            work, opened, data, samples, group_of(Feeding, feeding),
+            work, opened, data, samples, feeding,
             None if images is None else group_of(ImageOptions, images), observe,
         )  # fmt: skip
     rows: list[TensorRow] = []

@@ -9,6 +9,7 @@ from onnxq.analysis.weights import WeightTable, weight_rows
 from onnxq.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.progress import Observer, told
 
 __all__ = ["weights"]
 
@@ -20,6 +21,7 @@ def weights(
     channels: bool = True,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
+    observe: Observer | None = None,
 ) -> WeightTable:
     """The weights of layers and channels, float against quantized.
 
@@ -30,12 +32,18 @@ def weights(
         channels: whether channels have rows, too.
         match: patterns: only layers of which the node's or the tensor's name fits one.
         ops: only layers of these operators.
+        observe: is told the steps.
 
     Raises:
         UserError: a model cannot be read; there is no layer with constant weights, no such name or operator.
     """
+    tell = told(observe)
+    tell("load", None, None)
     opened, other = Model.open(model), None if against is None else Model.open(against)
-    compared, rows, left = weight_rows(opened, other, channels=channels)
+    tell("weights", None, None)
+    compared, rows, left = weight_rows(
+        opened, other, channels=channels, progress=lambda done, total: tell("weights", done, total)
+    )
     if not rows and not left:
         raise UserError(
             "the model has no layer with constant weights",

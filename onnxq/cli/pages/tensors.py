@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onnxq.analysis.tensors import TensorRow, TensorTable, order_of_badness
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
+from onnxq.shown import number, percent
 
 _SHOWN = 10
 _NARROWER = 0.5
@@ -37,9 +38,9 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
         ("tensor", "min", "max", "mean", "std", "zeros", "clipped", "narrower"),
         [
             (
-                _name(row.tensor, 32), _number(row.min), _number(row.max), _number(row.mean),
-                _number(None if row.variance is None else row.variance**0.5), _share(row.zeros),
-                _share(row.clipped), _share(row.dominated if row.without_tail is not None else None),
+                _name(row.tensor, 32), number(row.min), number(row.max), number(row.mean),
+                number(None if row.variance is None else row.variance**0.5), percent(row.zeros),
+                percent(row.clipped), percent(row.dominated if row.without_tail is not None else None),
             )
             for row in shown
         ],
@@ -106,13 +107,3 @@ def _codes(page: Page, rows: Sequence[TensorRow]) -> None:
 
 def _name(name: str, width: int = 60) -> str:
     return shorten(name.replace("\n", "?"), width)
-
-
-def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.4g}"
-
-
-def _share(value: float | None) -> str:
-    if value is None:
-        return "?"
-    return "0 %" if not value else f"{100 * value:.3g} %"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from onnxq.analysis.weights import SORTED, WeightRow, WeightTable, order_of_badness
+from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
+from onnxq.shown import number
 
 _SHOWN = 10
-_COMPARED = {
-    "file": "against {}",
-    "grid": "against int8 with a scale for each channel",
-    "": "as they are; there are no others to compare with",
-}
 
 
 def weights_page(found: WeightTable, *, full: bool) -> Page:
@@ -24,14 +20,14 @@ def weights_page(found: WeightTable, *, full: bool) -> Page:
     page = Page()
     layers = sorted((row for row in found.rows if row.channel is None), key=order_of_badness)
     page.head(f"{_name(found.model)}  {counted(len(layers), 'layer')}")
-    page.section("Compared", _COMPARED[found.compared].format(_name(found.against)))
+    page.section("Compared", COMPARED[found.compared].format(_name(found.against)))
     shown = layers if full else layers[:_SHOWN]
     page.section("Layers", SORTED[found.compared])
     page.table(
         ("layer", "type", "min", "max", "cosine", "SQNR dB", "steps", "widest", "dead"),
         [
             (
-                _name(row.layer, 32), row.dtype, _number(row.min), _number(row.max),
+                _name(row.layer, 32), row.dtype, number(row.min), number(row.max),
                 "-" if row.cosine is None else f"{row.cosine:.6f}",
                 "-" if row.sqnr_db is None else f"{row.sqnr_db:.1f}",
                 "-" if row.max_steps is None else f"{row.max_steps:.3g}",
@@ -87,7 +83,3 @@ def _wide(row: WeightRow) -> str:
 
 def _name(name: str, width: int = 60) -> str:
     return shorten(name.replace("\n", "?"), width)
-
-
-def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.4g}"

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from onnxq import shown
+
 FEW = 4
+
+decimal, size_text = shown.decimal, shown.size
 
 
 def counted(count: int, noun: str) -> str:
@@ -43,20 +47,6 @@ def type_text(entry: Mapping[str, Any]) -> str:
 
     shape = None if entry["shape"] is None else tuple(entry["shape"])
     return f"{entry['dtype'] or 'unknown type'} [{shape_text(shape)}]"
-
-
-def size_text(count: int) -> str:
-    """A number of bytes."""
-    return f"{count} B" if count < 1000 else f"{decimal(count)}B"
-
-
-def decimal(count: int) -> str:
-    """A number with a decimal prefix: `12.3 M`, `940 k`, `7`."""
-    for prefix, unit in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= unit:
-            value = count / unit
-            return f"{value:.3g} {prefix}" if value < 999.5 else f"{value:.0f} {prefix}"
-    return str(count)
 
 
 def decibels(level: float | str) -> str:
