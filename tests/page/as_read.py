@@ -45,7 +45,7 @@ class Read(HTMLParser):
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
-        packed = json.loads(self.scripts[0])
+        packed = json.loads(self.scripts[0]) if len(self.scripts) > 1 else {}
         return {
             name: [dict(zip(part["fields"], row, strict=True)) for row in part["rows"]]
             for name, part in packed.items()

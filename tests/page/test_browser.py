@@ -1,5 +1,7 @@
 """The page in a browser: what a reader does with it, with a mouse, by keys, on a narrow screen, on paper."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import json
@@ -320,7 +322,16 @@ def test_text_stands_out(visit: Callable[..., Visit], small: Path, scheme: str) 
     seen = visit(small, color_scheme=scheme)
     paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-    for selector in ("h1", "p.quiet", "a", ".fact dt", ".fact dd .quiet", ".row .cell", "#head button", ".tag.kept"):
+    for selector in (
+        "h1",
+        "p.quiet",
+        "a",
+        ".fact dt",
+        ".fact dd .quiet",
+        ".row .cell",
+        "#head button",
+        ".tag.kept",
+    ):
         assert contrast(seen, selector) >= 4.5, selector
 
 
@@ -381,7 +392,9 @@ def test_five_thousand_layers(visit: Callable[..., Visit], large: Path) -> None:
 def test_what_is_asked_for_and_what_fails_is_seen(browser: Browser, tmp_path: Path) -> None:
     """Were a page to load, to raise or to ask something, the tests above would know."""
     file = tmp_path / "bad.html"
-    file.write_text("<img src=http://example.invalid/x.png><script>fetch('other.json'); alert(1); none()</script>")
+    file.write_text(
+        "<img src=http://example.invalid/x.png><script>fetch('other.json'); alert(1); none()</script>"
+    )
     seen = Visit(browser, file)
     seen.page.wait_for_timeout(50)
     assert "http://example.invalid/x.png" in seen.requests
