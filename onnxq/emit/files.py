@@ -15,6 +15,7 @@ import onnx
 
 from onnxq import interrupts
 from onnxq.errors import UserError
+from onnxq.escapes import escaped
 from onnxq.graph.constants import external_range, tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read, tensors
@@ -160,7 +161,8 @@ def save_models(
                 continue
             names.append(name)
             if not isinstance(document, str):
-                document = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+                plain = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+                document = escaped(plain) + "\n"
             # a file name that is no text is escaped, as JSON has it
             (stage / name).write_bytes(document.encode("utf-8", "backslashreplace"))
         with interrupts.held_back():  # files that belong together are renamed together

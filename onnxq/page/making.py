@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxq.analysis.reports import OpenedReport, text
+from onnxq.escapes import escaped
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
 from onnxq.page.beside import BesideView, beside_view
 from onnxq.page.depth import DepthView, depth_view
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_HARMFUL = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+_HARMFUL = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,6 @@ def _environment() -> Environment:
 
 
 def inert_json(value: Any) -> str:
-    """JSON that can stand in a script element: no markup and no line separators, whatever names hold."""
+    """JSON that can stand in a script element: no markup and nothing that acts, whatever names hold."""
     plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return plain.translate(_HARMFUL)
+    return escaped(plain).translate(_HARMFUL)

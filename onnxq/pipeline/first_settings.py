@@ -13,6 +13,7 @@ from typing import Any
 
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.escapes import escaped
 from onnxq.option import NOT, Option, read_options
 from onnxq.pipeline.describing import ModelSummary, describe
 from onnxq.pipeline.looking import DataSeen, look
@@ -196,8 +197,8 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Text as TOML has it: as JSON, but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Text as TOML has it: as JSON, what is not printable escaped."""
+    return escaped(json.dumps(text, ensure_ascii=False), toml=True)
 
 
 def _comment(text: str) -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import tomli_w
 
+from onnxq.escapes import escaped
+
 _MARK = "# Written by onnxq; SHA-256 of what follows: "
 _HEAD = """# {title}
 # {count} left in float. Take them with: onnxq quantize MODEL --calib DATA --config {name}
@@ -29,7 +31,7 @@ def layer_settings(floats: Mapping[str, str], title: str, name: str) -> bytes:
     for node, why in floats.items():
         entry = {"match": _as_glob(node), "format": "float", "because": str(why)}
         parts.append(f"[[layer]]\n{tomli_w.dumps(entry)}")
-    text = "\n".join(parts).encode("utf-8", "backslashreplace")
+    text = escaped("\n".join(parts), toml=True).encode("utf-8", "backslashreplace")
     return f"{_MARK}{hashlib.sha256(text).hexdigest()}\n".encode() + text
 
 

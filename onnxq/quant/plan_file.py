@@ -60,6 +60,7 @@ import numpy as np
 import tomli_w
 
 from onnxq.errors import UserError, unknown_name
+from onnxq.escapes import escaped
 from onnxq.quant.plan_arrays import pack, pack_arrays
 from onnxq.tables import (
     At,
@@ -305,7 +306,7 @@ class PlanFile:
         digest, content = pack_arrays(fitted)
         repairs = {f"{stem}.repair.{digest}.npz": content} if fitted else {}
         lines = "\n".join(self._tables(name, next(iter(beside), ""), next(iter(repairs), "")))
-        return {**beside, **repairs, name: lines.encode()}
+        return {**beside, **repairs, name: escaped(lines, toml=True).encode()}
 
     def _tables(self, name: str, arrays: str, repairs: str) -> Iterator[str]:
         head = {"version": FORMAT, "onnxq": VERSION, "target": self.target}

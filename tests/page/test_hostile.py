@@ -1,0 +1,194 @@
+"""Names that do harm where a program takes them for more than names: in every verb, on every way out.
+
+One model is run through all verbs once, each with --json and whatever it writes: the document is on standard
+output, the page of the screen on standard error.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostile
+import pytest
+from as_read import Read
+
+from onnxq.cli.app import app
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Done:
+    """A verb that was run."""
+
+    code: int
+    out: str
+    screen: str
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All verbs, run in a folder."""
+
+    folder: Path
+    done: dict[str, Done]
+
+
+def run(*arguments: object) -> Done:
+    """Runs a verb in this process: a process of its own takes half a second more, thirty times."""
+    out, screen = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(screen):
+        code = app([str(one) for one in arguments], prog_name="onnxq", standalone_mode=False) or 0
+    return Done(code, out.getvalue(), screen.getvalue())
+
+
+FIRST, MIDDLE = f"{hostile.NAMES[0]} input", f"{hostile.NAMES[5]} relu"
+
+
+def verbs(model: Path, data: Path, quantized: Path) -> dict[str, list[object]]:
+    """Each verb with what it is given, in an order in which each finds what it reads."""
+    report = quantized.with_suffix(".report.json")
+    few = ("--samples", 4)
+    return {
+        "quantize": ["quantize", model, "--calib", data, "-o", quantized, "--repair", "none"],
+        "quantize again": ["quantize", model, "--calib", data, "-o", "b.onnx", "--repair", "none", "--no-engine",
+                           "--method", "minmax", *few],
+        "init": ["init", model, "--calib", data, "-o", "x.toml"],
+        "check": ["check", model, "-o", "check.json", "--no-engine"],
+        "check --calib": ["check", quantized, "--calib", data, "--no-engine"],
+        "inspect": ["inspect", model, "--ops"],
+        "inspect --nodes": ["inspect", model, "--nodes", "--all", "--csv", "nodes.csv", "--dot", "nodes.dot"],
+        "inspect --tensor": ["inspect", quantized, "--tensor", MIDDLE],
+        "data": ["data", model, "--calib", data],
+        "plan": ["plan", model, "--calib", data, "-o", "plan.toml", *few],
+        "sensitivity": ["sensitivity", model, "--calib", data, "-o", "s.toml", *few, "--repair", "none"],
+        "calibrate": ["calibrate", model, "--calib", data, "-o", "x.stats.npz", *few],
+        "sanitize": ["sanitize", model, "-o", "clean.onnx"],
+        "statistics": ["statistics", model, "--calib", data, "--all", "--csv", "statistics.csv", "--against", quantized],
+        "weights": ["weights", model, "--all", "--csv", "weights.csv", "--against", quantized],
+        "memory": ["memory", model, "--all", "--csv", "memory.csv", "--against", quantized],
+        "compare": ["compare", model, quantized, "--data", data],
+        "analyze": ["analyze", model, quantized, "--data", data, "--noise", "--csv", "analyze.csv"],
+        "engine": ["engine", quantized],
+        "diff": ["diff", report, "b.report.json", "--all", "--csv", "diff.csv"],
+        "split": ["split", model, "--at", MIDDLE, "-o", "part"],
+        "run": ["run", "part.split.json", "--data", data],
+        "extract": ["extract", model, "--to", MIDDLE, "-o", "piece.onnx"],
+        "report": ["report", report, "--compare", "b.report.json", "--analysis", "analyze.json", "-o", "x.html"],
+        "no such tensor": ["inspect", model, "--tensor", hostile.NAMES[12]],
+        "no such file": ["inspect", hostile.FILE + hostile.NAMES[12] + ".onnx"],
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("hostile")
+    model, data = hostile.write(folder)
+    done, before = {}, Path.cwd()
+    os.chdir(folder)
+    try:
+        for verb, arguments in verbs(model, data, folder / f"quantized {hostile.FILE}").items():
+            done[verb] = run(*arguments, "--json")
+            (folder / f"{verb}.json").write_text(done[verb].out, "utf-8")
+    finally:
+        os.chdir(before)
+    return Runs(folder, done)
+
+
+EVERY = list(verbs(Path(), Path(), Path("x.onnx")))
+
+
+@pytest.mark.parametrize("verb", EVERY)
+def test_a_verb(runs: Runs, verb: str) -> None:
+    """It does what it does with plain names; its screen and its document hold nothing that acts."""
+    done = runs.done[verb]
+    print(done.screen[:3000])
+    assert done.code == 2 if verb.startswith("no such") else done.code in (0, 1)
+    assert "Traceback" not in done.screen
+    assert done.screen.replace("\n", "").isprintable()
+    assert done.out.replace("\n", "").isascii()
+    if done.code != 2:
+        assert isinstance(json.loads(done.out), dict)
+
+
+def written(runs: Runs, ending: str) -> dict[str, str]:
+    found = {path.name: path.read_text("utf-8") for path in runs.folder.glob(f"*{ending}")}
+    assert found
+    return found
+
+
+def test_tables(runs: Runs) -> None:
+    """No cell is a formula, no character acts, and a line is a row."""
+    tables = written(runs, ".csv")
+    assert set(tables) == {
+        f"{one}.csv" for one in ("nodes", "statistics", "weights", "memory", "analyze", "diff")
+    }
+    names = set()
+    for name, text in tables.items():
+        rows = list(csv.reader(io.StringIO(text)))
+        assert len(rows) == text.count("\n") > 3, name
+        assert text.replace("\n", "").isprintable(), name
+        for cell in (cell for row in rows for cell in row):
+            assert not re.match(r"\s*[=+@\uff1d]|\s*-(?![\d.]+(e[+-]?\d+)?$|inf$)", cell), (name, cell[:80])
+            names.add(cell)
+    assert {
+        "<script>alert(1)</script>",
+        "'=cmd|'/C calc'!A0 out",
+        "'-2+3 weight",
+        "\\x1b[31mred\\x1b[0m",
+    } <= names
+    assert "n" * 2000 + " relu" in names, "nothing is cut in a table"
+
+
+def test_documents_hold_names_as_they_are(runs: Runs) -> None:
+    """What a program reads is the name itself: JSON escapes what acts."""
+    document = json.loads(runs.done["inspect --nodes"].out)
+    assert set(hostile.NAMES[::2]) <= {node["name"] for node in document["nodes"]}
+    for name, text in written(runs, ".report.json").items():
+        assert json.loads(text)["schema"] == 1, name
+        assert text.replace("\n", "").isprintable(), name
+    assert "\U0001f600é" in written(runs, "b.report.json")["b.report.json"], "what does no harm is legible"
+
+
+def test_settings_and_drawings(runs: Runs) -> None:
+    """What is read by a program again holds the names, and no line of a comment is ended by one."""
+    for name, text in written(runs, ".toml").items():
+        tomllib.loads(text)
+        assert re.sub("[\n\t]", "", text).isprintable(), name
+    plan = tomllib.loads((runs.folder / "plan.toml").read_text("utf-8"))
+    assert {layer["node"] for layer in plan["layer"]} >= set(hostile.NAMES[4:12:2])
+    for name, text in written(runs, ".dot").items():
+        assert text.replace("\n", "").isprintable(), name
+        assert all(line.count('"') % 2 == 0 for line in text.replace('\\"', "").split("\n")), name
+
+
+def test_pages(runs: Runs) -> None:
+    """The elements are those of the templates; names are text, and data of a script that is not run."""
+    pages = written(runs, ".html")
+    assert len(pages) == 4
+    for name, html in pages.items():
+        page = Read(html)
+        assert not {"img", "b", "iframe", "object", "base"} & {tag for tag, _ in page.tags}, name
+        assert sum(tag == "script" for tag, _ in page.tags) == (2 if page.data else 1), name
+        for tag, attributes in page.tags:
+            assert not [key for key in attributes if key.startswith("on") or key == "src"], (name, tag)
+            assert (attributes.get("href") or "#").startswith(("#", "data:,")), (name, attributes)
+        assert page.said.isprintable(), name
+        assert "alert(1)" not in page.scripts[-1], name
+    whole = Read(pages["x.html"])
+    assert set(hostile.NAMES[4:12:2]) <= {layer["name"] for layer in whole.data["layers"]}
+    assert "beside" in whole.sections
+    assert "{{7*7}}{% raw %}" in whole.said
+    assert "\\u{202e}" in whole.said, "what turns the text around is shown as its code"
