@@ -15,6 +15,7 @@ __all__ = [
     "AccuracyRepair",
     "Calibration",
     "Compilation",
+    "Details",
     "Division",
     "Fault",
     "Feeding",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         AccuracyRepair,
         Calibration,
         Compilation,
+        Details,
         Division,
         Feeding,
         Format,
@@ -118,7 +120,7 @@ _PLACES = {
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
     "onnxq.settings": (
-        "AccuracyRepair", "Calibration", "Compilation", "Division", "Feeding", "Format", "Goal",
+        "AccuracyRepair", "Calibration", "Compilation", "Details", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",
     ),
 }  # fmt: skip
