@@ -19,6 +19,7 @@ __all__ = [
     "Comparison",
     "Compilation",
     "DataSeen",
+    "Details",
     "Division",
     "EngineDocument",
     "Extract",
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
         AccuracyRepair,
         Calibration,
         Compilation,
+        Details,
         Division,
         Feeding,
         Format,
@@ -179,7 +181,7 @@ _PLACES = {
     "onnxq.pipeline.weighing": ("weights",),
     "onnxq.progress": ("Observer",),
     "onnxq.settings": (
-        "AccuracyRepair", "Calibration", "Compilation", "Division", "Feeding", "Format", "Goal",
+        "AccuracyRepair", "Calibration", "Compilation", "Details", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",
     ),
 }  # fmt: skip

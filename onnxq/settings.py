@@ -589,6 +589,40 @@ class Papers:
     page: bool = option(True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",))
 
 
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a report has for those who look closely.
+
+    Attributes:
+        layer_samples: on how many of the samples that verify the error of each layer is measured, alone and
+            accumulated; 0: on none. None: 4, and fewer or none where they would take more than a quarter of
+            the runs that all before them took, or the model is large.
+        pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
+            40 kB at most, where they look like images.
+
+    Raises:
+        UserError: a value makes no sense.
+    """
+
+    TITLE: ClassVar[str] = Papers.TITLE
+    EXAMPLES: ClassVar[Sequence[str]] = ("--layer-samples 16 --no-pictures",)
+    TABLE: ClassVar[str] = Papers.TABLE
+
+    layer_samples: int | None = option(
+        None, "Samples that tell the error of each layer; 4 where they are cheap.", kinds.at_least(0),
+        metavar="N",
+    )  # fmt: skip
+    pictures: bool = option(
+        True, "Keep no pictures of samples in the report and its page.", NOT, flag=("--no-pictures",)
+    )
+
+    def __post_init__(self) -> None:
+        if self.layer_samples is not None and self.layer_samples < 0:
+            raise UserError(
+                f"errors of layers are asked for on {self.layer_samples} samples", hint="give 0 or more"
+            )
+
+
 CallableModel = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """A model that a function of the user's calls: arrays by input name in, arrays by output name out."""
 
@@ -770,7 +804,7 @@ class Margins:
 
 GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
-    Compilation, Outcome, Papers, Look, Goal, Ranking, AccuracyRepair, Margins,
+    Compilation, Outcome, Papers, Details, Look, Goal, Ranking, AccuracyRepair, Margins,
 )  # fmt: skip
 
 

@@ -46,16 +46,16 @@ class Stage:
         outputs: names of what it gives.
     """
 
-    def __init__(self, source: ModelSource) -> None:
-        """Opens it.
+    def __init__(self, source: ModelSource | Model) -> None:
+        """Opens it; a model that is open stays as it is.
 
         Raises:
             UserError: it cannot be read, or its opset is newer than onnxruntime's.
         """
-        model = Model.open(source)
+        model = source if isinstance(source, Model) else Model.open(source)
         self.path = model.path
         self.name = "the model" if model.path is None else str(model.path)
-        why = unreadable(model.source)
+        why = unreadable(model.to_proto(weights=False) if model is source else model.source)
         if why is not None:
             raise UserError(f"{self.name!r} has {why}", hint="export it with an older opset")
         self.data_dir = model.data_dir

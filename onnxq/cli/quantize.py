@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
     settings.AccuracyRepair, settings.Format,
     settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
-    settings.Outcome, settings.Papers, settings.Runtime,
+    settings.Outcome, settings.Papers, settings.Details, settings.Runtime,
     without=("allow_interface_changes", "shard"), config=True,
 )  # fmt: skip
 def quantize(
@@ -87,6 +87,7 @@ def quantize(
             compilation=compilation,
             goal=goal,
             division=chosen.group(settings.Division),
+            details=chosen.group(settings.Details),
             state=state,
             observe=observe,
         )

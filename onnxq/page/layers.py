@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
 from onnxq.page.kernels import KernelRow
+from onnxq.page.words import counted
 
 Level = float | str | None
 """A level in dB: infinities are the texts "inf" and "-inf"."""
@@ -150,6 +151,7 @@ class LayersView:
         kernels: the engine's.
         graph: the nodes.
         analysed: whether errors of layers are known.
+        errors: on how many samples they were measured, or why they were not.
     """
 
     layers: tuple[LayerLine, ...]
@@ -158,6 +160,7 @@ class LayersView:
     kernels: tuple[KernelRow, ...]
     graph: tuple[GraphLine, ...]
     analysed: bool
+    errors: str
 
     @property
     def packed(self) -> dict[str, Any]:
@@ -199,7 +202,27 @@ def layers_view(
     layers = tuple(known.rows())
     if not layers:
         return None
-    return LayersView(layers, known.tensors, _groups(report), tuple(kernels), known.graph, bool(known.errors))
+    return LayersView(
+        layers,
+        known.tensors,
+        _groups(report),
+        tuple(kernels),
+        known.graph,
+        bool(known.errors),
+        _said(analysis),
+    )
+
+
+def _said(analysis: Mapping[str, Any] | None) -> str:
+    if analysis is None:
+        return "Errors of layers are not in this report."
+    if analysis.get("why_not"):
+        return f"Errors of layers were not measured: {text(analysis['why_not'])}."
+    samples = counted(_whole(analysis.get("samples"), 0), "sample")
+    return (
+        f"Errors of layers against float, on {samples}: alone, each layer on the float model's values; "
+        "accumulated, both models run whole."
+    )
 
 
 def _groups(report: OpenedReport) -> tuple[GroupLine, ...]:

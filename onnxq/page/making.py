@@ -75,10 +75,12 @@ def page_of(
 
     Args:
         report: the report, of this version of onnxq or an earlier one: what it lacks is left out.
-        analysis: the document of `onnxq analyze --json`, or None.
+        analysis: the document of `onnxq analyze --json`; None: what the report has of it.
         compare: the report of another run, or None.
     """
     kernels = kernels_of(report)
+    if analysis is None:
+        analysis = report.part("layer_errors") or None
     layers = layers_view(report, analysis, kernels)
     rows = layers.layers if layers is not None else ()
     suspicious = tuple(f"{row.name}: {'; '.join(row.causes)}" for row in rows if row.causes)
@@ -89,7 +91,7 @@ def page_of(
         title=file_name(output or model) or "model",
         subtitle=", ".join(part for part in made if part),
         verdict=verdict_view(report),
-        advice=advice_of(report, analysed=analysis is not None),
+        advice=advice_of(report, analysed=layers is not None and layers.analysed),
         beside=beside_view(compare, report) if compare is not None else None,
         ledger=ledger_view(report),
         layers=layers,

@@ -40,6 +40,7 @@ from onnxq.settings import (
     AccuracyRepair,
     Calibration,
     Compilation,
+    Details,
     Division,
     Feeding,
     Format,
@@ -146,7 +147,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
         return run.result(run.model.to_proto(), part)
 
 
-@takes_options(*_COMMON, Compilation, Goal, Division, without=("allow_interface_changes", "shard"))
+@takes_options(*_COMMON, Compilation, Goal, Division, Details, without=("allow_interface_changes", "shard"))
 def quantize(
     model: ModelSource,
     data: DataSource | None = None,
@@ -161,6 +162,7 @@ def quantize(
     compilation: Compilation | Values | None = None,
     goal: Goal | Values | None = None,
     division: Division | Values | None = None,
+    details: Details | Values | None = None,
     runtime: Runtime | Values | None = None,
     accuracy: AccuracyRepair | Values | None = None,
     state: str | os.PathLike[str] | None = None,
@@ -186,6 +188,7 @@ def quantize(
         goal: how near the outputs have to be, and what layers in float cost: they are left in float until
             `report["goal"]["met"]`. Where nothing meets it the result is what is nearest.
         division: its `workers`: how many processes measure for the goal.
+        details: what the report has of each layer.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
         submit: `submit` of an executor that measures for the goal in the place of `workers`.
         runtime: what onnxruntime runs it with; without the custom operators of the model, the part that
@@ -204,16 +207,18 @@ def quantize(
     compilation = keywords.group(Compilation, compilation)
     goal = keywords.group(Goal, goal)
     division = keywords.group(Division, division, without=("shard",))
+    shown = keywords.group(Details, details)
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     repair = keywords.group(AccuracyRepair, accuracy)
-    keywords.end((*_GROUPS, "format", "compilation", "layers", "goal", "division", "state", "submit"))
+    own = ("format", "compilation", "layers", "goal", "division", "details", "state", "submit")
+    keywords.end((*_GROUPS, *own))
     _check_cache(groups.repairs.target, format.cache)
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(goal, groups.repairs.target, data is not None)
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
     with _sanitized(model, data, groups, layers, format, observe, pursuit, repair) as quantization:
-        return quantization.run(compilation)
+        return quantization.run(compilation, shown)
 
 
 @takes_options(*_COMMON, without=("allow_interface_changes", "cache", "plan"))

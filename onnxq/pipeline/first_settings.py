@@ -34,6 +34,7 @@ _EXAMPLES: Mapping[str, str] = {
     "profile": '{x = "1x3x224x224:4x3x224x224:8x3x224x224"}',
     "min_sqnr": "30", "min_agreement": '"99"', "max_drop": "0.5", "eval": '"score.py:top1"',
     "max_float": '"5%"', "weigh": "{logits = 2}", "time_limit": "600", "steps": '["bias", "shift"]',
+    "layer_samples": "16",
 }  # fmt: skip
 """What stands for options that have no value by default."""
 

@@ -350,6 +350,7 @@ class Job:
             "goal": None,
             "repair": None,
             "verdict": None,
+            "layer_errors": None,
             **part,
             "files": [],
             "commands": [],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxq import reporting
+from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
@@ -30,6 +31,7 @@ from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import Heads, offered, stated
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.layer_errors import WorkDone, layer_errors
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
@@ -46,7 +48,7 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.profiles import Profile, resolve_profiles
-from onnxq.settings import AccuracyRepair, Compilation, Format, Goal
+from onnxq.settings import AccuracyRepair, Compilation, Details, Format, Goal
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "
@@ -159,8 +161,8 @@ class Quantization:
         plain: dict[str, Any] = reporting.to_json(report)
         return plain
 
-    def run(self, compilation: Compilation) -> Result:
-        """All steps.
+    def run(self, compilation: Compilation, details: Details | None = None) -> Result:
+        """All steps; `details`: what the report has of each layer.
 
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
@@ -206,8 +208,23 @@ class Quantization:
         result.report["engine"] = final.engine
         result.report["verdict"] = reporting.to_json(final.verdict)
         result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
+        result.report["layer_errors"] = reporting.to_json(
+            self._layer_errors(sampling, measured, final, result, details or Details())
+        )
         job.finish(result.report)
         return result
+
+    def _layer_errors(
+        self, sampling: Sampling, measured: _Measured, final: Compiled, result: Result, details: Details
+    ) -> LayerErrors | None:
+        """The errors by layer of the result; None where nothing of it runs, or nothing is quantized."""
+        job, prepared = self._job, measured.prepared
+        if not final.plan.pairs or prepared.not_run or sampling.parts is None:
+            return None
+        steps = (measured.repair or {}).get("runs") or 0.0
+        runs = measured.stats.samples + measured.done.runs + 2 * (sampling.parts.held or 0) + steps
+        work = WorkDone(tuple(layer.macs for layer in final.plan.layers), runs)
+        return layer_errors(job, sampling, details.layer_samples, final.made, result.report, work)
 
     def accuracy(self, asked: Asked) -> Accuracy:
         """The steps up to the scales, and then what causes the error.

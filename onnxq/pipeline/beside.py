@@ -1,0 +1,307 @@
+"""Two stages of a model on the same samples, layer by layer: what `onnxq analyze` and `quantize` show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnxq.analysis.causes import Suspicions, severity
+from onnxq.analysis.changes import Recorded
+from onnxq.analysis.figures import Figures, Metric
+from onnxq.analysis.filters import Filter
+from onnxq.analysis.layerwise import NotAlone, Walk, Walker, WorstSample
+from onnxq.analysis.match import Matched, Matching, match, match_saved
+from onnxq.analysis.nonfinite import first_maker
+from onnxq.analysis.quantizers import Quantizer, quantizers_of
+from onnxq.analysis.rows import (
+    LayerError,
+    MatchedShare,
+    NonFinite,
+    OutputBeside,
+    ValueBeside,
+    WorstOutputs,
+)
+from onnxq.analysis.segments import segment_of
+from onnxq.analysis.stages import Saved, Stage
+from onnxq.analysis.thresholds import missed
+from onnxq.data.samples import Sample
+from onnxq.errors import UserError
+
+DRIFTED_DB = 20.0
+"""Under this accumulated SQNR a tensor has drifted, where no threshold says otherwise."""
+
+_SIDE_BY_SIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How two stages are compared.
+
+    Attributes:
+        isolated: whether each layer is run alone on the reference's values as well.
+        histogram: whether histograms are counted, for the divergence.
+        metric: the user's own figure.
+        bounds: the thresholds, by figure.
+        wanted: which rows.
+        predict: what the noise model leaves of the outputs by layer, dB, and what to say of it.
+    """
+
+    isolated: bool = True
+    histogram: bool = True
+    metric: Metric | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    wanted: Filter = field(default_factory=Filter)
+    predict: Callable[[], tuple[Mapping[str, float], str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What two stages say beside each other; the fields are those of `Analysis`.
+
+    Attributes:
+        samples: how many were run.
+        groups: in how many parts.
+        rows: what is suspicious first.
+        drift: the first tensor that has drifted.
+        drift_db: what counts as that, dB.
+        match: what was compared.
+        nonfinite: who makes NaN or Inf.
+        worst: the worst sample.
+        notes: what the reader may not expect.
+    """
+
+    samples: int
+    groups: int
+    rows: tuple[LayerError, ...]
+    drift: str | None
+    drift_db: float
+    match: MatchedShare
+    nonfinite: tuple[NonFinite, ...]
+    worst: WorstOutputs | None
+    notes: tuple[str, ...]
+
+
+def beside(
+    one: Stage,
+    other: Stage | Saved,
+    told: Recorded,
+    samples: Iterable[Sample],
+    how: How,
+    tell: Callable[[str, int | None], None],
+) -> Beside:
+    """Runs two stages on samples.
+
+    Args:
+        one: the reference.
+        other: the other.
+        told: what the report of the other says of how it was made.
+        samples: read once.
+        how: what is measured.
+        tell: hears the step, and how many samples are done.
+
+    Raises:
+        UserError: they have nothing in common, there are no samples, or one does not run.
+    """
+    matching = _matching(one, other, told)
+    read = iter(samples)
+    first = next(read, None)
+    if first is None:
+        raise UserError("there are zero samples to compare with", hint="check the data")
+    one.set_sizes({name: array.shape for name, array in first.feeds.items()})
+    isolated = how.isolated
+
+    def walked(alone: bool) -> Walk:
+        walker = Walker(
+            one, other, matching.pairs, isolated=alone, histogram=how.histogram, metric=how.metric,
+            maps=told.maps,
+        )  # fmt: skip
+        return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done))
+
+    try:
+        walk = walked(isolated)
+    except NotAlone as error:
+        isolated, walk = False, walked(False)
+        walk.notes.append(f"layers are not run alone: {error}")
+    tell("causes", None)
+    found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage))
+    if how.predict is not None:
+        found.predicted, note = how.predict()
+        walk.notes.append(note)
+    rows = found.rows(how.wanted)
+    drift_db = how.bounds.get("sqnr", DRIFTED_DB)
+    return Beside(
+        samples=walk.samples,
+        groups=walk.groups,
+        rows=rows,
+        drift=_drift(rows, drift_db),
+        drift_db=drift_db,
+        match=_share(matching, how.wanted),
+        nonfinite=found.nonfinite(),
+        worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
+        notes=tuple(walk.notes),
+    )
+
+
+def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:
+    found = match_saved(one, other) if isinstance(other, Saved) else match(one, other, told.removed)
+    if not found.pairs:
+        raise UserError(
+            f"{one.name!r} and {other.name!r} have no tensor in common: none of a name, a node or a place",
+            hint="give two stages of one model",
+        )
+    return found
+
+
+class _Rows:
+    """The rows of what was measured."""
+
+    def __init__(
+        self,
+        one: Stage,
+        other: Stage | Saved,
+        matching: Matching,
+        walk: Walk,
+        told: Recorded,
+        bounds: Mapping[str, float],
+        isolated: bool,
+    ) -> None:
+        self._one, self._other, self._matching, self._walk = one, other, matching, walk
+        self._bounds, self._isolated = bounds, isolated
+        self._quantizers: Mapping[str, Sequence[Quantizer]] = {}
+        self._alone: dict[str, Figures] = {}
+        self._suspicions: Suspicions | None = None
+        self.predicted: Mapping[str, float] = {}
+        if isinstance(other, Stage):
+            self._quantizers = quantizers_of(other)
+        if isolated and isinstance(other, Stage):
+            self._alone = {
+                entry.b: walk.found[entry.b].isolated.figures(walk.means.power(entry.b), self._step(entry))
+                for entry in matching.pairs
+            }
+            self._suspicions = Suspicions(
+                one, other, matching.pairs, walk, self._alone, self._quantizers, told
+            )
+
+    def _step(self, entry: Matched) -> float | None:
+        if not isinstance(self._other, Stage):
+            return None
+        several = self._quantizers.get(self._other.base(entry.b), ())
+        return min((one.step for one in several), default=None)
+
+    def rows(self, wanted: Filter) -> tuple[LayerError, ...]:
+        """Those that are wanted, what is suspicious first."""
+        rows = [
+            row
+            for place, entry in enumerate(self._matching.pairs)
+            if wanted.keeps(*self._named(entry)) and (row := self._row(place, entry)) is not None
+        ]
+        return tuple(sorted(rows, key=_rank))
+
+    def _named(self, entry: Matched) -> tuple[list[str], list[str]]:
+        nodes = [self._one.source(entry.a)]
+        nodes += [self._other.source(entry.b)] if isinstance(self._other, Stage) else []
+        names = [entry.a, entry.b, *(node.name for node in nodes if node is not None)]
+        return names, [self._one.operator(node) for node in nodes if node is not None]
+
+    def _row(self, place: int, entry: Matched) -> LayerError:
+        walk, step = self._walk, self._step(entry)
+        ours = self._one.source(entry.a)
+        theirs = self._other.source(entry.b) if isinstance(self._other, Stage) else ours
+        figures = walk.found[entry.b].accumulated.figures(walk.means.power(entry.b), step)
+        alone = self._alone.get(entry.b)
+        return LayerError(
+            layer=theirs.name if theirs is not None else "",
+            op=self._one.operator(theirs),
+            tensor=entry.b,
+            a_tensor=entry.a,
+            a_layer=ours.name if ours is not None else "",
+            a_op=self._one.operator(ours),
+            how=entry.how,
+            place=place,
+            output=entry.a in self._one.outputs,
+            step=step,
+            accumulated=figures,
+            isolated=alone,
+            predicted_db=self.predicted.get(theirs.name if theirs is not None else ""),
+            causes=self._suspicions.of(entry) if self._suspicions is not None else (),
+            under=missed(self._bounds, figures, alone),
+        )
+
+    def nonfinite(self) -> tuple[NonFinite, ...]:
+        """The first operator of each model that makes NaN or Inf."""
+        found = []
+        matched = {"A": {e.a for e in self._matching.pairs}, "B": {e.b for e in self._matching.pairs}}
+        for label, stage in (("A", self._one), ("B", self._other)):
+            for entry in self._matching.pairs:
+                measured = self._walk.found[entry.b]
+                sample = measured.unborn if label == "A" else measured.broken
+                if sample is None:
+                    continue
+                name = entry.a if label == "A" else entry.b
+                count = measured.accumulated.skipped if label == "A" else measured.accumulated.nonfinite
+                layer, op = "", ""
+                if isinstance(stage, Stage):
+                    near = segment_of(stage, name, matched[label]).nodes
+                    made = first_maker(stage, name, list(near), sample.feeds)
+                    if made is not None:
+                        layer, op = made[0].name, stage.operator(made[0])
+                found.append(NonFinite(label, name, layer, op, sample.index, sample.where, count))
+                break
+        return tuple(found)
+
+
+def _rank(row: LayerError) -> tuple[int, float, float, int]:
+    alone = row.isolated if row.isolated is not None else row.accumulated
+    return (
+        severity(row.causes),
+        math.inf if alone.sqnr_db is None else alone.sqnr_db,
+        math.inf if row.accumulated.sqnr_db is None else row.accumulated.sqnr_db,
+        row.place,
+    )
+
+
+def _drift(rows: Sequence[LayerError], level: float) -> str | None:
+    for row in sorted(rows, key=lambda row: row.place):
+        if row.accumulated.sqnr_db is not None and row.accumulated.sqnr_db < level:
+            return row.tensor
+    return None
+
+
+def _share(matching: Matching, wanted: Filter) -> MatchedShare:
+    by = {how: sum(entry.how == how for entry in matching.pairs) for how in ("name", "node", "structure")}
+    left_a, left_b = (
+        tuple(one for one in side if wanted.keeps([one.tensor, one.node], [one.op]))
+        for side in (matching.left_a, matching.left_b)
+    )
+    return MatchedShare(len(matching.pairs), by, matching.share, left_a, left_b)
+
+
+def _side_by_side(worst: WorstSample, matching: Matching) -> WorstOutputs:
+    names = {entry.b: entry.a for entry in matching.pairs}
+    outputs = []
+    for name, (ours, theirs) in worst.outputs.items():
+        if ours.shape != theirs.shape or not ours.size:
+            continue
+        one, other = (array.astype(np.float64) for array in (ours, theirs))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(other - one).reshape(-1)
+        apart[np.isnan(apart)] = np.inf
+        both_nan = (np.isnan(one) & np.isnan(other)).reshape(-1) | (one == other).reshape(-1)
+        apart[both_nan] = 0.0
+        first = np.argsort(-apart, kind="stable")[:_SIDE_BY_SIDE]
+        values = tuple(
+            ValueBeside(
+                tuple(int(i) for i in np.unravel_index(place, one.shape)),
+                float(one.reshape(-1)[place]),
+                float(other.reshape(-1)[place]),
+            )
+            for place in first
+        )
+        best = int(np.nanargmax(one)) if not np.isnan(one).all() else 0
+        theirs_best = int(np.nanargmax(other)) if not np.isnan(other).all() else 0
+        outputs.append(OutputBeside(names[name], tuple(ours.shape), (best, theirs_best), values))
+    return WorstOutputs(worst.index, worst.where, worst.sqnr_db, tuple(outputs))
