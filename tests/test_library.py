@@ -73,7 +73,8 @@ RENAMED = {
 
 # Keywords for groups of options, for data, and for whom is told.
 GROUPED = {
-    "accuracy", "calibration", "compilation", "data", "details", "division", "feeding", "format", "goal", "images",
+    "accuracy", "calibration", "compilation", "data", "details", "division", "feeding", "format", "goal",
+    "images",
     "inputs", "margins", "observe", "ranking", "repairs", "runtime",
 }  # fmt: skip
 
