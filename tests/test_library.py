@@ -114,7 +114,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 STATE = """
-import ctypes, decimal, gc, locale, logging, os, random, resource, signal, socket, sys, tempfile, threading, time
+import ctypes, decimal, gc, locale, logging, os, random, resource, signal, socket, sys, tempfile, threading
 import warnings
 import numpy as np, onnxruntime, threadpoolctl
 from PIL import Image, ImageFile
@@ -165,7 +165,8 @@ import onnxq.pipeline, onnxq.pipeline.analyzing, onnxq.pipeline.checking, onnxq.
 before = state()
 run()
 after = state()
-assert {k: (v, after[k]) for k, v in before.items() if v != after[k]} == {}
+changed = {part: (was, after[part]) for part, was in before.items() if was != after[part]}
+assert not changed, changed
 assert asked == [], asked
 """
 
