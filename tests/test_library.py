@@ -21,10 +21,12 @@ import onnx.parser
 import pytest
 import typer
 from PIL import Image
+from rich.progress import Progress
 
 import onnxq
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
+from onnxq.cli.screen import _Counts
 from onnxq.config import load_config
 from onnxq.errors import UserError
 from onnxq.option import read_options
@@ -563,16 +565,57 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_bar_says_how_far_a_step_is() -> None:
+    """What counts says of how many, and for how long yet; what does not, how long it has taken."""
+    seconds = [0.0]
+    bar = Progress(get_time=lambda: seconds[0], disable=True)
+    bar.add_task("compile", total=None)
+    (task,) = bar.tasks
+    assert _Counts().render(task).plain == ""
+    seconds[0] = 7.0
+    assert _Counts().render(task).plain == "7 s"
+    number = bar.add_task("weights", total=40)
+    for done in range(1, 11):
+        seconds[0] += 1.0
+        bar.update(number, completed=done)
+    assert _Counts().render(bar.tasks[1]).plain == "10/40 layers, 1 layers/s, 30 s left"
+
+
 # -- completion ------------------------------------------------------------------------------------------
 
 
-def test_completion_is_on() -> None:
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("onnxq sens", ["sensitivity"]),
+        ("onnxq rules e", ["explain"]),
+        ("onnxq quantize net.onnx --ca", ["--calib", "--cache"]),
+        ("onnxq sanitize net.onnx --body b", ["bf16"]),
+    ],
+)
+def test_the_shell_completes(typed: str, offered: list[str]) -> None:
+    """Verbs, flags and values, and nothing else is written; it waits for nothing heavy."""
+    code = (
+        "import atexit, sys; from onnxq.cli.app import main; "
+        "atexit.register(lambda: print(*{'numpy', 'onnx', 'onnxruntime', 'jinja2', 'PIL'} & {*sys.modules}, "
+        "file=sys.stderr, end='')); main()"
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "onnxq"],
+        [sys.executable, "-c", code],
         env={
             **os.environ, "PYTHONPATH": str(ROOT), "_ONNXQ_COMPLETE": "complete_bash",
-            "COMP_WORDS": "onnxq sens", "COMP_CWORD": "1",
+            "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1),
         },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert ran.stdout.split() == ["sensitivity"], ran.stderr
+    assert (ran.stdout.split(), ran.stderr) == (offered, "")
+
+
+def test_completion_is_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    environment["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    words = [sys.executable, "-m", "onnxq", "--install-completion", "bash"]
+    subprocess.run(words, env=environment, capture_output=True, check=True)
+    (script,) = (tmp_path / ".bash_completions").iterdir()
+    assert "_ONNXQ_COMPLETE=complete_bash" in script.read_text("utf-8")
+    assert str(script) in (tmp_path / ".bashrc").read_text("utf-8")
