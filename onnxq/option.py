@@ -23,12 +23,14 @@ class Kind:
         of_file: reads what TOML gives.
         of_flag: reads what the flag gives.
         is_path: whether it is a path, or several: in a file it is relative to that file.
+        names: the values that there are, for the shell to complete; none where there are more than names.
     """
 
     typed: Any
     of_file: Reader
     of_flag: Reader = lambda flag, value: value
     is_path: bool = False
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ NOT = Kind(bool, lambda key, value: not truth(key, value), lambda flag, value: n
 
 def one_of(kind: str, names: Sequence[str]) -> Kind:
     """One of some names; a flag's is checked by who uses it."""
-    return Kind(str, choice(kind, names))
+    return Kind(str, choice(kind, names), names=names)
 
 
 def some_of(kind: str, names: Sequence[str], alone: Sequence[str]) -> Kind:

@@ -21,10 +21,12 @@ import onnx.parser
 import pytest
 import typer
 from PIL import Image
+from rich.progress import Progress
 
 import onnxq
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
+from onnxq.cli.screen import _Counts
 from onnxq.config import load_config
 from onnxq.errors import UserError
 from onnxq.option import read_options
@@ -114,39 +116,82 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def heard(folder: Path) -> SimpleNamespace:
-    """A run of `quantize` in a process of its own, of which all is heard and the state is compared."""
-    code = """
-import ctypes, gc, logging, os, signal, sys, warnings
-import numpy as np
+STATE = """
+import ctypes, decimal, gc, locale, logging, os, random, resource, signal, socket, sys, tempfile, threading
+import warnings
+import numpy as np, onnxruntime, threadpoolctl
+from PIL import Image, ImageFile
 import onnxq
 
-def state():
-    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    return (dict(os.environ), list(warnings.filters), handlers, np.geterr(), gc.isenabled(), os.getcwd(),
-            logging.getLogger().handlers, sys.excepthook, ctypes.CDLL is Real)
-
-Real = ctypes.CDLL
 asked = []
-ctypes.CDLL = lambda *given: asked.append(given) or Real(*given)
-import onnxruntime, onnxq.pipeline
-ctypes.CDLL = Real
-import onnxq.heap
-onnxq.heap.steady_heap = lambda: asked.append("mallopt")
+
+class Heard(ctypes.CDLL):
+    def __getattr__(self, name):
+        asked.extend([name] * (name in ("mallopt", "prctl", "setlocale", "nice")))
+        return super().__getattr__(name)
+
+ctypes.CDLL = Heard
+
+def state():
+    loggers = [logging.getLogger(), *map(logging.getLogger, sorted(logging.root.manager.loggerDict))]
+    mask = os.umask(0o22); os.umask(mask)
+    return {
+        "environment": dict(os.environ), "folder": os.getcwd(), "mask": mask, "nice": os.nice(0),
+        "processors": os.sched_getaffinity(0), "locale": locale.setlocale(locale.LC_ALL),
+        "limits": [resource.getrlimit(n) for n in range(16)],
+        "warnings": (list(warnings.filters), warnings.showwarning),
+        "signals": {n: signal.getsignal(n) for n in signal.valid_signals()}, "timer": signal.getitimer(0),
+        "masked": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "numpy": (np.geterr(), np.geterrcall(), np.get_printoptions()),
+        "chance": (random.getstate(), str(np.random.get_state())),
+        "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), list(gc.callbacks)),
+        "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.displayhook),
+        "interpreter": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.dont_write_bytecode),
+        "imports": (list(sys.path), list(sys.meta_path), list(sys.path_hooks)),
+        "streams": (sys.stdout, sys.stderr), "traced": sys.gettrace(),
+        "pools": [(one["filepath"], one["num_threads"]) for one in threadpoolctl.threadpool_info()],
+        "threads": threading.enumerate(), "sockets": socket.getdefaulttimeout(),
+        "pixels": (Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES),
+        "logs": {one.name: (one.level, one.propagate, list(one.handlers)) for one in loggers},
+        "decimals": decimal.getcontext().prec, "files": sorted(os.listdir(tempfile.gettempdir())),
+    }
+
+def run():
+    result = onnxq.quantize("net.onnx", "data.npz", samples=8, method="mse")
+    result.save("made/net.onnx", force=True)
+    onnxq.analyze("net.onnx", "made/net.onnx", "data.npz", samples=2)
+    onnxq.statistics("net.onnx", "data.npz", samples=2)
+    onnxq.check("net.onnx", compile=False)
+    onnxq.report("made/net.report.json")
+
+import onnxq.pipeline, onnxq.pipeline.analyzing, onnxq.pipeline.checking, onnxq.run.trt
 before = state()
-result = onnxq.quantize("net.onnx", "data.npz", samples=8, compile=False, repair="none")
-assert state() == before
+run()
+after = state()
+changed = {part: (was, after[part]) for part, was in before.items() if was != after[part]}
+assert not changed, changed
 assert asked == [], asked
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def heard(folder: Path) -> SimpleNamespace:
+    """Runs in a process of their own, of which all is heard and the state is compared."""
+    (folder / "made").mkdir()
+    (folder / "temporary").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "temporary")}
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", STATE],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return SimpleNamespace(code=ran.returncode, out=ran.stdout, err=ran.stderr)
 
 
-def test_quantize_prints_nothing_and_leaves_the_process_as_it_was(heard: SimpleNamespace) -> None:
+def test_nothing_is_printed_and_the_process_is_as_it_was(heard: SimpleNamespace) -> None:
     assert (heard.out, heard.err, heard.code) == ("", "", 0)
 
 
@@ -521,16 +566,57 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_bar_says_how_far_a_step_is() -> None:
+    """What counts says of how many, and for how long yet; what does not, how long it has taken."""
+    seconds = [0.0]
+    bar = Progress(get_time=lambda: seconds[0], disable=True)
+    bar.add_task("compile", total=None)
+    (task,) = bar.tasks
+    assert _Counts().render(task).plain == ""
+    seconds[0] = 7.0
+    assert _Counts().render(task).plain == "7 s"
+    number = bar.add_task("weights", total=40)
+    for done in range(1, 11):
+        seconds[0] += 1.0
+        bar.update(number, completed=done)
+    assert _Counts().render(bar.tasks[1]).plain == "10/40 layers, 1 layers/s, 30 s left"
+
+
 # -- completion ------------------------------------------------------------------------------------------
 
 
-def test_completion_is_on() -> None:
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("onnxq sens", ["sensitivity"]),
+        ("onnxq rules e", ["explain"]),
+        ("onnxq quantize net.onnx --ca", ["--calib", "--cache"]),
+        ("onnxq sanitize net.onnx --body b", ["bf16"]),
+    ],
+)
+def test_the_shell_completes(typed: str, offered: list[str]) -> None:
+    """Verbs, flags and values, and nothing else is written; it waits for nothing heavy."""
+    code = (
+        "import atexit, sys; from onnxq.cli.app import main; "
+        "atexit.register(lambda: print(*{'numpy', 'onnx', 'onnxruntime', 'jinja2', 'PIL'} & {*sys.modules}, "
+        "file=sys.stderr, end='')); main()"
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "onnxq"],
+        [sys.executable, "-c", code],
         env={
             **os.environ, "PYTHONPATH": str(ROOT), "_ONNXQ_COMPLETE": "complete_bash",
-            "COMP_WORDS": "onnxq sens", "COMP_CWORD": "1",
+            "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1),
         },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert ran.stdout.split() == ["sensitivity"], ran.stderr
+    assert (ran.stdout.split(), ran.stderr) == (offered, "")
+
+
+def test_completion_is_installed(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    environment["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+    words = [sys.executable, "-m", "onnxq", "--install-completion", "bash"]
+    subprocess.run(words, env=environment, capture_output=True, check=True)
+    (script,) = (tmp_path / ".bash_completions").iterdir()
+    assert "_ONNXQ_COMPLETE=complete_bash" in script.read_text("utf-8")
+    assert str(script) in (tmp_path / ".bashrc").read_text("utf-8")

@@ -260,11 +260,20 @@ def flag_of(group: type, name: str, said: Option, flag: Sequence[str], title: st
     is_switch = said.kind.typed is bool
     described = typer.Option(
         *flag, metavar=None if is_switch else said.metavar, help=said.help + _default(group, name, said),
-        rich_help_panel=title, show_default=False,
+        rich_help_panel=title, show_default=False, autocompletion=_completed(said.kind.names),
     )  # fmt: skip
     return Annotated[said.kind.typed if is_switch else said.kind.typed | None, described], (
         False if is_switch else None
     )
+
+
+def _completed(names: Sequence[str]) -> Callable[[str], list[str]] | None:
+    """What completes a value in the shell; None: the shell itself, with files."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete if names else None
 
 
 def _default(group: type, name: str, said: Option) -> str:

@@ -37,5 +37,6 @@ def init(
         found = onnxq.init(model, chosen.place.path, output, force=force, observe=observe)
     if not screen.quiet:
         named = [] if output == Path("onnxq.toml") else ["--config", str(output)]
-        screen.show(first_settings_page(found, shlex.join(["onnxq", "quantize", str(model), *named])))
+        data = [] if "calibration.data" in found.filled else ["--calib", "DATA"]
+        screen.show(first_settings_page(found, shlex.join(["onnxq", "quantize", str(model), *data, *named])))
     screen.document(to_json(found))

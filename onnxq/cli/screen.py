@@ -22,6 +22,8 @@ from onnxq.progress import Observer
 _NARROWEST, _WIDEST = 40, 110
 _LONG = 5.0
 """Seconds from which on the screen says how long a step took."""
+_SOON = 2.0
+"""Seconds after which a step that counts nothing says how long it has taken."""
 _LABELS = 13  # columns of the labels on the left
 
 
@@ -266,17 +268,18 @@ def _laid_out(line: _Line, width: int) -> Iterator[Text]:
         left = hang
 
 
-_UNITS = {"sources": "runs", "goal": "sets", "choose": "runs", "rules": "rules"}
+_UNITS = {"sources": "runs", "goal": "sets", "choose": "runs", "rules": "rules", "weights": "layers"}
 """What steps count that count no samples."""
 
 
 class _Counts(ProgressColumn):
-    """Samples done, their speed and the time left, in a step that runs samples."""
+    """Samples done, their speed and the time left; of a step that counts none how long it has taken."""
 
     def render(self, task: Task) -> Text:
         """The column's text."""
         if not task.completed:
-            return Text("")
+            seconds = task.elapsed or 0.0
+            return Text(_duration(seconds) if seconds >= _SOON else "", style="dim")
         known = task.total is not None
         unit = _UNITS.get(task.description.partition(":")[0], "samples")
         parts = [f"{task.completed:.0f}{f'/{task.total:.0f}' if known else ''} {unit}"]
