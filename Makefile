@@ -24,8 +24,8 @@ run: $(STAMP) ## quantize the sample model on its data, and score both
 
 # The page is tested in a browser where the system has one; its driver is the larger part of the download.
 $(BROWSER): $(STAMP)
-	@if command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$ONNXQ_CHROMIUM"; then \
-	  $(PY) -m pip install --quiet --editable '.[browser]' || echo "no driver of browsers: tests of the page in one are skipped"; fi
+	@if $(PY) -m tests.page.browser; then $(PY) -m pip install --quiet --editable '.[browser]' \
+	  || echo "the driver of browsers is not installed: the tests of the page in one are skipped"; fi
 	@touch $@
 
 # The tests start some thousand processes: what the first of them compiles the others need not.
