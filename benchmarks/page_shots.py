@@ -146,10 +146,9 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
     _save(visit, folder / "light.png")
     visit.close()
 
-    visit = Visit(browser, detector, color_scheme="dark")
-    visit.page.locator("#head button", has_text="alone").click()
+    visit = Visit(browser, detector, color_scheme="dark", viewport={"width": 1600, "height": 900})
+    visit.page.locator("#head button", has_text="threshold").click()
     visit.page.locator(".row").first.click()
-    visit.page.locator("#layers h2").scroll_into_view_if_needed()
     visit.page.evaluate("document.getElementById('layers').scrollIntoView()")
     _save(visit, folder / "dark.png")
     visit.close()
@@ -160,6 +159,10 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
         visit.page.evaluate(f"document.getElementById('{where}').scrollIntoView()")
         _save(visit, folder / name)
         visit.close()
+    visit = Visit(browser, digits, viewport=narrow)
+    visit.page.locator(".row").first.click()
+    _save(visit, folder / "narrow_layer.png")
+    visit.close()
 
     visit = Visit(browser, detector)
     for name, where in (("ledger.png", "ledger"), ("depth.png", "depth"), ("surgery.png", "surgery")):

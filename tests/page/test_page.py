@@ -110,6 +110,17 @@ def test_the_layers_answer(page: Read) -> None:
     assert data["graph"][5]["reads"] == [4]
 
 
+def test_a_threshold_of_an_edit_is_not_one_of_the_tensor() -> None:
+    """Centred pixels need half the threshold: that clips nothing."""
+    report = synthetic(12)
+    report["repair"]["edits"] = [{"kind": "lattice", "tensor": "/stage0/block4/Conv_input", "centres": [4.0]}]
+    data = Read(made(report)).data
+    layers = {layer["name"]: layer["clip"] for layer in data["layers"]}
+    assert (layers["/stage0/block4/Conv"], layers["/stage0/block5/Conv"]) == (None, 7.5 / 8)
+    tensor = next(one for one in data["tensors"] if one["name"] == "/stage0/block4/Conv_input")
+    assert (tensor["edited"], tensor["amax"]) == ("lattice", 4.0)
+
+
 def test_nothing_is_loaded_from_elsewhere(page: Read) -> None:
     for tag, attrs in page.tags:
         assert tag not in ("iframe", "object", "embed", "base", "img"), tag
