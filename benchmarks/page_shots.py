@@ -154,12 +154,9 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
     visit.close()
 
     narrow = {"width": 390, "height": 844}
-    for name, where in (("narrow.png", "verdict"), ("narrow_layers.png", "layers")):
-        visit = Visit(browser, digits, viewport=narrow)
-        visit.page.evaluate(f"document.getElementById('{where}').scrollIntoView()")
-        _save(visit, folder / name)
-        visit.close()
     visit = Visit(browser, digits, viewport=narrow)
+    visit.page.evaluate("document.getElementById('verdict').scrollIntoView()")
+    _save(visit, folder / "narrow.png")
     visit.page.locator(".row").first.click()
     _save(visit, folder / "narrow_layer.png")
     visit.close()
