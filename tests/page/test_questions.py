@@ -319,7 +319,9 @@ def _(facts: Facts) -> None:
     reads = made[
         made[next(node for node in facts.model.graph.node if node.name == worst).input[0]].input[0]
     ].input[0]
-    alone = onnx.utils.Extractor(facts.model).extract_model([reads], [known[worst]["tensor"]])
+    alone = onnx.utils.Extractor(onnx.shape_inference.infer_shapes(facts.model)).extract_model(
+        [reads], [known[worst]["tensor"]]
+    )
     session = onnxruntime.InferenceSession(alone.SerializeToString(), providers=["CPUExecutionProvider"])
     given, wanted = (
         facts.tensor(FLOAT, reads)[facts.held],
