@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers samples golden clean
+.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,9 +22,15 @@ run: $(STAMP) ## quantize the sample model on its data, and score both
 	$(VENV)/bin/onnxq quantize sample_models/digits/digits.onnx --calib sample_models/digits/calib -o out/digits.int8.onnx
 	$(PY) sample_models/digits/score.py sample_models/digits/digits.onnx out/digits.int8.onnx
 
+# The page is tested in a browser where the system has one; its driver is the larger part of the download.
+$(BROWSER): $(STAMP)
+	@if $(PY) -m tests.page.browser; then $(PY) -m pip install --quiet --editable '.[browser]' \
+	  || echo "the driver of browsers is not installed: the tests of the page in one are skipped"; fi
+	@touch $@
+
 # The tests start some thousand processes: what the first of them compiles the others need not.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(STAMP) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
+test: $(BROWSER) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
 	$(PY) -m pytest -n 2 --dist worksteal
 
 check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
@@ -60,6 +67,9 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 	test -x .venv-surgery/bin/python || $(PYTHON) -m venv .venv-surgery
 	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
 	$(PY) -m benchmarks.surgery
+
+page-shots: $(BROWSER) ## pictures and times of the page, in the system's Chromium
+	$(PY) -m benchmarks.page_shots
 
 bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own
 	$(PYTHON) -m venv .venv-peers

@@ -28,7 +28,7 @@ from tests.page.browser import Visit, launched, missing
 from tests.page.long_report import analysis_of, synthetic
 
 ROOT = Path(__file__).resolve().parents[1]
-IMAGES = ROOT / "docs" / "images"
+IMAGES = Path("docs", "images")
 _COLORS = 64
 """Of a palette: text and lines need no more, and the files are a third."""
 
@@ -43,12 +43,13 @@ _TIMES = {
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, default=ROOT / "out" / "page", help="where the runs are")
+    parser.add_argument("--runs", type=Path, default=Path("out", "page"), help="where the runs are")
     parser.add_argument("--images", type=Path, default=IMAGES, help="where the pictures go")
     parser.add_argument("--repeat", type=int, default=5, help="how often each page is opened for its times")
     asked = parser.parse_args()
     if missing():
         sys.exit(f"error: {missing()}")
+    os.chdir(ROOT)  # the paths on the pictures are short
     asked.runs.mkdir(parents=True, exist_ok=True)
     asked.images.mkdir(parents=True, exist_ok=True)
     pages = {name: made for name, make in RUNS.items() if (made := make(asked.runs)) is not None}
@@ -74,7 +75,7 @@ def _page(folder: Path, name: str, model: Path, data: Path, *options: str) -> Pa
 
 def _onnxq(*arguments: object) -> str:
     command = [sys.executable, "-m", "onnxq", *map(str, arguments), "-q"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 1):  # 1: findings
         sys.exit(done.returncode)
     return done.stdout
@@ -89,8 +90,11 @@ def detector(folder: Path) -> Path | None:
     corpus = os.environ.get("ONNXQ_CORPUS")
     if not corpus:
         return None
-    data = Path(corpus, "data", "faces")
-    return _page(folder, "ultraface", Path(corpus, "models", "ultraface_rfb320_nopost.onnx"), data)
+    model, data = folder / "ultraface.onnx", folder / "faces"
+    for link, target in ((model, "models/ultraface_rfb320_nopost.onnx"), (data, "data/faces")):
+        if not link.exists():
+            link.symlink_to(Path(corpus, target))
+    return _page(folder, "ultraface", model, data)
 
 
 def transformer(folder: Path) -> Path:
@@ -142,20 +146,20 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
     _save(visit, folder / "light.png")
     visit.close()
 
-    visit = Visit(browser, detector, color_scheme="dark")
-    visit.page.locator("#head button", has_text="alone").click()
+    visit = Visit(browser, detector, color_scheme="dark", viewport={"width": 1600, "height": 900})
+    visit.page.locator("#head button", has_text="threshold").click()
     visit.page.locator(".row").first.click()
-    visit.page.locator("#layers h2").scroll_into_view_if_needed()
     visit.page.evaluate("document.getElementById('layers').scrollIntoView()")
     _save(visit, folder / "dark.png")
     visit.close()
 
     narrow = {"width": 390, "height": 844}
-    for name, where in (("narrow.png", "verdict"), ("narrow_layers.png", "layers")):
-        visit = Visit(browser, digits, viewport=narrow)
-        visit.page.evaluate(f"document.getElementById('{where}').scrollIntoView()")
-        _save(visit, folder / name)
-        visit.close()
+    visit = Visit(browser, digits, viewport=narrow)
+    visit.page.evaluate("document.getElementById('verdict').scrollIntoView()")
+    _save(visit, folder / "narrow.png")
+    visit.page.locator(".row").first.click()
+    _save(visit, folder / "narrow_layer.png")
+    visit.close()
 
     visit = Visit(browser, detector)
     for name, where in (("ledger.png", "ledger"), ("depth.png", "depth"), ("surgery.png", "surgery")):

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from onnxq.errors import UserError
 from onnxq.graph.constants import external_range
-from onnxq.graph.validity import check_names, check_values
+from onnxq.graph.validity import check_names, check_text, check_values
 
 ModelSource = str | os.PathLike[str] | onnx.ModelProto
 """A path, or the model itself."""
@@ -64,6 +64,7 @@ def check(model: onnx.ModelProto, where: str, *, stripped: bool = False) -> None
         )
     if not model.graph.output:
         raise UserError(f"{where!r} has no outputs", hint="export the model again; the file may be truncated")
+    check_text(model, where)
     for depth, graph in enumerate(graphs(model.graph)):
         check_names(graph, where, outer=depth > 0)
     for tensor in tensors(model.graph):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import chain
 
 import onnx
 
@@ -18,6 +20,38 @@ _SHOWN = 6  # nodes of a cycle
 _T = onnx.TensorProto
 _PAIRS = (_T.COMPLEX64, _T.COMPLEX128)  # a value takes two entries of its field (onnx.proto)
 _FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+
+def check_text(model: onnx.ModelProto, where: str) -> None:
+    """Refuses names that are no text: a protobuf message may hold any bytes, and ONNX says UTF-8.
+
+    Args:
+        model: the model, subgraph bodies included.
+        where: what it is called, for the message.
+
+    Raises:
+        UserError: there is one.
+    """
+    own = (model.producer_name, model.producer_version, model.domain, model.doc_string)
+    props = (text for entry in model.metadata_props for text in (entry.key, entry.value))
+    for name in chain(own, props, _names(model.graph)):
+        if not isinstance(name, str):  # what protobuf gives in place of text that cannot be decoded
+            raise UserError(f"{_invalid(where)}: a name is no UTF-8 text: {name!r}", hint=_AGAIN)
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[object]:
+    """Every name and doc string of a graph and its subgraph bodies."""
+    yield from (graph.name, graph.doc_string)
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        yield from (info.name, info.doc_string, *(dim.dim_param for dim in info.type.tensor_type.shape.dim))
+    for tensor in graph.initializer:
+        yield from (tensor.name, tensor.doc_string)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, node.doc_string, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _names(attribute.g)
 
 
 def check_names(graph: onnx.GraphProto, where: str, *, outer: bool) -> None:

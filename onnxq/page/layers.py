@@ -90,6 +90,7 @@ class TensorLine:
         counts: the histogram's counts, as text; "" for none.
         channels: how many channels a weight has, 0 for what has one scale.
         scales: some of their scales, sorted, as text.
+        edited: the repair whose edit the scale is of; "" where it is of the tensor as it is.
     """
 
     name: str
@@ -108,6 +109,7 @@ class TensorLine:
     counts: str
     channels: int
     scales: str
+    edited: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +347,13 @@ def _at(row: Mapping[str, Any], which: str) -> Any:
 
 
 def _clip(tensor: TensorLine) -> float | None:
-    if tensor.kind != "activation" or tensor.amax is None or tensor.low is None or tensor.high is None:
+    if (
+        tensor.kind != "activation"
+        or tensor.edited
+        or tensor.amax is None
+        or tensor.low is None
+        or tensor.high is None
+    ):
         return None
     most = max(abs(tensor.low), abs(tensor.high))
     return tensor.amax / most if 0 < most < math.inf else None
@@ -354,7 +362,7 @@ def _clip(tensor: TensorLine) -> float | None:
 def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
     found = {key: report.part("calibration", key) for key in
              ("scales", "ranges", "thresholds", "statistics", "histograms")}  # fmt: skip
-    profiles = report.part("weight_scales")
+    profiles, edits = report.part("weight_scales"), report.by("tensor", "repair", "edits")
 
     def of(key: str, name: str) -> Mapping[str, Any]:
         value = found[key].get(name)
@@ -385,4 +393,5 @@ def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
             counts=text(drawn.get("counts")),
             channels=_whole(profile.get("channels"), 0),
             scales=text(profile.get("values")),
+            edited=text(edits.get(name, {}).get("kind")),
         )

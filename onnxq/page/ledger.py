@@ -11,6 +11,7 @@ from onnxq.page.words import counted, decimal, figure, level
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
+_ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,9 @@ def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[Ledger
         if after is None:
             continue
         changed = one.get("changed")
-        made = [f"{count} {what}" for what, count in changed.items()] if isinstance(changed, Mapping) else []
+        changed = changed if isinstance(changed, Mapping) else {}
+        made = [f"{text(count)} {_ONE.get(what, what) if count == 1 else what}"
+                for what, count in changed.items() if count]  # fmt: skip
         note = "; ".join(part for part in (", ".join(made), text(one.get("why")),
                                            f"{decimal(number(one.get('runs')))} runs") if part)  # fmt: skip
         found.append(

@@ -15,17 +15,23 @@ class Read(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
         self.scripts: list[str] = []
+        self._of: dict[str, list[str]] = {}
+        self._section = ""
         self._inside = ""
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
+        if tag == "section":
+            self._section = dict(attrs).get("id") or ""
         if tag in ("script", "style"):
             self._inside = tag
             self.scripts += [""] * (tag == "script")
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "section":
+            self._section = ""
         if tag == self._inside:
             self._inside = ""
 
@@ -34,10 +40,15 @@ class Read(HTMLParser):
             self.scripts[-1] += data
         elif not self._inside:
             self.text.append(data)
+            self._of.setdefault(self._section, []).append(data)
 
     @property
     def said(self) -> str:
         return " ".join(" ".join(self.text).split())
+
+    def said_in(self, section: str) -> str:
+        """The text of a section, by its id."""
+        return " ".join(" ".join(self._of.get(section, ())).split())
 
     @property
     def sections(self) -> list[str | None]:

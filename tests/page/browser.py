@@ -100,3 +100,9 @@ class Visit:
     def close(self) -> None:
         """Closes it."""
         self._context.close()
+
+
+if (
+    __name__ == "__main__"
+):  # whether it is worth while to install a driver: exit code 0 where there is a browser
+    raise SystemExit(not executable())

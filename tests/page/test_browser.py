@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hostile
 import numpy as np
 import onnx
 import pytest
@@ -369,6 +370,31 @@ def test_without_scripts(visit: Callable[..., Visit], small: Path) -> None:
     shown = page.locator("body").inner_text()
     for said in ("29.5 dB", "depthwise: int8 gains nothing", "sample 7, calib/7.png", "/stage0/block2/Conv"):
         assert said in shown, said
+
+
+# -- hostile names ---------------------------------------------------------------------------------
+def test_hostile_names(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    """Every layer whose name is hostile is opened, by the table and by its link: names are shown, nothing acts."""
+    called = [*hostile.NAMES, "\udc80 half a character"]
+    seen = visit(write(tmp_path, "hostile", synthetic(len(called) + 8, called)))
+    page, panel = seen.page, seen.page.locator("#layer")
+    elements = page.evaluate("[...document.querySelectorAll('body *')].map((e) => e.tagName)")
+    assert not {"IMG", "B", "IFRAME"} & set(elements)
+    page.keyboard.press("/")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    for name in called:
+        said = panel.locator("h3").text_content() or ""
+        assert said.isprintable(), said
+        assert said == name if name.isprintable() and len(name) < 400 else "\\u{" in said or "..." in said
+        assert panel.locator(".around .here").count() == 1
+        assert panel.locator("img, b, script, iframe").count() == 0
+        page.keyboard.press("j")
+    page.keyboard.press("Escape")
+    for query in ("<script>", "=cmd|", "__proto__", "[red]"):  # what a filter is given is no pattern
+        page.fill("#q", query)
+        assert {query in name for name in names(seen)} == {True}
+    assert overflow(seen) <= 0
 
 
 # -- large -----------------------------------------------------------------------------------------

@@ -192,3 +192,13 @@ def test_pages(runs: Runs) -> None:
     assert "beside" in whole.sections
     assert "{{7*7}}{% raw %}" in whole.said
     assert "\\u{202e}" in whole.said, "what turns the text around is shown as its code"
+
+
+@pytest.mark.parametrize("old", [b"Conv", b"-2+3 out", b"-2+3 weight"], ids=["operator", "tensor", "weight"])
+def test_a_name_that_is_no_text(tmp_path: Path, old: bytes) -> None:
+    """A message of protobuf holds any bytes: half a character in a name is the file's fault, and said so."""
+    path = tmp_path / "bytes.onnx"
+    path.write_bytes(hostile.model().SerializeToString().replace(old, b"\xed\xb2\x80" + old[3:]))
+    for verb in ("inspect", "sanitize"):
+        ran = run(verb, path)
+        assert (ran.code, "is no UTF-8 text: b'\\xed" in ran.screen) == (2, True), ran.screen

@@ -42,35 +42,48 @@ def test_sections_stand_in_the_order_of_a_decision(page: Read) -> None:
     assert page.sections == ["verdict", "ledger", "layers", "depth", "surgery", "checks", "reproduce"]
 
 
-# What somebody asks of a run, and what the page says: in its text, or in the data of its layers.
-ANSWERS = {
-    "How accurate is it?": "29.5 dB on 16 samples held out",
-    "Which output is worst?": "Worst output 29.5 dB y",
-    "Are the decisions the same?": "Agreement of the argmax 99.0 %",
-    "How much of it is int8?": "In int8, of eligible work 98.0 %",
-    "Is it worth it?": "1.40 to 1.60 times as fast as plain float16",
-    "How large is the file?": "4 MB → 1 MB",
-    "How much memory does it take?": "401 kB at most",
-    "Is the goal met?": "not met: 29.5 31 asked for",
-    "What stays in float, and why?": "depthwise: int8 gains nothing : 1 layer",
-    "Is my normalization wrong?": "pixels are fed from 0 to 255",
-    "Did repair help?": "bias kept 28.0 dB 29.5 dB",
-    "Is it the body or int8?": "y: int8 alone 30.5 dB",
-    "Was the prediction right?": "29.9 dB 29.4",
-    "What did surgery change, and is that proved?": "fold_batchnorm fuse : 1 (1 exact)",
-    "What nearly matched?": "its scale is an input (fold_scale)",
-    "What does the target not take?": "(Einsum): TensorRT does not take it",
-    "Which layer is suspicious, is it the weights?": "/stage0/block2/Conv: weights are 9 steps from those of A",
-    "Which sample is worst?": "sample 7, calib/7.png : 18.5 dB",
-    "What runs in another type than planned?": "Planned in int8, and not run in it /stage0/block6/Conv",
-    "What do I do next?": "trtexec --onnx=net.int8.onnx",
-    "Which file is this?": "SHA-256 of the result 5ed9",
-}
+# What somebody asks of a run, what the page says in its text, and where in the report (or in the analysis) that stands.
+ANSWERS: dict[str, tuple[str, tuple[str | int, ...]]] = {
+    "How accurate is it?": ("29.5 dB on 16 samples held out", ("about_mean", "sqnr_about_mean_db")),
+    "Which output is worst?": ("Worst output 29.5 dB y", ("about_mean", "worst_output_db")),
+    "Are the decisions the same?": ("Agreement of the argmax 99.0 %", ("accuracy", 0, "top1")),
+    "How much of it is int8?": ("In int8, of eligible work 98.0 %", ("plan", "int8_share_of_eligible_macs")),
+    "Is it worth it?": ("1.40 to 1.60 times as fast as plain float16", ("verdict", "merged", "low")),
+    "How large is the file?": ("4 MB → 1 MB", ("size", "before")),
+    "How much memory does it take?": ("401 kB at most", ("engine", "layers", 5, "outputs", 0, "shape", 1)),
+    "Is the goal met?": ("not met: 29.5 31 asked for", ("goal", "gates", 0, "measured")),
+    "What stays in float, and why?": ("depthwise: int8 gains nothing : 1 layer", ("plan", "kept_float", 0, "because")),
+    "Is my normalization wrong?": ("pixels are fed from 0 to 255", ("calibration", "data", "doubts", 0, "text")),
+    "Did repair help?": ("bias kept 28.0 dB 29.5 dB", ("repair", "steps", 0, "before_db")),
+    "Is it the body or int8?": ("y: int8 alone 30.5 dB", ("body", "outputs", 0, "int8_db")),
+    "Was the prediction right?": ("29.9 dB 29.4", ("goal", "search", "trials", 0, "predicted_sqnr_db")),
+    "What did surgery change, and is that proved?": (
+        "fold_batchnorm fuse : 1 (1 exact)", ("changes", 0, "proof", "verdict")),
+    "What nearly matched?": ("its scale is an input (fold_scale)", ("near_misses", 0, "reason")),
+    "What does the target not take?": ("(Einsum): TensorRT does not take it", ("unsupported", 0, "reason")),
+    "Which layer is suspicious, is it the weights?": (
+        "/stage0/block2/Conv: weights are 9 steps from those of A", ("analysis", "rows", 2, "causes", 0, "text")),
+    "Which sample is worst?": ("sample 7, calib/7.png : 18.5 dB", ("analysis", "worst", "sample")),
+    "What runs in another type than planned?": (
+        "Planned in int8, and not run in it /stage0/block6/Conv", ("engine", "not_int8", 0)),
+    "What do I do next?": ("trtexec --onnx=net.int8.onnx", ("commands", 0)),
+    "Which file is this?": ("SHA-256 of the result 5ed9", ("sha256",)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_the_page_answers(page: Read, question: str) -> None:
-    assert ANSWERS[question] in page.said
+    """And with another value in the report the answer is another one."""
+    answer, keys = ANSWERS[question]
+    assert answer in page.said
+    report = synthetic(12)
+    analysis = analysis_of(report)
+    at: Any = analysis if keys[0] == "analysis" else report
+    *way, last = [key for key in keys if key != "analysis"]
+    for key in way:
+        at = at[key]
+    at[last] = "another" if isinstance(at[last], str) else 3 * at[last] + 1
+    assert answer not in Read(made(report, analysis=analysis)).said
 
 
 def test_the_layers_answer(page: Read) -> None:
@@ -95,6 +108,17 @@ def test_the_layers_answer(page: Read) -> None:
     )  # fmt: skip
     assert layers["/stage0/block5/Conv"]["gain"] == 1.5
     assert data["graph"][5]["reads"] == [4]
+
+
+def test_a_threshold_of_an_edit_is_not_one_of_the_tensor() -> None:
+    """Centred pixels need half the threshold: that clips nothing."""
+    report = synthetic(12)
+    report["repair"]["edits"] = [{"kind": "lattice", "tensor": "/stage0/block4/Conv_input", "centres": [4.0]}]
+    data = Read(made(report)).data
+    layers = {layer["name"]: layer["clip"] for layer in data["layers"]}
+    assert (layers["/stage0/block4/Conv"], layers["/stage0/block5/Conv"]) == (None, 7.5 / 8)
+    tensor = next(one for one in data["tensors"] if one["name"] == "/stage0/block4/Conv_input")
+    assert (tensor["edited"], tensor["amax"]) == ("lattice", 4.0)
 
 
 def test_nothing_is_loaded_from_elsewhere(page: Read) -> None:
