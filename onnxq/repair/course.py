@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -26,8 +26,8 @@ from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
-ALPHAS = (0.35, 0.5, 0.65)
-"""How much of the range of channels smoothing moves into the weights: those that are tried."""
+ALPHAS = (0.5, 0.35, 0.65)
+"""How much of the range of channels smoothing moves into the weights: which are tried, the first first."""
 
 NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
@@ -36,7 +36,7 @@ _MOST_SPLIT = 0.1
 """Of the int8 multiply-accumulates: what all splits together may add."""
 
 _MOST_MOVED = 0.1
-"""Of the bytes that int8 layers read and write: what sums in float may move more."""
+"""Of the bytes of activations that the engine reads and writes: what sums in float may move more."""
 
 _WORTH_DB = 1.0
 """By so much the outputs are to be nearer for an engine that moves more."""
@@ -54,8 +54,8 @@ class Tools(Protocol):
         """How many runs of the model there were so far."""
         ...
 
-    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
-        """How near the outputs of a quantized model are, on the samples that choose."""
+    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
+        """How near the outputs of a quantized model are, on the samples that choose; `wide`: and that fit."""
         ...
 
     def nearness(self, model: Model) -> float:
@@ -145,8 +145,12 @@ def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
         model: with the draft's edits.
         draft: what they would begin with.
     """
-    looked = {"shift": shift.find, "split": split.find}
-    return [step for step in steps if step not in looked or looked[step](model, draft).edits]
+    looked: dict[str, Callable[[], Collection[Any]]] = {
+        "shift": lambda: shift.find(model, draft).edits,
+        "residual": lambda: residual.find(model, draft.plan).edges,
+        "split": lambda: split.find(model, draft).edits,
+    }
+    return [step for step in steps if step not in looked or looked[step]()]
 
 
 class Course:
@@ -216,9 +220,13 @@ class Course:
             if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
+            if self._is_wide(*proposal.drafts, state.draft) and state.levels.wider is None:
+                state = replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
-                why = self._too_dear(step, len(proposal.drafts), there(later, state.model, state.draft))
+                after = there(later, state.model, state.draft)
+                while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
+                    proposal.drafts.pop()
             if why:
                 entry("left-out", why)
                 return state
@@ -279,7 +287,8 @@ class Course:
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
-            return -1e9 if state.levels.sqnr_db is None else state.levels.sqnr_db
+            found = (state.levels.wider or state.levels).sqnr_db
+            return -1e9 if found is None else found
 
         return max(states, key=level)
 
@@ -295,8 +304,16 @@ class Course:
         fitted = Fitted(draft.patches)
         if draft.fitted:
             fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
-        levels = self._tools.levels(model, draft, fitted.patches)
+        levels = self._levels(model, draft, fitted.patches, wide=before is not None)
         return Version(draft, model, maps, fitted, levels, near)
+
+    def _levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = True) -> Levels:
+        """How near a draft is, on as many samples as tell anything of it."""
+        return self._tools.levels(model, draft, patches, wide=wide and self._is_wide(draft))
+
+    def _is_wide(self, *drafts: Draft) -> bool:
+        """Whether drafts can be judged on the samples that fit, too: nothing is fitted to these."""
+        return self._effort.wide and bool(drafts) and not any(draft.fitted for draft in drafts)
 
     def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
         """Those of the steps that a layer may have."""

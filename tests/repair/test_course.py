@@ -58,6 +58,7 @@ class Bench(Tools):
     gain: Mapping[str, float]
     fails: str = ""
     near: float = 120.0
+    wider: Mapping[str, float] = field(default_factory=dict)
     ran: float = 0.0
     fits: list[dict[str, frozenset[str]]] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -71,11 +72,15 @@ class Bench(Tools):
         if step == self.fails:
             raise ZeroDivisionError("planted")
 
-    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
         self.ran += 10
         has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
         level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
-        return Levels(AboutMean(level, {"y": level}, {}, 8))
+        found = Levels(AboutMean(level, {"y": level}, {}, 8))
+        if wide:
+            level = 20.0 + sum(self.wider.get(name, 0.0) for name in has)
+            found = replace(found, wider=Levels(AboutMean(level, {"y": level}, {}, 16)))
+        return found
 
     def nearness(self, model: Model) -> float:
         return self.near
@@ -175,7 +180,7 @@ def test_shift_and_gptq_bring_bias_along() -> None:
 def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
 
-    def fails(*_: Any) -> Levels:
+    def fails(*_: Any, **__: Any) -> Levels:
         if bench.begun and bench.begun[-1] == step:
             raise ZeroDivisionError("planted")
         return Bench.levels(bench, *_)
@@ -215,6 +220,37 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
+def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
+
+
+@pytest.mark.parametrize(("few", "many", "verdict"), [(-1.0, 1.0, "kept"), (1.0, -1.0, "dropped")])
+def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
+    few: float, many: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smoothed(monkeypatch)
+    bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0})
+    found = course(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
+    state = found.run()
+    assert verdicts(found) == {"smooth": verdict, "bias": "kept"}  # bias is fitted to them: by the others
+    assert [entry.before_db for entry in found.ledger] == [20, 20 + few if verdict == "kept" else 20]
+    assert state.levels.wider is None
+    narrow = course(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
+    narrow.run()
+    assert verdicts(narrow) == {"smooth": "kept" if few > 0 else "dropped"}
+
+
+@pytest.mark.parametrize(("most", "tried"), [(48.0, 3), (47.0, 2), (16.0, 1), (15.0, 0)])
+def test_fewer_candidates_where_all_are_too_dear(
+    most: float, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smoothed(monkeypatch)
+    found = course(Bench({"smooth": 1.0}), "smooth", work=Workload(8, 8, most + 10))
+    found.run()
+    (entry,) = found.ledger
+    assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
+
+
 @pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 24.0, 2), (60 + 2 * 24.0 - 1, 1), (60 + 24.0 - 1, 0)])
 def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     most: float, sets: int, monkeypatch: pytest.MonkeyPatch
@@ -226,7 +262,7 @@ def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     tried: list[list[str]] = []
     levels = bench.levels
 
-    def seen(model: Model, draft: Draft, patches: Patches) -> Levels:
+    def seen(model: Model, draft: Draft, patches: Patches, **_: Any) -> Levels:
         tried.append([edit.tensor for edit in draft.edits])
         return levels(model, draft, patches)
 
@@ -288,7 +324,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
     level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
-    monkeypatch.setattr(bench, "levels", lambda *_: level)
+    monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
     found = course(bench, "bias", "shift")
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
