@@ -29,7 +29,7 @@ from onnxq.quant.choice import refined_ranges
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.patches import Patches
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
@@ -59,6 +59,9 @@ _LOOKS = 8
 """Samples that say how much of the noise some edges make: alone, as what is left without them varies more."""
 
 _LEAST_SHARE = 1e-3
+
+_HEAVY = 1 << 25
+"""Bytes of weights from which on pairs are not switched off: a measuring copy holds them several times."""
 
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
@@ -498,6 +501,19 @@ class _Bench:
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         if not edges:
             return {}
+        if weight_bytes(self._prepared.sanitized) < _HEAVY:
+            levels = self._with_pairs_off(state, edges)
+        else:
+            levels = self._one_by_one(state, edges)
+        if levels[0] is None:
+            return {}
+        found = {
+            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
+        }
+        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
+
+    def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
+        """How near the outputs are with all pairs, and with some edges in int8 alone, dB."""
         copy, floats = self._copy(state), self._floats
         every = {(edge.node, edge.input) for pair in state.draft.plan.pairs for edge in pair.readers}
         alone = [every - {(edge.node, edge.input) for edge in some} for some in edges.values()]
@@ -507,13 +523,18 @@ class _Bench:
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.switched.runs
-        levels = [meter.result(place).sqnr_db for place in range(len(candidates))]
-        if levels[0] is None:
-            return {}
-        found = {
-            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
-        }
-        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
+        return [meter.result(place).sqnr_db for place in range(len(candidates))]
+
+    def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
+        """The same of models of their own: more runs, and the weights are in memory once."""
+        draft, found = state.draft, list[float | None]()
+        alone = ((draft.plan.reading(some), NONE) for some in edges.values())  # fits go off with the weights
+        for plan, patches in ((draft.plan, state.fitted.patches), *alone):
+            proto = insert(state.model, plan, draft.scales, patches).model.to_proto(handover=True)
+            found.append(Levels.of(self._compared(self._runnable(proto), _LOOKS)).sqnr_db)
+            del proto
+            collected()
+        return found
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
         draft = state.draft

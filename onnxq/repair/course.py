@@ -42,6 +42,10 @@ _WORTH_DB = 1.0
 """By so much the outputs are to be nearer for an engine that moves more."""
 
 
+_WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
+
+
 class Refused(Exception):
     """An edited float model is another one; the text says how."""
 
@@ -391,7 +395,9 @@ class Course:
         tried, too_dear = self._sets("residual")
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
-        sets = affordable(self._tools.shares(state, found.edges), found.costs, _MOST_MOVED)[-tried:]
+        shares = self._tools.shares(state, found.edges)
+        sets = affordable(shares, found.costs, _MOST_MOVED)[-tried:]
+        sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
         return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
 
@@ -443,7 +449,7 @@ _NOTHING = {
     "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
-    "residual": "no sum reads what int8 layers read, or none gains in float",
+    "residual": "no sum reads what int8 layers read, or what they make of the noise is not worth float",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",
     "split": "no small tensor is read by int8 layers that could have it twice",
 }

@@ -15,6 +15,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import course as module
+from onnxq.repair import residual
 from onnxq.repair.acceptance import Levels
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Tools, Version
@@ -218,6 +219,23 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     found = course(bench, "smooth")
     assert [edit.tensor for edit in found.run().draft.edits] == ["s"]
     assert verdicts(found) == {"smooth": "kept"}
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.1, "not-applicable"), (0.11, "kept")])
+def test_sums_of_little_noise_are_not_tried(
+    share: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dB is a fifth of the noise: twice what they make alone is less."""
+    sums = residual.ResidualSums({"second": (Edge("second", 0),)}, {"second": 0.05}, {"second": "Add"})
+    monkeypatch.setattr(module.residual, "find", lambda *_: sums)
+    bench = Bench({})
+    monkeypatch.setattr(bench, "shares", lambda *_: {"second": share})
+    levels = iter([20.0, 21.5])
+    monkeypatch.setattr(bench, "levels", lambda *_, **__: Levels(AboutMean(next(levels), {}, {}, 8)))
+    found = course(bench, "residual")
+    monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
+    found.run()
+    assert verdicts(found) == {"residual": verdict}
 
 
 def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:
