@@ -496,7 +496,9 @@ class _Bench:
             yield np.asarray(found)
 
     def channels(self) -> Channels:
-        return {name: ends.amax for name, ends in self._fitter.channels.items()}
+        found = {name: ends.amax for name, ends in self._fitter.channels.items()}
+        collected()
+        return found
 
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         if not edges:

@@ -12,7 +12,7 @@ from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.patches import Patches
-from onnxq.quant.plan import Edge
+from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
 from onnxq.repair.acceptance import LEAST_DB, Levels, judged
 from onnxq.repair.affine import ChannelMap
@@ -189,6 +189,7 @@ class Course:
         self._first = draft
         self._spent = tools.runs
         self._seen = False  # whether the float model ran on the samples that fit
+        self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self.ledger: list[StepEntry] = []
 
     def run(self) -> Version:
@@ -228,7 +229,7 @@ class Course:
                 state = replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
-                after = there(later, state.model, state.draft)
+                after = self._there(later, state)
                 while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
                     proposal.drafts.pop()
             if why:
@@ -258,6 +259,15 @@ class Course:
             skipped={**proposal.skipped, **best.fitted.skipped},
         )
         return best if found.kept else state
+
+    def _there(self, steps: Sequence[str], state: Version) -> list[str]:
+        """Those of the steps that have something to do; looked at once for each edited model and plan."""
+        if self._effort.most is None:  # nobody asks
+            return []
+        known, plan = state.model, state.draft.plan
+        if self._looked is None or self._looked[0] is not known or self._looked[1] is not plan:
+            self._looked = known, plan, frozenset(there(self._steps, known, state.draft))
+        return [step for step in steps if step in self._looked[2]]
 
     def _too_dear(self, step: str, candidates: int, later: Sequence[str]) -> str:
         """Why a step is left out for its effort; "" where it is not."""

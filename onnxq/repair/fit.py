@@ -78,7 +78,7 @@ class Fitter:
         ends: Mapping[str, int] | None = None,
         runnable: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto,
         threads: int | None = None,
-        budget_bytes: int = 1 << 25,
+        budget_bytes: int = 1 << 24,
         rows: int = 8192,
         most_terms: int = 1152,
         float_layers: bool = False,

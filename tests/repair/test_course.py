@@ -221,6 +221,18 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
+def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Model] = []
+    monkeypatch.setattr(module.split, "find", lambda model, _: looked.append(model) or FoundEdits())
+    found = course(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
+    found.run()
+    assert len(looked) == 0  # nobody asks for split
+    found = course(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 10_000))
+    found.run()
+    assert len(looked) == 3  # before and after the shift, and split itself
+    assert len({id(model) for model in looked}) == 2
+
+
 @pytest.mark.parametrize(("share", "verdict"), [(0.1, "not-applicable"), (0.11, "kept")])
 def test_sums_of_little_noise_are_not_tried(
     share: float, verdict: str, monkeypatch: pytest.MonkeyPatch
