@@ -396,17 +396,17 @@ class Course:
         return _Proposal(drafts, skipped, {"tensors": count})
 
     def _residual(self, state: Version) -> _Proposal:
-        """The sum that makes most noise; and as many as may be in float, most noise for the bytes first."""
+        """As many sums as may be in float, most noise for the bytes first."""
         plan = state.draft.plan
         found = residual.find(state.model, plan)
         skipped = dict(found.skipped)
         if not found.edges:
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        tried, too_dear = self._sets("residual")
+        too_dear = self._too_dear("residual", 1, ())
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
         shares = self._tools.shares(state, found.edges)
-        sets = affordable(shares, found.costs, _MOST_MOVED)[-tried:]
+        sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
         sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
         return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
