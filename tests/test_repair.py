@@ -490,6 +490,31 @@ def planted(kind: str) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.parametrize("heavy", [0, 1 << 25])
+def test_the_noise_of_one_tensor_alone_is_that_with_all_other_pairs_off(
+    heavy: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fitted biases go off with the weights; a model of large weights is not copied with its pairs."""
+    bench, seen, copies = repairing._Bench, [], []
+    shares, copy = bench.shares, bench._copy
+
+    def both(self: Any, state: Any, edges: Any) -> Any:
+        seen.append((self._with_pairs_off(state, edges), self._one_by_one(state, edges)))
+        copies.clear()
+        return shares(self, state, edges)
+
+    monkeypatch.setattr("onnxq.repair.course._MOST_SPLIT", 1.0)
+    monkeypatch.setattr(repairing, "_HEAVY", heavy)
+    monkeypatch.setattr(bench, "shares", both)
+    monkeypatch.setattr(bench, "_copy", lambda *given, **more: copies.append(1) or copy(*given, **more))
+    result = quantize(repair=("bias", "split"))
+    assert ledger(result)["bias"]["changed"]["biases"] > 0
+    ((off, alone),) = seen
+    assert len(off) > 2
+    assert alone == pytest.approx(off, abs=0.05)  # dB; of 20 to 60
+    assert bool(copies) is (heavy > 0)
+
+
 @pytest.mark.parametrize("kind", ["scale", "smooth"])
 def test_an_edit_by_factors(kind: str, tmp_path: Path) -> None:
     model, random = planted(kind), np.random.default_rng(3)

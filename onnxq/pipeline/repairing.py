@@ -29,7 +29,7 @@ from onnxq.quant.choice import refined_ranges
 from onnxq.quant.fits import fits_of
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
-from onnxq.quant.patches import Patches
+from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.reason import Reason, by_of, code_of
@@ -60,10 +60,14 @@ _LOOKS = 8
 
 _LEAST_SHARE = 1e-3
 
+_HEAVY = 1 << 25
+"""Bytes of weights from which on pairs are not switched off: a measuring copy holds them several times."""
+
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
-    "about the mean), the best of several by more than half a standard error, and none of them loses more "
-    "than {0:g} dB; the samples that verify judge the end alone"
+    "about the mean; where nothing is fitted, and runs are left for it, on those that fit, too), the best of "
+    "several by more than half a standard error, and none of them loses more than {0:g} dB; the samples that "
+    "verify judge the end alone"
 )
 
 NO_SAMPLES = "steps are fitted and judged on samples, and there are none (--calib DATA)"
@@ -252,7 +256,8 @@ class _Repairing:
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
         wanted = there(steps, job.model, draft)
-        effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most)
+        apart = sampling.apart
+        effort = workload_of(wanted, min(fitting, options.repair_samples), judging, most, apart=apart)
         to_fit.most, to_judge.most = effort.fitting, effort.judging
         bench = _Bench(
             job, sampling, prepared, self._ranges, self._floats, self._weights, to_fit, to_judge, amax
@@ -365,7 +370,8 @@ class _Bench:
         self._ran = 0.0
         self._judged = judging.most or 0
         self._exact = recording(job, prepared.reference) if floats is None else floats
-        self._seen = False
+        self._exact_to_fit = recording(job, prepared.reference)
+        self._seen = self._seen_to_fit = False
         self._first = dict(amax)
         self._fitter = Fitter(
             job.model,
@@ -406,24 +412,49 @@ class _Bench:
         self._exact.rewind()
         return self._exact
 
+    @property
+    def _floats_to_fit(self) -> Recording:
+        """Likewise for the samples that fit."""
+        if not self._seen_to_fit:
+            with self._sampling.named():
+                self._exact_to_fit.record(self._fitting.feeds())
+            self._seen_to_fit = True
+            self._ran += self._fitting.most or 0
+        self._exact_to_fit.rewind()
+        return self._exact_to_fit
+
     def _compared(self, proto: onnx.ModelProto, most: int | None = None) -> list[AboutMeanMeter]:
         floats = self._floats
+        return self._met(self._loaded(proto), floats, itertools.islice(self._judging.feeds(), most))
+
+    def _loaded(self, proto: onnx.ModelProto) -> ort.Session:
         with loading():
-            session = ort.load(proto, data_dir=self._job.model.data_dir)
+            return ort.load(proto, data_dir=self._job.model.data_dir)
+
+    def _met(self, session: ort.Session, floats: Recording, samples: Iterable[Feeds]) -> list[AboutMeanMeter]:
+        """What groups of samples say of a quantized model."""
         groups = [AboutMeanMeter(floats.outputs, 1, self._weights) for _ in range(GROUPS)]
-        for number, feeds in enumerate(itertools.islice(self._judging.feeds(), most)):
+        for number, feeds in enumerate(samples):
             exact = floats.run(feeds)
             taken = {name: array for name, array in feeds.items() if name in session.inputs}
             groups[number % GROUPS].add(exact, [session.run(taken, floats.outputs)])
             self._ran += 1
         return groups
 
-    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
+        floats, others = self._floats, self._floats_to_fit if wide else None  # not open beside the other one
         inserted = insert(model, draft.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
         del inserted
-        found = Levels.of(self._compared(self._runnable(proto)))
+        session = self._loaded(self._runnable(proto))
         del proto
+        chosen = self._met(session, floats, self._judging.feeds())
+        found = Levels.of(chosen)
+        if others is not None:
+            fitted = self._met(session, others, self._fitting.feeds())
+            both = [one.joined([other]) for one, other in zip(chosen, fitted, strict=True)]
+            found = replace(found, wider=Levels.of(both))
+        del session
         collected()
         return found
 
@@ -465,11 +496,26 @@ class _Bench:
             yield np.asarray(found)
 
     def channels(self) -> Channels:
-        return {name: ends.amax for name, ends in self._fitter.channels.items()}
+        found = {name: ends.amax for name, ends in self._fitter.channels.items()}
+        collected()
+        return found
 
     def shares(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> Mapping[str, float]:
         if not edges:
             return {}
+        if weight_bytes(self._prepared.sanitized) < _HEAVY:
+            levels = self._with_pairs_off(state, edges)
+        else:
+            levels = self._one_by_one(state, edges)
+        if levels[0] is None:
+            return {}
+        found = {
+            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
+        }
+        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
+
+    def _with_pairs_off(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
+        """How near the outputs are with all pairs, and with some edges in int8 alone, dB."""
         copy, floats = self._copy(state), self._floats
         every = {(edge.node, edge.input) for pair in state.draft.plan.pairs for edge in pair.readers}
         alone = [every - {(edge.node, edge.input) for edge in some} for some in edges.values()]
@@ -479,13 +525,18 @@ class _Bench:
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.switched.runs
-        levels = [meter.result(place).sqnr_db for place in range(len(candidates))]
-        if levels[0] is None:
-            return {}
-        found = {
-            name: 10 ** ((levels[0] - db) / 10) for name, db in zip(edges, levels[1:], strict=True) if db
-        }
-        return {name: share for name, share in found.items() if share > _LEAST_SHARE}
+        return [meter.result(place).sqnr_db for place in range(len(candidates))]
+
+    def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
+        """The same of models of their own: more runs, and the weights are in memory once."""
+        draft, found = state.draft, list[float | None]()
+        alone = ((draft.plan.reading(some), NONE) for some in edges.values())  # fits go off with the weights
+        for plan, patches in ((draft.plan, state.fitted.patches), *alone):
+            proto = insert(state.model, plan, draft.scales, patches).model.to_proto(handover=True)
+            found.append(Levels.of(self._compared(self._runnable(proto), _LOOKS)).sqnr_db)
+            del proto
+            collected()
+        return found
 
     def thresholds(self, state: Version) -> Mapping[str, float]:
         draft = state.draft

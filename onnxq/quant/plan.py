@@ -203,6 +203,21 @@ class QuantPlan:
             found |= more
         return frozenset(found)
 
+    def reading(self, edges: Iterable[Edge]) -> QuantPlan:
+        """The plan in which these edges alone read pairs."""
+        kept = set(edges)
+
+        def left(readers: Sequence[Edge]) -> tuple[Edge, ...]:
+            return tuple(edge for edge in readers if edge in kept)
+
+        sites = (dataclasses.replace(site, readers=left(site.readers)) for site in self.sites)
+        own = (dataclasses.replace(pair, readers=left(pair.readers)) for pair in self.own)
+        return dataclasses.replace(
+            self,
+            sites=tuple(site for site in sites if site.readers),
+            own=tuple(pair for pair in own if pair.readers),
+        )
+
     def per_tensor(self) -> QuantPlan:
         """The plan with one scale for each constant."""
         sites = (dataclasses.replace(s, axis=None) if s.kind == "weight" else s for s in self.sites)

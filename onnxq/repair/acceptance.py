@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,10 +27,13 @@ class Levels:
         of_all: over all samples.
         without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
             few groups, or where a level is not known.
+        wider: likewise over these samples and those that fit; None: it was not measured, or means nothing, as
+            something is fitted to them.
     """
 
     of_all: AboutMean
     without: tuple[float, ...] = ()
+    wider: Levels | None = None
 
     @staticmethod
     def of(groups: Sequence[AboutMeanMeter]) -> Levels:
@@ -75,7 +78,9 @@ def judged(
 ) -> Judgement:
     """Whether a candidate is kept.
 
-    It is where all outputs together are nearer, and no output loses more than `MARGIN_DB`.
+    It is where all outputs together are nearer, and no output loses more than `MARGIN_DB`: on the samples
+    that choose; on those that fit, too, where both were measured there. Of few samples a handful makes most
+    of the error, and more of them tell much more.
 
     Args:
         before: without it.
@@ -84,6 +89,9 @@ def judged(
             be nearer by more than half a standard error over the samples.
         least_db: by how much it is to be nearer.
     """
+    if before.wider is not None and after.wider is not None:
+        found = judged(before.wider, after.wider, of_several=of_several, least_db=least_db)
+        return replace(found, why=f"{found.why}, on the samples that fit and choose")
     if before.sqnr_db is None:
         return Judgement(False, "no output tells how near it is", -np.inf)
     lost = [name for name in before.of_all.outputs if name not in after.of_all.outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.quant.patches import Patches
-from onnxq.quant.plan import Edge
+from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
 from onnxq.repair.acceptance import LEAST_DB, Levels, judged
 from onnxq.repair.affine import ChannelMap
@@ -26,8 +26,8 @@ from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
-ALPHAS = (0.35, 0.5, 0.65)
-"""How much of the range of channels smoothing moves into the weights: those that are tried."""
+ALPHAS = (0.5, 0.35, 0.65)
+"""How much of the range of channels smoothing moves into the weights: which are tried, the first first."""
 
 NEAR_DB = 60.0
 """By less an edited float model may not differ from the one without edits, on samples that choose."""
@@ -36,10 +36,14 @@ _MOST_SPLIT = 0.1
 """Of the int8 multiply-accumulates: what all splits together may add."""
 
 _MOST_MOVED = 0.1
-"""Of the bytes that int8 layers read and write: what sums in float may move more."""
+"""Of the bytes of activations that the engine reads and writes: what sums in float may move more."""
 
 _WORTH_DB = 1.0
 """By so much the outputs are to be nearer for an engine that moves more."""
+
+
+_WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
 
 
 class Refused(Exception):
@@ -54,8 +58,8 @@ class Tools(Protocol):
         """How many runs of the model there were so far."""
         ...
 
-    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
-        """How near the outputs of a quantized model are, on the samples that choose."""
+    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
+        """How near the outputs of a quantized model are, on the samples that choose; `wide`: and that fit."""
         ...
 
     def nearness(self, model: Model) -> float:
@@ -145,8 +149,12 @@ def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
         model: with the draft's edits.
         draft: what they would begin with.
     """
-    looked = {"shift": shift.find, "split": split.find}
-    return [step for step in steps if step not in looked or looked[step](model, draft).edits]
+    looked: dict[str, Callable[[], Collection[Any]]] = {
+        "shift": lambda: shift.find(model, draft).edits,
+        "residual": lambda: residual.find(model, draft.plan).edges,
+        "split": lambda: split.find(model, draft).edits,
+    }
+    return [step for step in steps if step not in looked or looked[step]()]
 
 
 class Course:
@@ -181,6 +189,7 @@ class Course:
         self._first = draft
         self._spent = tools.runs
         self._seen = False  # whether the float model ran on the samples that fit
+        self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self.ledger: list[StepEntry] = []
 
     def run(self) -> Version:
@@ -216,9 +225,13 @@ class Course:
             if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
+            if self._is_wide(*proposal.drafts, state.draft) and state.levels.wider is None:
+                state = replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
-                why = self._too_dear(step, len(proposal.drafts), there(later, state.model, state.draft))
+                after = self._there(later, state)
+                while (why := self._too_dear(step, len(proposal.drafts), after)) and proposal.drafts[1:]:
+                    proposal.drafts.pop()
             if why:
                 entry("left-out", why)
                 return state
@@ -246,6 +259,15 @@ class Course:
             skipped={**proposal.skipped, **best.fitted.skipped},
         )
         return best if found.kept else state
+
+    def _there(self, steps: Sequence[str], state: Version) -> list[str]:
+        """Those of the steps that have something to do; looked at once for each edited model and plan."""
+        if self._effort.most is None:  # nobody asks
+            return []
+        known, plan = state.model, state.draft.plan
+        if self._looked is None or self._looked[0] is not known or self._looked[1] is not plan:
+            self._looked = known, plan, frozenset(there(self._steps, known, state.draft))
+        return [step for step in steps if step in self._looked[2]]
 
     def _too_dear(self, step: str, candidates: int, later: Sequence[str]) -> str:
         """Why a step is left out for its effort; "" where it is not."""
@@ -279,7 +301,8 @@ class Course:
 
     def _best(self, states: Sequence[Version]) -> Version:
         def level(state: Version) -> float:
-            return -1e9 if state.levels.sqnr_db is None else state.levels.sqnr_db
+            found = (state.levels.wider or state.levels).sqnr_db
+            return -1e9 if found is None else found
 
         return max(states, key=level)
 
@@ -295,8 +318,16 @@ class Course:
         fitted = Fitted(draft.patches)
         if draft.fitted:
             fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
-        levels = self._tools.levels(model, draft, fitted.patches)
+        levels = self._levels(model, draft, fitted.patches, wide=before is not None)
         return Version(draft, model, maps, fitted, levels, near)
+
+    def _levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = True) -> Levels:
+        """How near a draft is, on as many samples as tell anything of it."""
+        return self._tools.levels(model, draft, patches, wide=wide and self._is_wide(draft))
+
+    def _is_wide(self, *drafts: Draft) -> bool:
+        """Whether drafts can be judged on the samples that fit, too: nothing is fitted to these."""
+        return self._effort.wide and bool(drafts) and not any(draft.fitted for draft in drafts)
 
     def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
         """Those of the steps that a layer may have."""
@@ -365,16 +396,18 @@ class Course:
         return _Proposal(drafts, skipped, {"tensors": count})
 
     def _residual(self, state: Version) -> _Proposal:
-        """The sum that makes most noise; and as many as may be in float, most noise for the bytes first."""
+        """As many sums as may be in float, most noise for the bytes first."""
         plan = state.draft.plan
         found = residual.find(state.model, plan)
         skipped = dict(found.skipped)
         if not found.edges:
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
-        tried, too_dear = self._sets("residual")
+        too_dear = self._too_dear("residual", 1, ())
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
-        sets = affordable(self._tools.shares(state, found.edges), found.costs, _MOST_MOVED)[-tried:]
+        shares = self._tools.shares(state, found.edges)
+        sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
+        sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
         return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
 
@@ -426,7 +459,7 @@ _NOTHING = {
     "lattice": "no int8 layer reads an input of 8-bit pixels whose values have no codes of their own yet",
     "scale": "no channel is so much larger than the others that powers of two would help",
     "smooth": "there is no normalization or gate in front of int8 layers that a factor could go into",
-    "residual": "no sum reads what int8 layers read, or none gains in float",
+    "residual": "no sum reads what int8 layers read, or what they make of the noise is not worth float",
     "shift": "no Relu or Clip is read by int8 layers without padding alone",
     "split": "no small tensor is read by int8 layers that could have it twice",
 }

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
-from onnxq.graph.view import Tensor
+from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.reason import Reason
 
@@ -24,6 +25,12 @@ _READ, _WRITTEN = (
     1,
     2,
 )  # bytes of an element that a layer reads as int8, of one that it writes in half precision
+_OWN = (
+    *WEIGHTED, "AveragePool", "GlobalAveragePool", "GroupNormalization", "InstanceNormalization",
+    "LayerNormalization", "MaxPool", "RMSNormalization", "Softmax",
+)  # fmt: skip
+"""What has a kernel of its own, in half precision where it is not in int8; others are fused with these."""
+
 _MORE_BYTES = 3  # of an element that is written in half precision beside int8, and read so by the sum
 
 
@@ -33,7 +40,7 @@ class ResidualSums:
 
     Attributes:
         edges: their inputs that do, by the name of the node.
-        costs: the bytes that the engine moves more with one in float, a share of what int8 layers move.
+        costs: the bytes that the engine moves more with one in float, a share of what it moves.
         ops: the operators of all nodes, by name.
         skipped: those that are left, and why.
     """
@@ -92,14 +99,19 @@ def in_float(plan: QuantPlan, sums: ResidualSums, names: tuple[str, ...]) -> Qua
 
 
 def _moved(model: Model, layers: set[str]) -> float | None:
-    """Bytes of activations that the int8 layers read and write, about; None where a size is not known."""
+    """Bytes of activations that kernels move, about; None where a size of int8 layers is not known."""
     total = 0
-    for node in model.graph.nodes:
-        if node.name in layers:
-            read, written = (_elements(model, t.name) for t in (node.inputs[0], node.outputs[0]))
-            if read is None or written is None:
-                return None
-            total += read * _READ + written * _WRITTEN
+    for raw in model.graph.nodes:
+        if raw.name not in layers and (raw.op not in _OWN or raw.domain):
+            continue
+        node = Node(model, raw)
+        reads = [t for t in node.inputs if t is not None and not t.is_constant]
+        sizes = [_elements(model, tensor.name) for tensor in (*reads, node.outputs[0])]
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(sizes):
+            total += sum(known[:-1]) * (_READ if raw.name in layers else _WRITTEN) + known[-1] * _WRITTEN
+        elif raw.name in layers:
+            return None
     return total or None
 
 

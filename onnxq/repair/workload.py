@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,22 +47,24 @@ class Workload:
         fitting: how many samples fit.
         judging: how many judge.
         most: how many runs it may take; None: as many as it takes.
+        wide: whether steps that fit nothing are judged on the samples that fit, too.
     """
 
     fitting: int
     judging: int
     most: float | None = None
+    wide: bool = False
 
     def cost(self, step: str, candidates: int = 1) -> float:
         """How many runs a step takes at most, about."""
-        fits = step in REFITS or step in SEARCHING
+        fits = self.wide or step in REFITS or step in SEARCHING
         each = self.judging + (self.fitting if fits else 0) + (EDITED if step in EDITS else 0)
         return _SEARCH.get(step, 0) + candidates * each
 
     @property
     def first(self) -> float:
         """What is taken before the first step: float and quantized, on the samples that judge."""
-        return 2.0 * self.judging
+        return 2.0 * self.judging + (2.0 * self.fitting + self.judging if self.wide else 0.0)
 
     def reserved(self, steps: Sequence[str], *, floats: bool = True) -> float:
         """What those of the steps take that are not to be left out.
@@ -71,6 +74,7 @@ class Workload:
             floats: whether the float model is still to be run, on samples that fit.
         """
         kept = (*_FIRST, "split") if self.fitting > _ENOUGH else _FIRST
+        kept = (*kept, "residual") if self.wide else kept
         first = [step for step in steps if step in kept]
         once = self.fitting if first and floats else 0
         return once + sum(map(self.cost, first))
@@ -87,7 +91,9 @@ def beside_runs(layers: Sequence[int | None]) -> float:
     return _FIXED / (sum(filter(None, layers)) + _OF_A_LAYER * len(layers))
 
 
-def workload_of(steps: Sequence[str], fitting: int, judging: int, most: float | None) -> Workload:
+def workload_of(
+    steps: Sequence[str], fitting: int, judging: int, most: float | None, *, apart: bool = False
+) -> Workload:
     """On how many samples steps fit and are judged.
 
     Args:
@@ -95,11 +101,15 @@ def workload_of(steps: Sequence[str], fitting: int, judging: int, most: float | 
         fitting: how many samples there are to fit with.
         judging: how many there are to judge with.
         most: how many runs it may take; None: as many as it takes.
+        apart: whether those that judge are others than those that fit.
     """
     if most is None:
-        return Workload(fitting, judging)
+        return Workload(fitting, judging, wide=apart)
     found = Workload(fitting, min(judging, _MOST_JUDGING), most)
     least = Workload(min(fitting, LEAST_FITTING), min(found.judging, 2 * LEAST_JUDGING))
+    wide = dataclasses.replace(found, wide=True)
+    if apart and wide.first + wide.reserved(steps) <= most:
+        return wide
     while found.first + found.reserved(steps) > most:
         fewer = Workload(
             max(least.fitting, int(found.fitting * _SHRINK)),

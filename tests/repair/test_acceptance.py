@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,19 @@ def test_a_gain_of_the_best_of_several_that_may_be_chance_is_none() -> None:
     assert (sure.kept, chance.kept) == (True, False)
     assert judged(before, after).kept  # nothing was picked
     assert "may be chance" in chance.why
+
+
+def test_more_samples_decide_where_both_were_measured_there() -> None:
+    """Of few samples one or two make the error: by them alone a good step looks bad, and a bad one good."""
+    before, worse = levels(20.0, 20.0), levels(19.5, 19.5)
+    few, many = replace(before, wider=levels(20.0, 20.0)), replace(worse, wider=levels(22.0, 22.0))
+    found = judged(few, many)
+    assert (found.kept, found.gain_db) == (True, pytest.approx(2.0))
+    assert found.why == "it gains 2.00 dB, on the samples that fit and choose"
+    assert not judged(few, worse).kept  # something is fitted: the samples that choose alone
+    assert not judged(
+        replace(worse, wider=levels(22.0, 22.0)), replace(before, wider=levels(20.0, 20.0))
+    ).kept
 
 
 def test_levels_are_those_of_all_samples() -> None:

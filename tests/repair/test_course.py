@@ -15,6 +15,7 @@ from onnxq.quant.patches import Patches
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge
 from onnxq.repair import course as module
+from onnxq.repair import residual
 from onnxq.repair.acceptance import Levels
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Tools, Version
@@ -58,6 +59,7 @@ class Bench(Tools):
     gain: Mapping[str, float]
     fails: str = ""
     near: float = 120.0
+    wider: Mapping[str, float] = field(default_factory=dict)
     ran: float = 0.0
     fits: list[dict[str, frozenset[str]]] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -71,11 +73,15 @@ class Bench(Tools):
         if step == self.fails:
             raise ZeroDivisionError("planted")
 
-    def levels(self, model: Model, draft: Draft, patches: Patches) -> Levels:
+    def levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = False) -> Levels:
         self.ran += 10
         has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
         level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
-        return Levels(AboutMean(level, {"y": level}, {}, 8))
+        found = Levels(AboutMean(level, {"y": level}, {}, 8))
+        if wide:
+            level = 20.0 + sum(self.wider.get(name, 0.0) for name in has)
+            found = replace(found, wider=Levels(AboutMean(level, {"y": level}, {}, 16)))
+        return found
 
     def nearness(self, model: Model) -> float:
         return self.near
@@ -175,7 +181,7 @@ def test_shift_and_gptq_bring_bias_along() -> None:
 def test_a_fault_of_ours_is_undone_and_the_run_goes_on(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
 
-    def fails(*_: Any) -> Levels:
+    def fails(*_: Any, **__: Any) -> Levels:
         if bench.begun and bench.begun[-1] == step:
             raise ZeroDivisionError("planted")
         return Bench.levels(bench, *_)
@@ -215,6 +221,66 @@ def test_a_candidate_that_is_refused_goes_alone(monkeypatch: pytest.MonkeyPatch)
     assert verdicts(found) == {"smooth": "kept"}
 
 
+def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Model] = []
+    monkeypatch.setattr(module.split, "find", lambda model, _: looked.append(model) or FoundEdits())
+    found = course(Bench(GAINS), "lattice", "scale", "bias", "shift", "gptq", work=Workload(8, 8, 10_000))
+    found.run()
+    assert len(looked) == 0  # nobody asks for split
+    found = course(Bench(GAINS), "bias", "shift", "gptq", "split", work=Workload(8, 8, 10_000))
+    found.run()
+    assert len(looked) == 3  # before and after the shift, and split itself
+    assert len({id(model) for model in looked}) == 2
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.1, "not-applicable"), (0.11, "kept")])
+def test_sums_of_little_noise_are_not_tried(
+    share: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dB is a fifth of the noise: twice what they make alone is less."""
+    sums = residual.ResidualSums({"second": (Edge("second", 0),)}, {"second": 0.05}, {"second": "Add"})
+    monkeypatch.setattr(module.residual, "find", lambda *_: sums)
+    bench = Bench({})
+    monkeypatch.setattr(bench, "shares", lambda *_: {"second": share})
+    levels = iter([20.0, 21.5])
+    monkeypatch.setattr(bench, "levels", lambda *_, **__: Levels(AboutMean(next(levels), {}, {}, 8)))
+    found = course(bench, "residual")
+    monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
+    found.run()
+    assert verdicts(found) == {"residual": verdict}
+
+
+def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.smooth, "find", lambda *_: FoundEdits((Nothing("r", "smooth"),)))
+
+
+@pytest.mark.parametrize(("few", "many", "verdict"), [(-1.0, 1.0, "kept"), (1.0, -1.0, "dropped")])
+def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
+    few: float, many: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smoothed(monkeypatch)
+    bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0})
+    found = course(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
+    state = found.run()
+    assert verdicts(found) == {"smooth": verdict, "bias": "kept"}  # bias is fitted to them: by the others
+    assert [entry.before_db for entry in found.ledger] == [20, 20 + few if verdict == "kept" else 20]
+    assert state.levels.wider is None
+    narrow = course(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
+    narrow.run()
+    assert verdicts(narrow) == {"smooth": "kept" if few > 0 else "dropped"}
+
+
+@pytest.mark.parametrize(("most", "tried"), [(48.0, 3), (47.0, 2), (16.0, 1), (15.0, 0)])
+def test_fewer_candidates_where_all_are_too_dear(
+    most: float, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smoothed(monkeypatch)
+    found = course(Bench({"smooth": 1.0}), "smooth", work=Workload(8, 8, most + 10))
+    found.run()
+    (entry,) = found.ledger
+    assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
+
+
 @pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 24.0, 2), (60 + 2 * 24.0 - 1, 1), (60 + 24.0 - 1, 0)])
 def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     most: float, sets: int, monkeypatch: pytest.MonkeyPatch
@@ -226,7 +292,7 @@ def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     tried: list[list[str]] = []
     levels = bench.levels
 
-    def seen(model: Model, draft: Draft, patches: Patches) -> Levels:
+    def seen(model: Model, draft: Draft, patches: Patches, **_: Any) -> Levels:
         tried.append([edit.tensor for edit in draft.edits])
         return levels(model, draft, patches)
 
@@ -288,7 +354,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
     level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
-    monkeypatch.setattr(bench, "levels", lambda *_: level)
+    monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
     found = course(bench, "bias", "shift")
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}

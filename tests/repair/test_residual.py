@@ -17,6 +17,10 @@ from onnxq.rule.load import load_rules
 
 BLOCKS, WIDTH, ROWS = 4, 32, 16
 
+COST = 3 / (9 * BLOCKS + 4 * (BLOCKS + 1))
+"""Of a block, layers read 1 + 2 widths as int8 and write 2 + 1 widths in half precision: 3 + 2 * 3 bytes;
+each norm reads and writes one."""
+
 
 def encoder() -> onnx.ModelProto:
     """Blocks with their norm behind the sum: what each gives is read by a layer and by the next sum."""
@@ -62,8 +66,7 @@ def test_sums_that_read_pairs_of_layers(net: onnx.ModelProto) -> None:
     plan = make_plan(model, load_rules(()))
     found = residual.find(model, plan)
     assert set(found.edges) == {f"s{place}" for place in range(BLOCKS)}
-    # of a block, layers read 1 + 2 widths as int8 and write 2 + 1 widths in half precision: 3 + 2 * 3 bytes
-    assert found.costs == pytest.approx(dict.fromkeys(found.edges, 3 / (9 * BLOCKS)), rel=1e-12)
+    assert found.costs == pytest.approx(dict.fromkeys(found.edges, COST), rel=1e-12)
     freed = residual.in_float(plan, found, ("s1",))
     readers = {edge.node for site in freed.sites for edge in site.readers}
     assert "s1" not in readers
@@ -81,9 +84,7 @@ def test_sizes_that_nobody_knows_have_no_price(net: onnx.ModelProto) -> None:
     model = Model.open(proto)
     model.set_typical_input({"x": (1, 64, WIDTH)})
     plan = make_plan(model, load_rules(()))
-    assert residual.find(model, plan).costs == pytest.approx(
-        {f"s{i}": 3 / (9 * BLOCKS) for i in range(BLOCKS)}
-    )
+    assert residual.find(model, plan).costs == pytest.approx({f"s{i}": COST for i in range(BLOCKS)})
     model.typical_shapes = {}
     found = residual.find(model, plan)
     assert not found.edges
@@ -103,7 +104,7 @@ def test_the_outputs_are_nearer_on_fresh_samples_and_layers_stay_in_int8(net: on
     assert len(layers[0]) == 2 * BLOCKS
     (entry,) = made["residual"].report["repair"]["steps"]
     assert entry["verdict"] == "kept"
-    assert entry["changed"] == {"sums": 1}  # each costs 3 / 36: two are too many
+    assert entry["changed"] == {"sums": 1}  # two are too many: more than a tenth
     told = {one["node"]: one["because"] for one in plans[1]["kept_float"]}
     assert str(residual.IN_FLOAT) in told.values()
 

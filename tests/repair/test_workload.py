@@ -11,6 +11,17 @@ STEPS = ("bias", "shift", "gptq")
 
 def test_what_is_asked_for_is_done_on_all_samples() -> None:
     assert workload_of(STEPS, 64, 128, None) == Workload(64, 128)
+    assert workload_of(STEPS, 64, 128, None, apart=True) == Workload(64, 128, wide=True)
+
+
+def test_more_samples_judge_where_runs_are_left_for_all_that_gains_most() -> None:
+    steps = (*STEPS, "residual", "split", "smooth", "thresholds")
+    wide = Workload(64, 32, wide=True)
+    least = wide.first + wide.reserved(steps)  # 224 in front of all, 64 in float, 3 * 96 + 156 + 164
+    assert least == 224 + 64 + 3 * 96 + 8 + 156 + 164
+    assert workload_of(steps, 64, 32, least, apart=True).wide
+    assert not workload_of(steps, 64, 32, least - 1, apart=True).wide
+    assert not workload_of(steps, 64, 32, least).wide  # those that fit are those that judge
 
 
 @pytest.mark.parametrize("most", [10_000, 500, 300, 200, 120])
