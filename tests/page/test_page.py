@@ -16,6 +16,7 @@ import pytest
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
+from onnxq.page.graphs import GraphNode, graph_drawing
 from onnxq.page.making import html_of, page_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +83,11 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         "assumptions": [{"flag": "--assume", "name": "N", "value": 1, "why": "stated"}],
         "changes": [
             {"rule": "fold_batchnorm", "stage": "fuse", "node": called[0], "removed": [called[0]],
-             "added": [called[1]], "proof": {"verdict": "exact", "inputs": 39, "max_abs": 0.0, "why": ""}}
+             "added": [called[1]], "proof": {"verdict": "exact", "inputs": 39, "max_abs": 0.0, "why": ""},
+             "sketch": {"before": [
+                 {"name": called[0], "op": "Conv", "inputs": [tensors[0]], "outputs": ["c"]},
+                 {"name": "bn", "op": "BatchNormalization", "inputs": ["c"], "outputs": [tensors[1]]}],
+                 "after": [{"name": called[1], "op": "Conv", "inputs": [tensors[0]], "outputs": [tensors[1]]}]}}
         ],
         "near_misses": [{"node": called[1], "rule": "fold_scale", "reason": "its scale is an input"}],
         "whole_model": [{"stage": "fuse", "verdict": "close", "max_abs": 1e-6, "sqnr_db": 120.0, "why": ""}],
@@ -275,6 +280,8 @@ def _named(name: str) -> dict[str, Any]:
     report["plan"]["kept_float"][0].update(node=name, because=name)
     report["changes"][0].update(rule=name, removed=[name], added=[name])
     report["changes"][0]["proof"]["why"] = name
+    for node in (*report["changes"][0]["sketch"]["before"], *report["changes"][0]["sketch"]["after"]):
+        node.update(name=name, op=name)
     report["engine"]["compiler"] = report["calibration"]["method"] = name
     report["commands"], report["files"], report["notes"] = [name], [name], [name]
     return report
@@ -302,6 +309,34 @@ def test_parts_of_other_types_are_left_out() -> None:
         for other in (None, 7, "text", [None, 7], {"a": [7]}, [{"a": 7}]):
             if key not in ("schema", "onnxq") and other != value:
                 made({**copy.deepcopy(report), key: other})
+
+
+def test_a_change_is_drawn_before_and_after() -> None:
+    page = page_of(OpenedReport("", synthetic(12)))
+    assert page.surgery is not None
+    drawn = page.surgery.rules[0].changes[0].drawn
+    assert drawn is not None
+    before, after = drawn
+    assert before is not None
+    assert after is not None
+    assert [box.title for box in before.boxes] == ["", "Conv", "BatchNormalization", ""]
+    assert [box.y for box in before.boxes] == sorted({box.y for box in before.boxes})  # one below the other
+    assert (len(before.edges), len(after.edges)) == (3, 2)
+    html = made(synthetic(12))
+    assert html.count('<svg class="graph"') == 2
+
+
+@pytest.mark.parametrize("inputs", [[["a"], ["b"]], [["b"], ["a"]], [["a", "b", "c"], []]])
+def test_what_is_no_graph_is_drawn_all_the_same(inputs: list[list[str]]) -> None:
+    """A report that somebody edited: nodes that read themselves, or each other."""
+    nodes = [
+        GraphNode(str(at), "Add", tuple(read), (give,))
+        for at, (read, give) in enumerate(zip(inputs, "ab", strict=True))
+    ]
+    drawing = graph_drawing(nodes)
+    assert drawing is not None
+    assert drawing.height < 1000
+    assert len([box for box in drawing.boxes if box.title]) == 2
 
 
 def test_another_run_beside_it() -> None:
