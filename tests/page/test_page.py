@@ -135,7 +135,13 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         "goal": {"gates": [{"kind": "sqnr", "what": "SQNR about the mean", "of": "", "goal": 31, "measured": 29.5,
                             "met": False}],
                  "scores": None,
-                 "search": {"float": [{"node": called[5], "gain_db": 1.5, "cost": 1e6}],
+                 "search": {"predicted_sqnr_db": 28.5, "noise": {
+                     "kinds": [{"name": "weight", "kind": "", "layers": [], "alone_db": 41.0, "share": 0.3},
+                               {"name": "activation", "kind": "", "layers": [], "alone_db": 30.0, "share": 0.7}],
+                     "sources": [{"name": tensors[4], "kind": "activation", "layers": [called[4]], "alone_db": 31.5,
+                                  "share": 0.65}],
+                     "layers": [{"name": called[7], "kind": "", "layers": [called[7]], "alone_db": 55.5, "share": 0.1}]},
+                     "float": [{"node": called[5], "gain_db": 1.5, "cost": 1e6}],
                             "trials": [{"float": [called[5]], "cost": 1e6, "predicted_sqnr_db": 29.9,
                                         "measured": 29.4}]}},
         "repair": {"method": "judged on samples", "steps": [
@@ -204,6 +210,8 @@ ANSWERS = {
     "Is my normalization wrong?": "pixels are fed from 0 to 255",
     "Did repair help?": "bias kept 28.0 dB 29.5 dB",
     "Is it the body or int8?": "y: int8 alone 30.5 dB",
+    "Is it the weights or the activations?": "activations in int8, all of them 30.0 dB predicted, with nothing in float for the goal; 70.0 % of the noise",
+    "Which tensor makes the noise?": "/stage0/block4/Conv_input /stage0/block4/Conv 31.5 dB 65.0 %",
     "Was the prediction right?": "29.9 dB 29.4",
     "What did surgery change, and is that proved?": "fold_batchnorm fuse : 1 (1 exact)",
     "What nearly matched?": "its scale is an input (fold_scale)",
@@ -243,6 +251,8 @@ def test_the_layers_answer(page: Read) -> None:
     )  # fmt: skip
     assert layers["/stage0/block5/Conv"]["gain"] == 1.5
     assert data["graph"][5]["reads"] == [4]
+    plain = made(synthetic(12))
+    assert {one["name"]: one["noise"] for one in Read(plain).data["layers"]}["/stage0/block7/Conv"] == 55.5
 
 
 def test_nothing_is_loaded_from_elsewhere(page: Read) -> None:
