@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnxq.data.model_scaling import ModelScaling, model_scaling
+from onnxq.data.pictures import Album, ContactSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import Survey
@@ -19,8 +20,11 @@ LOOKED_AT = 16
 class Glance:
     """Looks at the first samples that a source gives, each once, however often it is read."""
 
-    def __init__(self, model: Model, inputs: list[InputSpec], source: Source) -> None:
-        """Of a source for these inputs of a model, which is as the user gave it."""
+    def __init__(
+        self, model: Model, inputs: list[InputSpec], source: Source, *, pictures: bool = False
+    ) -> None:
+        """Of a source for these inputs of a model, which is as the user gave it; `pictures`: keep some."""
+        self._album = Album() if pictures else None
         self._survey = Survey(inputs, source.images)
         self._batch = source.batch
         self._seen: set[int] = set()
@@ -45,6 +49,13 @@ class Glance:
             found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
         return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
 
+    def sheets(self) -> tuple[ContactSheet, ...]:
+        """Pictures of samples; none where none are kept, or a fault of ours."""
+        try:
+            return self._album.sheets() if self._album is not None else ()
+        except Exception:  # as above
+            return ()
+
     def _add(self, sample: Sample) -> None:
         if self._fault or len(self._seen) == LOOKED_AT or sample.index in self._seen:
             return
@@ -53,6 +64,11 @@ class Glance:
             self._survey.add(sample)
         except Exception as error:  # as above
             self._fault = _text(error)
+        if self._album is not None:
+            try:
+                self._album.add(sample)
+            except Exception:  # as above
+                self._album = None
 
 
 def _text(error: Exception) -> str:

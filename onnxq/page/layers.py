@@ -37,7 +37,7 @@ class LayerLine:
         isolated: SQNR of the layer alone, dB; of an analysis.
         accumulated: SQNR of all up to it, dB; of an analysis.
         noise: what its noise alone leaves of the outputs by the noise model, dB about the mean; of an
-            analysis.
+            analysis, or of a search for a goal.
         gain: what leaving it in float for a goal gains, dB.
         ratio: how many times as fast int8 is there as float16, of the estimate.
         share: its share of the time in float16, of the estimate, 0 to 1.
@@ -281,6 +281,7 @@ class _Known:
             text(row.get("layer")): row for row in rows or () if isinstance(row, Mapping) and row.get("layer")
         }
         self._gains = report.by("node", "goal", "search", "float")
+        self._noise = report.by("name", "goal", "search", "noise", "layers")
         self._speed = {
             name: one for one in report.entries("verdict", "layers") for name in names(one.get("layers"))
         }
@@ -321,7 +322,7 @@ class _Known:
             clip=min(clips, default=None),
             isolated=_level(_at(error, "isolated")),
             accumulated=_level(_at(error, "accumulated")),
-            noise=_level(error.get("predicted_db")),
+            noise=_level(error.get("predicted_db", self._noise.get(name, {}).get("alone_db"))),
             gain=number(self._gains.get(name, {}).get("gain_db")),
             ratio=number(speed.get("ratio")),
             share=number(speed.get("share")),

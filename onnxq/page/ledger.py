@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
-from onnxq.page.words import counted, decimal, figure, level
+from onnxq.page.words import counted, decimal, figure, level, percent
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
 _ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
+
+_SOURCES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class LedgerEntry:
     """A line of the ledger.
 
     Attributes:
-        part: "surgery", "scales", "repair", "float for the goal", "body" or "result".
+        part: "surgery", "scales", "repair", "int8", "float for the goal", "body" or "result".
         what: the step.
         verdict: "kept", "dropped", ...; "" for what is only measured.
         before: the level before, "" for none.
@@ -55,6 +57,25 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
+class NoisySource:
+    """What makes noise, by the noise model.
+
+    Attributes:
+        what: a tensor or some weights.
+        layers: the layers that read it.
+        alone: what it alone leaves of the outputs.
+        share: what the noise falls by without it, in per cent.
+        bar: the same, 0 to 1.
+    """
+
+    what: str
+    layers: tuple[str, ...]
+    alone: str
+    share: str
+    bar: float
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerView:
     """The section.
 
@@ -63,12 +84,14 @@ class LedgerView:
         predictions: predicted and measured, side by side.
         method: how a step of repair is judged, "" for none.
         idle: steps of repair that had nothing to do, with the reason.
+        sources: who makes most noise, by the noise model; none where it was not measured.
     """
 
     entries: tuple[LedgerEntry, ...]
     predictions: tuple[Predicted, ...]
     method: str
     idle: tuple[str, ...]
+    sources: tuple[NoisySource, ...]
 
 
 def ledger_view(report: OpenedReport) -> LedgerView | None:
@@ -76,8 +99,8 @@ def ledger_view(report: OpenedReport) -> LedgerView | None:
     steps = report.entries("repair", "steps")
     idle = [one for one in steps if number(one.get("after_db")) is None]
     entries = (
-        *_surgery(report), *_scales(report), *_repair(report, steps), *_left(report), *_body(report),
-        *_result(report),
+        *_surgery(report), *_scales(report), *_repair(report, steps), *_kinds(report), *_left(report),
+        *_body(report), *_result(report),
     )  # fmt: skip
     if not entries:
         return None
@@ -86,6 +109,7 @@ def ledger_view(report: OpenedReport) -> LedgerView | None:
         predictions=_predictions(report),
         method=text(report.at("repair", "method")) if steps else "",
         idle=tuple(f"{text(one.get('step'))}: {text(one.get('why'))}" for one in idle),
+        sources=_sources(report),
     )
 
 
@@ -135,6 +159,44 @@ def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[Ledger
                    number(one.get("before_db")))
         )  # fmt: skip
     return found
+
+
+def _kinds(report: OpenedReport) -> list[LedgerEntry]:
+    """Int8 by source, as the noise model has it with nothing in float for the goal."""
+    found = []
+    for one in report.entries("goal", "search", "noise", "kinds"):
+        name = {"weight": "weights in int8, all of them", "activation": "activations in int8, all of them"}
+        what, share = name.get(text(one.get("name")), text(one.get("name"))), number(one.get("share"))
+        note = f"predicted, with nothing in float for the goal; {percent(share)} of the noise goes with them"
+        found.append(_entry("int8", what, number(one.get("alone_db")), note))
+    predicted = number(report.at("goal", "search", "predicted_sqnr_db"))
+    if found and predicted is not None:
+        first = next(iter(report.entries("goal", "search", "trials")), {})
+        measured = level(number(first.get("measured"))) if not first.get("float") else ""
+        note = "predicted, with nothing in float for the goal" + (
+            f"; {measured} measured" if measured else ""
+        )
+        found.append(_entry("int8", "all of it, and the body", predicted, note))
+    return found
+
+
+def _sources(report: OpenedReport) -> tuple[NoisySource, ...]:
+    found = []
+    for one in report.entries("goal", "search", "noise", "sources")[:_SOURCES]:
+        share = number(one.get("share")) or 0.0
+        kind = (
+            "weights " if one.get("kind") == "weight" else "all from " if one.get("kind") == "block" else ""
+        )
+        found.append(
+            NoisySource(
+                what=kind + text(one.get("name")),
+                layers=names(one.get("layers")),
+                alone=level(number(one.get("alone_db"))),
+                share=percent(share),
+                bar=min(1.0, max(0.0, share)),
+            )
+        )
+    return tuple(found)
 
 
 def _left(report: OpenedReport) -> list[LedgerEntry]:

@@ -20,6 +20,7 @@ from onnxq.page.kernels import kernels_of
 from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
 from onnxq.page.reproduce import ReproduceView, reproduce_view
+from onnxq.page.samples import SheetView, sheets_of
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
 from onnxq.page.words import decimal, figure, file_name, fragment, short, visible
@@ -40,6 +41,7 @@ class ReportPage:
         title: the model's file.
         subtitle: what it was made of, and for what.
         verdict: whether to ship.
+        sheets: what the data looked like.
         advice: what to do next.
         beside: another run beside it.
         ledger: the ledger of noise.
@@ -54,6 +56,7 @@ class ReportPage:
     title: str
     subtitle: str
     verdict: VerdictView
+    sheets: tuple[SheetView, ...]
     advice: tuple[Advice, ...]
     beside: BesideView | None
     ledger: LedgerView | None
@@ -91,6 +94,7 @@ def page_of(
         title=file_name(output or model) or "model",
         subtitle=", ".join(part for part in made if part),
         verdict=verdict_view(report),
+        sheets=sheets_of(report),
         advice=advice_of(report, analysed=layers is not None and layers.analysed),
         beside=beside_view(compare, report) if compare is not None else None,
         ledger=ledger_view(report),

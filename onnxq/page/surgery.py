@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.page.graphs import GraphDrawing, GraphNode, graph_drawing
 from onnxq.page.words import figure
 
 _FEW = 6
+_DRAWN = 12
 _SHOWN = 100
 
 
@@ -25,6 +27,7 @@ class ShownChange:
         more_after: how many more.
         verdict: of the proof.
         proof: how it was proved.
+        drawn: before and after as small graphs; None where the report has none.
     """
 
     node: str
@@ -34,6 +37,7 @@ class ShownChange:
     more_after: int
     verdict: str
     proof: str
+    drawn: tuple[GraphDrawing | None, GraphDrawing | None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,25 @@ def _change(change: Mapping[str, Any]) -> ShownChange:
         more_after=max(0, len(added) - _FEW),
         verdict=text(proof.get("verdict")),
         proof=", ".join(part for part in said if part),
+        drawn=_drawn(change.get("sketch")),
     )
+
+
+def _drawn(sketch: Any) -> tuple[GraphDrawing | None, GraphDrawing | None] | None:
+    if not isinstance(sketch, Mapping):
+        return None
+    before, after = (graph_drawing(_nodes(sketch.get(key))) for key in ("before", "after"))
+    return (before, after) if before is not None or after is not None else None
+
+
+def _nodes(listed: Any) -> list[GraphNode]:
+    found = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return [
+        GraphNode(
+            text(one.get("name")), text(one.get("op")), names(one.get("inputs")), names(one.get("outputs"))
+        )
+        for one in found[:_DRAWN]
+    ]
 
 
 def _whole(one: Mapping[str, Any]) -> str:

@@ -217,7 +217,7 @@ def quantize(
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(goal, groups.repairs.target, data is not None)
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
-    with _sanitized(model, data, groups, layers, format, observe, pursuit, repair) as quantization:
+    with _sanitized(model, data, groups, layers, format, observe, pursuit, repair, shown) as quantization:
         return quantization.run(compilation, shown)
 
 
@@ -430,6 +430,7 @@ def _sanitized(
     observe: Observer | None,
     pursuit: Pursuit | None = None,
     repair: AccuracyRepair | None = None,
+    details: Details | None = None,
 ) -> Iterator[Quantization]:
     """The quantization of a model that is sanitized."""
     calibration, target = groups.calibration, groups.repairs.target
@@ -441,7 +442,10 @@ def _sanitized(
         with uncollected():
             job = Job(model, groups.repairs, observe)
             job.bind(groups.inputs)
-            source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
+            pictures = details is not None and details.pictures
+            source = None
+            if data is not None:
+                source = job.open_data(data, groups.images, groups.feeding, pictures=pictures)
             quantization = Quantization(job, course, source, given, format, file, pursuit, repair)
             job.sanitize()
             refuse_sizes(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, unknown_name
+from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
@@ -439,4 +440,5 @@ class Accuracy:
             "predicted_sqnr_db": model.sqnr_db(),
             "body_noise_db": decibels(model.body_noise) if model.body_noise else None,
             "reliable": model.reliable(),
+            "noise": asdict(breakdown(model)),
         }

@@ -14,6 +14,7 @@ import onnx
 
 from onnxq import remarks, reporting
 from onnxq.data.glance import Glance
+from onnxq.data.pictures import ContactSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
@@ -231,18 +232,27 @@ class Job:
         data: DataSource,
         images: ImageOptions | None,
         feeding: Feeding,
+        *,
+        pictures: bool = False,
     ) -> Source:
-        """Opens calibration data for the model's inputs, and looks at what is read of them."""
+        """Opens calibration data for the model's inputs, and looks at what is read of them.
+
+        `pictures`: whether pictures of some are kept.
+        """
         self._data_names = feeding.input_names
         specs = self.input_specs()
         source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
         self.place = place_of(data, images, feeding)
-        self._glance = Glance(self.model, specs, source)
+        self._glance = Glance(self.model, specs, source, pictures=pictures)
         return source
 
     def doubts(self, count: int | None = None) -> dict[str, Any]:
         """What is doubtful about the data, see `Glance.to_json`."""
         return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
+
+    def sheets(self) -> tuple[ContactSheet, ...]:
+        """Pictures of samples, see `open_data`."""
+        return () if self._glance is None else self._glance.sheets()
 
     def input_specs(self) -> list[InputSpec]:
         """The inputs, as data must fit them."""
@@ -351,6 +361,7 @@ class Job:
             "repair": None,
             "verdict": None,
             "layer_errors": None,
+            "pictures": [],
             **part,
             "files": [],
             "commands": [],

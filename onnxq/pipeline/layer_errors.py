@@ -37,6 +37,9 @@ _OPENED, _OF_A_BYTE = 0.1, 7.5e-9
 Measured: 0.5 CPU seconds of `digits`, 0.7 of UltraFace 320, 0.9 of ResNet-18 (45 MB)."""
 
 
+_HEAVY = 1 << 24  # bytes of weights that are worth a look for what is free, which takes a run or more
+
+
 @dataclass(frozen=True, slots=True)
 class WorkDone:
     """What a run has done, in runs of its model.
@@ -111,8 +114,6 @@ def layer_errors(
             why = str(error)
         except Exception as error:
             why = f"it ends in a fault of onnxq ({type(error).__name__}: {error})"
-        finally:
-            collected()
     return LayerErrors(why, runs=cost, runs_before=before)
 
 
@@ -128,7 +129,8 @@ def _measured(
     result = Model(made.proto, None, made.model.data_dir)
     one, other = Stage(job.original()), Stage(result)
     del result
-    collected()  # the graphs of both, which nobody needs any more
+    if weight_bytes(made.proto) > _HEAVY:
+        collected()  # the graphs of both, which nobody needs any more
     samples = itertools.islice(sampling.held_out(step="layers", total=count), count)
 
     def tell(step: str, done: int | None) -> None:

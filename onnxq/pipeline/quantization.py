@@ -211,6 +211,7 @@ class Quantization:
         result.report["layer_errors"] = reporting.to_json(
             self._layer_errors(sampling, measured, final, result, details or Details())
         )
+        result.report["pictures"] = reporting.to_json(job.sheets())
         job.finish(result.report)
         return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import save_reproducer
+from onnxq.rewrite.sketch import CHANGES, Sketch, sketch, sketched_above
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,
@@ -56,6 +57,8 @@ class Change:
         proof: what comparing before and after found.
         reproducer: where a failed change's before and after are saved.
         limits: the target's numbers that the rule looked at.
+        sketch: what was there before and after, for a drawing; None of what replaced no node, and of all but
+            the first few changes of a rule.
     """
 
     rule: str
@@ -66,6 +69,7 @@ class Change:
     proof: Proof
     reproducer: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    sketch: Sketch | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The change for the report."""
@@ -78,6 +82,7 @@ class Change:
             "proof": self.proof.to_json(),
             **({"reproducer": self.reproducer} if self.reproducer else {}),
             **({"limits": dict(self.limits)} if self.limits else {}),
+            **({"sketch": asdict(self.sketch)} if self.sketch is not None else {}),
         }
 
 
@@ -234,6 +239,7 @@ class _Run:
         self.refused = set(refused)
         self.limit = limit
         self.interface = interface
+        self._drawn = Counter[str]()  # changes of a rule that have a sketch
         self._swept_from = 0  # how many changes there were when the sweep began
 
     def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
@@ -349,6 +355,8 @@ class _Run:
             self.refused.add((rule.id, name))
             self.report.rejected.append(Change(rule.id, stage, name, (), (), proof, saved))
             return None
+        drawn = self._drawn[rule.id] < CHANGES
+        above = sketched_above(view) if drawn else {}
         if results:
             edit = editor.replace(view, results)
             if edit is None:
@@ -359,6 +367,7 @@ class _Run:
             added, removed, touched = [], editor.remove_unread([view.node]), producers
         self.report.exact = self.report.exact and claim.is_exact
         self.report.steps = self.report.steps or claim.steps > 0
+        self._drawn[rule.id] += drawn
         self.report.changes.append(
             Change(
                 rule.id,
@@ -367,6 +376,7 @@ class _Run:
                 tuple(str(n.name) for n in removed),
                 tuple(str(n.name) for n in added),
                 proof,
+                sketch=sketch(above, removed, added) if drawn else None,
             )
         )
         users = [user for n in added for tensor in n.outputs for user in tensor.outputs]

@@ -17,7 +17,11 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         "assumptions": [{"flag": "--assume", "name": "N", "value": 1, "why": "stated"}],
         "changes": [
             {"rule": "fold_batchnorm", "stage": "fuse", "node": called[0], "removed": [called[0]],
-             "added": [called[1]], "proof": {"verdict": "exact", "inputs": 39, "max_abs": 0.0, "why": ""}}
+             "added": [called[1]], "proof": {"verdict": "exact", "inputs": 39, "max_abs": 0.0, "why": ""},
+             "sketch": {"before": [
+                 {"name": called[0], "op": "Conv", "inputs": [tensors[0]], "outputs": ["c"]},
+                 {"name": "bn", "op": "BatchNormalization", "inputs": ["c"], "outputs": [tensors[1]]}],
+                 "after": [{"name": called[1], "op": "Conv", "inputs": [tensors[0]], "outputs": [tensors[1]]}]}}
         ],
         "near_misses": [{"node": called[1], "rule": "fold_scale", "reason": "its scale is an input"}],
         "whole_model": [{"stage": "fuse", "verdict": "close", "max_abs": 1e-6, "sqnr_db": 120.0, "why": ""}],
@@ -65,7 +69,13 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         "goal": {"gates": [{"kind": "sqnr", "what": "SQNR about the mean", "of": "", "goal": 31, "measured": 29.5,
                             "met": False}],
                  "scores": None,
-                 "search": {"float": [{"node": called[5], "gain_db": 1.5, "cost": 1e6}],
+                 "search": {"predicted_sqnr_db": 28.5, "noise": {
+                     "kinds": [{"name": "weight", "kind": "", "layers": [], "alone_db": 41.0, "share": 0.3},
+                               {"name": "activation", "kind": "", "layers": [], "alone_db": 30.0, "share": 0.7}],
+                     "sources": [{"name": tensors[4], "kind": "activation", "layers": [called[4]], "alone_db": 31.5,
+                                  "share": 0.65}],
+                     "layers": [{"name": called[7], "kind": "", "layers": [called[7]], "alone_db": 55.5, "share": 0.1}]},
+                     "float": [{"node": called[5], "gain_db": 1.5, "cost": 1e6}],
                             "trials": [{"float": [called[5]], "cost": 1e6, "predicted_sqnr_db": 29.9,
                                         "measured": 29.4}]}},
         "repair": {"method": "judged on samples", "steps": [

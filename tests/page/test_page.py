@@ -17,6 +17,7 @@ from long_report import analysis_of, synthetic
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
+from onnxq.page.graphs import GraphNode, graph_drawing
 from onnxq.page.making import html_of, page_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +57,12 @@ ANSWERS: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "Is my normalization wrong?": ("pixels are fed from 0 to 255", ("calibration", "data", "doubts", 0, "text")),
     "Did repair help?": ("bias kept 28.0 dB 29.5 dB", ("repair", "steps", 0, "before_db")),
     "Is it the body or int8?": ("y: int8 alone 30.5 dB", ("body", "outputs", 0, "int8_db")),
+    "Is it the weights or the activations?": (
+        "activations in int8, all of them 30.0 dB predicted, with nothing in float for the goal; 70.0 % of the noise",
+        ("goal", "search", "noise", "kinds", 1, "alone_db")),
+    "Which tensor makes the noise?": (
+        "/stage0/block4/Conv_input /stage0/block4/Conv 31.5 dB 65.0 %",
+        ("goal", "search", "noise", "sources", 0, "share")),
     "Was the prediction right?": ("29.9 dB 29.4", ("goal", "search", "trials", 0, "predicted_sqnr_db")),
     "What did surgery change, and is that proved?": (
         "fold_batchnorm fuse : 1 (1 exact)", ("changes", 0, "proof", "verdict")),
@@ -108,6 +115,8 @@ def test_the_layers_answer(page: Read) -> None:
     )  # fmt: skip
     assert layers["/stage0/block5/Conv"]["gain"] == 1.5
     assert data["graph"][5]["reads"] == [4]
+    plain = made(synthetic(12))
+    assert {one["name"]: one["noise"] for one in Read(plain).data["layers"]}["/stage0/block7/Conv"] == 55.5
 
 
 def test_a_threshold_of_an_edit_is_not_one_of_the_tensor() -> None:
@@ -156,6 +165,8 @@ def _named(name: str) -> dict[str, Any]:
     report["plan"]["kept_float"][0].update(node=name, because=name)
     report["changes"][0].update(rule=name, removed=[name], added=[name])
     report["changes"][0]["proof"]["why"] = name
+    for node in (*report["changes"][0]["sketch"]["before"], *report["changes"][0]["sketch"]["after"]):
+        node.update(name=name, op=name)
     report["engine"]["compiler"] = report["calibration"]["method"] = name
     report["commands"], report["files"], report["notes"] = [name], [name], [name]
     return report
@@ -183,6 +194,34 @@ def test_parts_of_other_types_are_left_out() -> None:
         for other in (None, 7, "text", [None, 7], {"a": [7]}, [{"a": 7}]):
             if key not in ("schema", "onnxq") and other != value:
                 made({**copy.deepcopy(report), key: other})
+
+
+def test_a_change_is_drawn_before_and_after() -> None:
+    page = page_of(OpenedReport("", synthetic(12)))
+    assert page.surgery is not None
+    drawn = page.surgery.rules[0].changes[0].drawn
+    assert drawn is not None
+    before, after = drawn
+    assert before is not None
+    assert after is not None
+    assert [box.title for box in before.boxes] == ["", "Conv", "BatchNormalization", ""]
+    assert [box.y for box in before.boxes] == sorted({box.y for box in before.boxes})  # one below the other
+    assert (len(before.edges), len(after.edges)) == (3, 2)
+    html = made(synthetic(12))
+    assert html.count('<svg class="graph"') == 2
+
+
+@pytest.mark.parametrize("inputs", [[["a"], ["b"]], [["b"], ["a"]], [["a", "b", "c"], []]])
+def test_what_is_no_graph_is_drawn_all_the_same(inputs: list[list[str]]) -> None:
+    """A report that somebody edited: nodes that read themselves, or each other."""
+    nodes = [
+        GraphNode(str(at), "Add", tuple(read), (give,))
+        for at, (read, give) in enumerate(zip(inputs, "ab", strict=True))
+    ]
+    drawing = graph_drawing(nodes)
+    assert drawing is not None
+    assert drawing.height < 1000
+    assert len([box for box in drawing.boxes if box.title]) == 2
 
 
 def test_another_run_beside_it() -> None:
