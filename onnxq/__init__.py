@@ -45,6 +45,7 @@ __all__ = [
     "init",
     "inspect",
     "list_rules",
+    "list_schemas",
     "look",
     "memory",
     "merge_stats",
@@ -54,6 +55,7 @@ __all__ = [
     "rules_page",
     "run_pieces",
     "sanitize",
+    "schema",
     "sensitivity",
     "split",
     "statistics",
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.rule_book import explain_message, explain_rule, list_rules, rules_page, try_rules
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
+    from onnxq.schemas import list_schemas, schema
     from onnxq.settings import (
         AccuracyRepair,
         Calibration,
@@ -117,6 +120,7 @@ _PLACES = {
     ),
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
+    "onnxq.schemas": ("list_schemas", "schema"),
     "onnxq.settings": (
         "AccuracyRepair", "Calibration", "Compilation", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",

@@ -1,0 +1,28 @@
+"""Values as plain JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def to_json(value: Any) -> Any:
+    """A value as plain JSON: dataclasses as objects, NaN and infinities as null or text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.metadata.get("key", field.name): to_json(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
