@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers samples golden clean
+.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers samples golden schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU buil
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
+
+schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-samples .venv-peers .venv-surgery out

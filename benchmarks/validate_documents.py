@@ -34,6 +34,9 @@ from benchmarks import corpus_data
 from onnxq.cli.app import app
 
 SAMPLES = 6
+_SEARCHES, _SEARCHED = ("goal", "sensitivity", "diff"), 300_000
+"""What measures every layer by itself, and how large a model may be for it, bytes."""
+
 _WRITTEN = ("*.report.json", "*.split.json")
 
 
@@ -149,13 +152,13 @@ class Counts:
             self.failures.append(f"{what}: a fault: {document['error']['message'][:300]}")
 
 
-def validate(runs: Iterator[tuple[str, list[object]]], folder: Path) -> Counts:
+def validate(runs: Iterator[tuple[str, list[object]]], folder: Path, counts: Counts | None = None) -> Counts:
     """Runs commands, and validates what they print, and what they have written into a folder."""
-    counts = Counts()
+    counts = Counts() if counts is None else counts
     for name, arguments in runs:
-        start = time.perf_counter()
+        start = time.process_time()
         out, err = printed(arguments)
-        counts.seconds[name] = round(time.perf_counter() - start, 2)
+        counts.seconds[name] = round(time.process_time() - start, 2)
         counts.add(name, out)
         if "not as its schema says" in err:
             counts.failures.append(f"{name}: {err[-500:]}")
@@ -239,22 +242,32 @@ def _one(corpus: Path, entry: Mapping[str, Any], result: Path) -> int:
     """A model, in this process; what is known so far is written after each command."""
     model = corpus / "models" / f"{entry['name']}.onnx"
     folder = result.parent
-    kind, calibration, _ = corpus_data.samples(corpus, entry)
+    _, calibration, _ = corpus_data.samples(corpus, entry)
     (folder / "data").mkdir()
     for number, sample in enumerate(calibration[:SAMPLES]):
         np.savez(folder / "data" / f"{number}.npz", **sample)
-    fast = [] if entry["bytes"] < 300_000 else ["--repair", "none", "--method", "minmax"]
+    fast = [] if entry["bytes"] < 30_000 else ["--repair", "none", "--method", "minmax"]
     runs = commands(model, folder / "data", folder, fast=fast)
-    found = validate(_reported(runs, kind), folder)
-    known = {"documents": found.documents, "failures": found.failures, "seconds": found.seconds}
-    result.write_text(json.dumps(known), encoding="utf-8")
+    if entry["bytes"] > _SEARCHED:
+        runs = ((name, arguments) for name, arguments in runs if name not in _SEARCHES)
+    found = Counts()
+    validate(_kept(runs, found, result), folder, found)
+    _keep(found, result)
     return 0
 
 
-def _reported(runs: Iterator[tuple[str, list[object]]], kind: str) -> Iterator[tuple[str, list[object]]]:
-    for name, arguments in runs:
-        print(f"{name} ({kind})", file=sys.stderr, flush=True)
-        yield name, arguments
+def _kept(
+    runs: Iterator[tuple[str, list[object]]], found: Counts, result: Path
+) -> Iterator[tuple[str, list[object]]]:
+    """The runs; what is known is written before each, in case that it does not end."""
+    for run in runs:
+        _keep(found, result)
+        yield run
+
+
+def _keep(found: Counts, result: Path) -> None:
+    known = {"documents": found.documents, "failures": found.failures, "seconds": found.seconds}
+    result.write_text(json.dumps(known), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -252,7 +252,12 @@ def fingerprint(kind: str) -> str:
     Args:
         kind: as in `schema`.
     """
-    return hashlib.sha256(json.dumps(_form(KINDS[kind].load()), sort_keys=True).encode()).hexdigest()[:16]
+    return digest_of(KINDS[kind].load())
+
+
+def digest_of(made: type[Any]) -> str:
+    """The same of a dataclass."""
+    return hashlib.sha256(json.dumps(_form(made), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _form(kind: Any) -> Any:

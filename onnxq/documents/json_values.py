@@ -23,6 +23,8 @@ def to_json(value: Any) -> Any:
         return [to_json(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, str):
+        return str.__str__(value)  # a reason is a text that knows more
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value

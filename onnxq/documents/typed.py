@@ -111,7 +111,7 @@ def _read_fields(kind: type[Any], plain: Any, at: str) -> Any:
 
 
 def _read_any(kinds: Sequence[Any], plain: Any, at: str) -> Any:
-    """As the first type that it is of; the error is the last one's."""
+    """As the first type that it is of; the error is that of the first one."""
     if plain is None and type(None) in kinds:
         return None
     said = None
@@ -120,7 +120,7 @@ def _read_any(kinds: Sequence[Any], plain: Any, at: str) -> Any:
             try:
                 return _read(kind, plain, at)
             except Unlike as error:
-                said = error
+                said = said or error
     raise said or Unlike(f"{at}: nothing is expected, and this is {plain!r:.60}")
 
 
