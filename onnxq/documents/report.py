@@ -68,7 +68,7 @@ class Run(RunHead):
     """What every document of a run says of the run itself, behind its head.
 
     Attributes:
-        files: the files that were written.
+        files: the files that were written, none before they are.
         notes: what was remarked.
         seconds: how long it took.
         phases: seconds by step.
@@ -76,7 +76,7 @@ class Run(RunHead):
         config: the settings file that was read, None for none.
     """
 
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
     notes: tuple[str, ...]
     seconds: float
     phases: Mapping[str, float]

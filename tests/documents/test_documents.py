@@ -14,6 +14,11 @@ import pytest
 import onnxq
 from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, validate
 from onnxq import schemas
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.json_values import to_json
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.typed import typed
+from onnxq.repair.lattice import Lattice
 from onnxq.run import trt
 
 OLD = Path(__file__).with_name("digits_of_schema_1.report.json")
@@ -48,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(folder: Path) -> Counts:
     """What every verb prints and writes, validated once."""
     counts = Counts()
-    runs = commands(folder / "net.onnx", folder / "data.npz", folder, engine=False)
+    runs = commands(folder / "net.onnx", folder / "data.npz", folder, engine=False, fast=FAST)
     validate(runs, folder, counts)
     return validate(of_rules(), folder / "none", counts)
 
@@ -105,6 +110,16 @@ def test_a_report_that_is_not_as_its_type_says_is_written_all_the_same(folder: P
     assert written["surprise"] == 1
     with pytest.raises(ValueError, match="surprise"):
         _ = result.document
+
+
+def test_what_repair_says_is_of_its_type() -> None:
+    """Its steps are not run here: those of the report that is kept are read."""
+    old = json.loads(OLD.read_text("utf-8"))
+    read = typed(RepairPart, old["repair"])
+    assert {type(edit) for edit in read.edits} == {Lattice}
+    assert {step.verdict for step in read.steps} >= {"kept", "not-applicable"}
+    assert typed(CalibrationPart, old["calibration"]).choice is not None
+    assert to_json(read) == old["repair"]
 
 
 # -- reports of schema 1 ---------------------------------------------------------------------------------

