@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import fnmatch
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -32,10 +33,13 @@ import onnx
 import onnxq
 from benchmarks import corpus_data
 from onnxq.cli.app import app
+from onnxq.settings import REPAIR_STEPS
 
 SAMPLES = 6
 _SEARCHES, _SEARCHED = ("goal", "sensitivity", "diff"), 300_000
 """What measures every layer by itself, and how large a model may be for it, bytes."""
+
+_VARIED = 30_000  # smaller ones are quantized in many ways
 
 _WRITTEN = ("*.report.json", "*.split.json")
 
@@ -107,6 +111,58 @@ def commands(
     yield "run", ["run", folder / "cut.split.json", "--data", data]
     yield "init", ["init", model, *calib, "-o", folder / "onnxq.toml"]
     yield "error", ["inspect", folder / "missing.onnx"]
+
+
+_SCORE = """
+def score(model, samples):
+    return 1.0 if samples == "verify" else 0.5
+"""
+
+
+def variants(model: Path, data: Path, folder: Path) -> Iterator[tuple[str, list[object]]]:
+    """Further runs of the verbs, for the parts of documents that few runs have; behind `commands`."""
+    script, calib = folder / "score.py", ["--calib", data]
+    script.write_text(_SCORE, encoding="utf-8")
+    settings = folder / "settings.toml"
+    settings.write_text("[calibration]\nseed = 3\n", encoding="utf-8")
+    quantize = ["quantize", model, "--no-page", "--no-engine", "-o", folder / "v.onnx"]
+    stats = folder / "x.stats.npz"
+    shards = [folder / f"{number}.stats.npz" for number in (1, 2)]
+    yield "implicit", [*quantize, *calib, "--target", "tensorrt-8.6"]
+    yield "stats", [*quantize, "--stats", stats]
+    yield "stats-and-data", [*quantize, "--stats", stats, *calib]
+    yield "obeyed", [*quantize, "--plan", folder / "p.toml", *calib]
+    yield "heads", [*quantize, *calib, "--heads", "auto", "--repair", "none"]
+    yield (
+        "all-steps",
+        [*quantize, *calib, "--repair", ",".join(REPAIR_STEPS)],
+    )
+    yield "body", [*quantize, *calib, "--body", "fp32", "--exact", "--config", settings]
+    yield "bf16", [*quantize, *calib, "--body", "bf16", "--repair", "none"]
+    yield "score", [*quantize, *calib, "--eval", f"{script}:score", "--max-drop", "0.5", "--repair", "none"]
+    yield "agreement", [*quantize, *calib, "--min-agreement", "99", "--repair", "none", "--measure", "4"]
+    yield "out-of-reach", [*quantize, *calib, "--min-sqnr", "150", "--max-float", "0.01", "--measure", "4"]
+    yield "sensitivity-score", ["sensitivity", model, *calib, "--eval", f"{script}:score", "--top", "1"]
+    yield "sanitize-body", ["sanitize", model, *calib, "--body", "fp16", "--no-page", "-o", folder / "b.onnx"]
+    yield "unproved", ["sanitize", model, "--prove", "never", "--no-page", "-o", folder / "b.onnx"]
+    yield "plan-stats", ["plan", model, "--stats", stats, "-o", folder / "p1.toml"]
+    for number, shard in enumerate(shards, 1):
+        yield "shard", ["calibrate", model, *calib, "--shard", f"{number}/2", "-o", shard]
+    yield "partial", [*quantize, "--stats", shards[0], "--partial"]
+    yield "merged", ["calibrate", "--merge", *shards, "-o", folder / "all.stats.npz"]
+    yield "check-settings", ["check", model, "--no-engine", "--config", settings, "--stats", stats]
+    yield "check-implicit", ["check", model, "--no-engine", "--target", "tensorrt-8.6"]
+    yield "statistics-stats", ["statistics", model, "--stats", stats]
+    yield "memory-against", ["memory", model, "--against", folder / "q.onnx"]
+    yield "compare-score", [
+        "compare", model, folder / "q.onnx", "--data", data, "--eval", f"{script}:score", "--max-drop", "1",
+    ]  # fmt: skip
+    yield "run-tolerance", [
+        "run", folder / "cut.split.json", "--data", data, "--tolerance", "40", "--save", folder / "saved",
+    ]  # fmt: skip
+    yield "node", ["extract", model, "--node", onnx.load(model).graph.node[0].name, "-o", folder / "n.onnx"]
+    yield "analyze-report", ["analyze", folder / "q.onnx", "--data", data]
+    yield "engine-two", ["engine", model, "--compare", folder / "q.onnx"]
 
 
 def _tensors(model: Path) -> list[str]:
@@ -248,6 +304,8 @@ def _one(corpus: Path, entry: Mapping[str, Any], result: Path) -> int:
         np.savez(folder / "data" / f"{number}.npz", **sample)
     fast = [] if entry["bytes"] < 30_000 else ["--repair", "none", "--method", "minmax"]
     runs = commands(model, folder / "data", folder, fast=fast)
+    if entry["bytes"] < _VARIED:
+        runs = itertools.chain(runs, variants(model, folder / "data", folder))
     if entry["bytes"] > _SEARCHED:
         runs = ((name, arguments) for name, arguments in runs if name not in _SEARCHES)
     found = Counts()

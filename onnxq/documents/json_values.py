@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +13,15 @@ import numpy as np
 
 def to_json(value: Any) -> Any:
     """A value as plain JSON: dataclasses as objects, NaN and infinities as null or text."""
+    kind: Any = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    if kind is dict:
+        return {str(key): to_json(entry) for key, entry in value.items()}
+    if kind is list or kind is tuple:
+        return [to_json(entry) for entry in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.metadata.get("key", field.name): to_json(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-        }
+        return {key: to_json(getattr(value, name)) for name, key in _keys(kind)}
     if isinstance(value, Mapping):
         return {str(key): to_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -28,3 +33,12 @@ def to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
+
+
+_AS_IT_IS = (str, int, bool, type(None))
+
+
+@functools.cache
+def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Each field of a dataclass, with its name in JSON."""
+    return tuple((field.name, field.metadata.get("key", field.name)) for field in dataclasses.fields(kind))

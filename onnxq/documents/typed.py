@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import functools
+import itertools
 import math
 import types
 import typing
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
 
 from onnxq import remarks
 from onnxq.documents.json_values import to_json
@@ -20,21 +21,35 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 class Unlike(ValueError):
-    """A value is not what its type says."""
+    """A value is not what its type says.
+
+    Attributes:
+        at: where it stands in the document.
+    """
+
+    def __init__(self, said: str, at: str = "") -> None:
+        super().__init__(said)
+        self.at, self._said = at, said
+
+    def inside(self, at: str) -> Unlike:
+        """The same, seen from further out."""
+        return Unlike(self._said, at + self.at)
+
+    def __str__(self) -> str:
+        return f"{self.at or 'the document'}: {self._said}"
 
 
-def typed(kind: type[D], plain: Any, at: str = "") -> D:
+def typed(kind: type[D], plain: Any) -> D:
     """A dataclass of what `to_json` makes of it; fields that have a default may be missing.
 
     Args:
         kind: the dataclass.
         plain: objects, lists, texts, numbers.
-        at: where it stands, for the error.
 
     Raises:
         Unlike: it is something else; the message says where.
     """
-    found: D = _read(kind, plain, at)
+    found: D = _reader(cast(Any, kind))(plain)
     return found
 
 
@@ -51,89 +66,128 @@ def published(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+Reader = Callable[[Any], Any]
+
+
 @functools.cache
-def _fields(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
-    """Name, key, type and whether it must be there, of each field."""
-    hints = typing.get_type_hints(kind)
-    return tuple(
-        (
-            field.name,
-            field.metadata.get("key", field.name),
-            hints[field.name],
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
-        )
-        for field in dataclasses.fields(kind)
-    )
-
-
-def _read(kind: Any, plain: Any, at: str) -> Any:
+def _reader(kind: Any) -> Reader:
+    """What reads a type; made once for each."""
     origin, of = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any or kind is object:
-        return plain
+        return lambda plain: plain
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _read_fields(kind, plain, at)
+        return _of_fields(kind)
     if origin in (types.UnionType, typing.Union):
-        return _read_any(of, plain, at)
+        return _of_any(of)
     if origin is typing.Literal:
-        if plain in of:
-            return plain
-    elif origin is tuple or origin is collections.abc.Sequence:
-        if isinstance(plain, list):
-            return _read_list(of, plain, at)
-    elif origin is collections.abc.Mapping:
-        if isinstance(plain, dict):
-            return {key: _read(of[1], value, f"{at}.{key}") for key, value in plain.items()}
-    elif kind is float:
-        if plain is None:
-            return math.nan
-        if isinstance(plain, str) and plain in _INFINITE:
-            return _INFINITE[plain]
-        if isinstance(plain, int | float) and not isinstance(plain, bool):
-            return plain
-    elif type(plain) is kind:
+        return lambda plain: plain if plain in of else _refuse(kind, plain)
+    if origin in (tuple, collections.abc.Sequence):
+        return _of_list(of, whole=origin is not tuple or of[-1] is Ellipsis)
+    if origin is collections.abc.Mapping:
+        return _of_entries(_reader(of[1]))
+    if kind is float:
+        return _number
+    return lambda plain: plain if type(plain) is kind else _refuse(kind, plain)
+
+
+def _refuse(kind: Any, plain: Any) -> NoReturn:
+    name = kind.__name__ if isinstance(kind, type) else str(kind)
+    raise Unlike(f"{name} is expected, and this is {plain!r:.60}")
+
+
+def _number(plain: Any) -> Any:
+    if type(plain) in (float, int):
         return plain
-    raise Unlike(f"{at or 'the document'}: {_name(kind)} is expected, and this is {plain!r:.60}")
+    if plain is None:
+        return math.nan
+    if isinstance(plain, str) and plain in _INFINITE:
+        return _INFINITE[plain]
+    return _refuse(float, plain)
 
 
-def _read_fields(kind: type[Any], plain: Any, at: str) -> Any:
-    if not isinstance(plain, dict):
-        raise Unlike(f"{at or 'the document'}: {kind.__name__} is expected, and this is {plain!r:.60}")
-    given, values = set(plain), {}
-    for name, key, hint, needed in _fields(typing.cast(Hashable, kind)):
-        if key in given:
-            values[name] = _read(hint, plain[key], f"{at}.{key}")
-            given.discard(key)
-        elif needed:
-            raise Unlike(f"{at or 'the document'}: {kind.__name__} lacks {key!r}")
-    if given:
-        raise Unlike(f"{at or 'the document'}: {kind.__name__} has no {', '.join(map(repr, sorted(given)))}")
-    return kind(**values)
+def _of_fields(kind: type[Any]) -> Reader:
+    hints = typing.get_type_hints(kind)
+    none = dataclasses.MISSING
+    known = {
+        field.metadata.get("key", field.name): (field.name, _reader(hints[field.name]))
+        for field in dataclasses.fields(kind)
+    }
+    needed = [
+        field.metadata.get("key", field.name)
+        for field in dataclasses.fields(kind)
+        if field.default is none and field.default_factory is none
+    ]
 
-
-def _read_any(kinds: Sequence[Any], plain: Any, at: str) -> Any:
-    """As the first type that it is of; the error is that of the first one."""
-    if plain is None and type(None) in kinds:
-        return None
-    said = None
-    for kind in kinds:
-        if kind is not type(None):
+    def read(plain: Any) -> Any:
+        if type(plain) is not dict:
+            _refuse(kind, plain)
+        if lacking := [key for key in needed if key not in plain]:
+            raise Unlike(f"{kind.__name__} lacks {', '.join(map(repr, lacking))}")
+        if more := [key for key in plain if key not in known]:
+            raise Unlike(f"{kind.__name__} has no {', '.join(map(repr, more))}")
+        values = {}
+        for key, value in plain.items():
+            name, reader = known[key]
             try:
-                return _read(kind, plain, at)
+                values[name] = reader(value)
+            except Unlike as error:
+                raise error.inside(f".{key}") from None
+        return kind(**values)
+
+    return read
+
+
+def _of_any(kinds: Sequence[Any]) -> Reader:
+    """As the first type that it is of; the error is that of the first one."""
+    empty = type(None) in kinds
+    readers = [_reader(kind) for kind in kinds if kind is not type(None)]
+
+    def read(plain: Any) -> Any:
+        if plain is None and empty:
+            return None
+        said: Unlike | None = None
+        for reader in readers:
+            try:
+                return reader(plain)
             except Unlike as error:
                 said = said or error
-    raise said or Unlike(f"{at}: nothing is expected, and this is {plain!r:.60}")
+        assert said is not None
+        raise said
+
+    return read
 
 
-def _read_list(of: Sequence[Any], plain: list[Any], at: str) -> tuple[Any, ...]:
-    if len(of) == 1 or of[-1] is Ellipsis:
-        return tuple(_read(of[0], value, f"{at}[{place}]") for place, value in enumerate(plain))
-    if len(plain) != len(of):
-        raise Unlike(f"{at}: {len(of)} entries are expected, and these are {len(plain)}")
-    return tuple(
-        _read(kind, value, f"{at}[{place}]")
-        for place, (kind, value) in enumerate(zip(of, plain, strict=True))
-    )
+def _of_list(of: Sequence[Any], *, whole: bool) -> Reader:
+    """Of entries that are all of the first type, or each of its own."""
+    readers = [_reader(kind) for kind in of if kind is not Ellipsis]
+
+    def read(plain: Any) -> Any:
+        if type(plain) is not list:
+            _refuse(list, plain)
+        if not whole and len(plain) != len(readers):
+            raise Unlike(f"{len(readers)} entries are expected, and these are {len(plain)}")
+        each = itertools.repeat(readers[0], len(plain)) if whole else readers
+        found = []
+        for reader, value in zip(each, plain, strict=True):
+            try:
+                found.append(reader(value))
+            except Unlike as error:
+                raise error.inside(f"[{len(found)}]") from None
+        return tuple(found)
+
+    return read
 
 
-def _name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)
+def _of_entries(reader: Reader) -> Reader:
+    def read(plain: Any) -> Any:
+        if type(plain) is not dict:
+            _refuse(dict, plain)
+        found = {}
+        for key, value in plain.items():
+            try:
+                found[key] = reader(value)
+            except Unlike as error:
+                raise error.inside(f".{key}") from None
+        return found
+
+    return read

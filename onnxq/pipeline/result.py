@@ -99,14 +99,19 @@ class Result(Shown):
         )
         self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
 
+        document: dict[str, Any] = {}  # once: that of a large model takes seconds
+
         def report(hashes: Mapping[str, str]) -> dict[str, Any]:
             self.report["sha256"] = hashes[output.name]
-            return published(Report, self.report)
+            if not document:
+                document.update(published(Report, self.report))
+            return document
 
         def drawn(hashes: Mapping[str, str]) -> str | None:
             found = page_text(report(hashes))
             if found is None:
-                self.report["files"].remove(str(shown))
+                for said in (self.report, document):
+                    said["files"].remove(str(shown))
             return found
 
         documents: dict[str, Any] = {} if shown is None else {shown.name: drawn}
