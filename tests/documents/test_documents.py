@@ -12,8 +12,9 @@ import onnx.parser
 import pytest
 
 import onnxq
-from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, validate
+from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, printed, validate
 from onnxq import schemas
+from onnxq.cli.app import app
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.json_values import to_json
 from onnxq.documents.repair import RepairPart
@@ -76,6 +77,14 @@ def test_documents_of_the_compiler_are_as_their_schemas_say(folder: Path, tmp_pa
     report = json.loads((tmp_path / "q.report.json").read_text("utf-8"))
     assert report["engine"]["status"] == "compiled"
     assert mistakes(report["verdict"]) == []
+
+
+def test_the_verb_prints_a_schema_and_the_list() -> None:
+    out, _ = printed(["schema", "calibration"])
+    assert json.loads(out) == onnxq.schema("calibration")
+    out, _ = printed(["schema"])
+    assert json.loads(out) == to_json(onnxq.list_schemas())
+    assert app(["schema", "calibrtion"], standalone_mode=False) == 2
 
 
 def test_a_mistake_is_found() -> None:
