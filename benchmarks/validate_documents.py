@@ -93,7 +93,6 @@ def commands(
     for number, tensor in enumerate(_tensors(model)):
         yield f"tensor-{number}", ["inspect", done if number == 0 else model, "--tensor", tensor]
     yield "data", ["data", model, *calib, "--sheet", folder / "sheet.png"]
-    yield "data-alone", ["data", model, *calib]
     yield "statistics", ["statistics", model, *calib]
     yield "weights", ["weights", model]
     yield "weights-against", ["weights", model, "--against", done]
