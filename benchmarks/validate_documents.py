@@ -93,6 +93,7 @@ def commands(
     for number, tensor in enumerate(_tensors(model)):
         yield f"tensor-{number}", ["inspect", done if number == 0 else model, "--tensor", tensor]
     yield "data", ["data", model, *calib, "--sheet", folder / "sheet.png"]
+    yield "data-alone", ["data", model, *calib]  # of images it writes a sheet into the working folder
     yield "statistics", ["statistics", model, *calib]
     yield "weights", ["weights", model]
     yield "weights-against", ["weights", model, "--against", done]
@@ -247,7 +248,7 @@ def main() -> int:
     entries = json.loads(Path(corpus, "manifest.json").read_text("utf-8"))
     if arguments.one:
         (entry,) = [entry for entry in entries if entry["name"] == arguments.one[0]]
-        return _one(Path(corpus), entry, Path(arguments.one[1]))
+        return _one(Path(corpus).resolve(), entry, Path(arguments.one[1]))
     chosen = [
         entry
         for entry in sorted(entries, key=lambda entry: entry["bytes"])
@@ -297,6 +298,7 @@ def _one(corpus: Path, entry: Mapping[str, Any], result: Path) -> int:
     """A model, in this process; what is known so far is written after each command."""
     model = corpus / "models" / f"{entry['name']}.onnx"
     folder = result.parent
+    os.chdir(folder)
     _, calibration, _ = corpus_data.samples(corpus, entry)
     (folder / "data").mkdir()
     for number, sample in enumerate(calibration[:SAMPLES]):
