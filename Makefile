@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden clean
+.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU buil
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
+
+schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py
 
 clean: ## remove the environments and what `make run` wrote
 	rm -rf $(VENV) .venv-samples .venv-peers .venv-surgery out

@@ -72,6 +72,7 @@ __all__ = [
     "init",
     "inspect",
     "list_rules",
+    "list_schemas",
     "look",
     "memory",
     "merge_stats",
@@ -81,6 +82,7 @@ __all__ = [
     "rules_page",
     "run_pieces",
     "sanitize",
+    "schema",
     "sensitivity",
     "split",
     "statistics",
@@ -129,6 +131,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
     from onnxq.progress import Observer
+    from onnxq.schemas import list_schemas, schema
     from onnxq.settings import (
         AccuracyRepair,
         Calibration,
@@ -180,6 +183,7 @@ _PLACES = {
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
     "onnxq.progress": ("Observer",),
+    "onnxq.schemas": ("list_schemas", "schema"),
     "onnxq.settings": (
         "AccuracyRepair", "Calibration", "Compilation", "Details", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",

@@ -18,6 +18,8 @@ from onnxq import interrupts
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
+from onnxq.documents.pieces import PIECES_SCHEMA, ChainRun, ExtractReport, Manifest
+from onnxq.documents.typed import published, typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
@@ -26,7 +28,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, shape_of
 from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
-from onnxq.reporting import counted
+from onnxq.reporting import counted, to_json
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -34,7 +36,6 @@ from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.shown import Shown, Words, count
 from onnxq.version import VERSION
 
-SCHEMA = 1
 _ROWS = 10
 
 
@@ -64,6 +65,15 @@ class Pieces(Shown):
         titles = ("piece", "runs in", "nodes", "inputs", "outputs")
         return Words(head, self.manifest["notes"], titles, rows[:_ROWS])
 
+    @property
+    def document(self) -> Manifest:
+        """The manifest by its type, as it is now.
+
+        Raises:
+            ValueError: something was put into `manifest` that is not of it.
+        """
+        return typed(Manifest, to_json(self.manifest))
+
     def save(self, prefix: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.0.onnx`, `X.1.onnx`, ... (`.data` where the weights need it) and `X.split.json`.
 
@@ -89,7 +99,9 @@ class Pieces(Shown):
         models = dict(zip(names, (piece.model for piece in self.pieces), strict=True))
         data = [f"{name}.data" for name, model in models.items() if files.needs_data_file(model)]
         self.manifest["files"] = sorted([*names, *data, record.name])
-        return files.save_models(base.parent, models, self.data_dir, {record.name: self.manifest})
+        return files.save_models(
+            base.parent, models, self.data_dir, {record.name: published(Manifest, self.manifest)}
+        )
 
 
 @dataclass(slots=True, repr=False)
@@ -117,6 +129,15 @@ class Extract(Shown):
         head += count(len(self.piece.nodes), "node")
         return Words(head, [f"from {reads} to {gives}"], ("operator", "nodes"), rows[:_ROWS])
 
+    @property
+    def document(self) -> ExtractReport:
+        """The report by its type, as it is now.
+
+        Raises:
+            ValueError: something was put into `report` that is not of it.
+        """
+        return typed(ExtractReport, to_json(self.report))
+
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
 
@@ -128,7 +149,9 @@ class Extract(Shown):
         data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.piece.model) else []
         self.report["output"] = str(output)
         self.report["files"] = [str(file) for file in (output, *data, files.report_path(output))]
-        return files.save_model(self.piece.model, output, self.data_dir, self.report)
+        return files.save_model(
+            self.piece.model, output, self.data_dir, published(ExtractReport, self.report)
+        )
 
 
 @takes_options(Runtime)
@@ -167,7 +190,8 @@ def split(
     with ort.custom_ops(runtime.ort_ops):
         pieces = cut(opened, sets, at_op, ort.output_types)
     manifest = {
-        "schema": SCHEMA,
+        "kind": "pieces",
+        "schema": PIECES_SCHEMA,
         "onnxq": VERSION,
         "model": None,
         "sha256": files.sha256(opened.path) if opened.path is not None else None,
@@ -231,7 +255,8 @@ def extract(
         else:
             piece = extract_between(opened, start, end, ort.output_types)
     report = {
-        "schema": SCHEMA,
+        "kind": "extract",
+        "schema": PIECES_SCHEMA,
         "onnxq": VERSION,
         "model": str(opened.path) if opened.path is not None else None,
         "output": None,
@@ -336,8 +361,9 @@ def _run(
         for sample in feeds:
             runner.run(sample)
             count += 1
-    return {
-        "schema": SCHEMA,
+    document = {
+        "kind": "run",
+        "schema": PIECES_SCHEMA,
         "manifest": str(path),
         "original": None if reference is None else str(reference),
         "pieces": list(chain.labels),
@@ -351,6 +377,7 @@ def _run(
         "saved": None if save is None else str(save),
         "notes": notes,
     }
+    return published(ChainRun, document)
 
 
 def _ends(interface: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The report: everything that was done and found, as one JSON document (schema 1)."""
+"""The report: everything that was done and found, as one JSON document (`onnxq.documents.report`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.documents.calibration import DrawnHistogram, ScaleProfile
+from onnxq.documents.engine import EnginePart, Regressed
+from onnxq.documents.json_values import to_json as to_json
+from onnxq.documents.report import REPORT_SCHEMA
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
@@ -29,29 +33,12 @@ from onnxq.run import trt
 from onnxq.target import Target
 from onnxq.version import VERSION
 
-SCHEMA = 1
-
 _ADVICE = (
     "{title} has no importer for it: replace it before the export, cut the model in front of it, or "
     "write a plugin"
 )
 _CHANGE = "change it before the export, or cut the model in front of it"
 _FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
-
-
-def to_json(value: Any) -> Any:
-    """A value as plain JSON: dataclasses as objects, NaN and infinities as null or text."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return to_json(dataclasses.asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): to_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
 
 
 def rewrite_part(report: RewriteReport) -> dict[str, Any]:
@@ -177,11 +164,12 @@ def _advice(node: Node, feature: str) -> str:
     return (_FOLD if feature.startswith("runtime-") else "") + _CHANGE
 
 
-def header(model: Model, target: Target) -> dict[str, Any]:
-    """The head of the report of a model that is not saved yet."""
+def header(model: Model, target: Target, kind: str = "report") -> dict[str, Any]:
+    """The head of the report of a model that is not saved yet; `kind`: what document it is of."""
     nodes = sum(len(graph.nodes) for graph in model.graphs())
     return {
-        "schema": SCHEMA,
+        "kind": kind,
+        "schema": REPORT_SCHEMA,
         "onnxq": VERSION,
         "model": str(model.path) if model.path is not None else None,
         "output": None,
@@ -236,22 +224,22 @@ def engine_part(
     runs = trt.int8_of(engine, planned)
     int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
     part: dict[str, Any] = to_json(
-        {
-            "status": engine.status,
-            "regressed": regression is not None and engine.status == "failed",
-            "regression": regression,
-            "reason": engine.reason,
-            "unread": engine.unread,
-            "compiler": engine.compiler,
-            "sm": engine.sm,
-            "planned": len(planned),
-            "int8": len(int8),
-            "not_int8": [name for name in planned if name not in set(int8)],
-            "layers": engine.layers,
-            "profiles": engine.profiles,
-            "errors": engine.errors,
-            "seconds": engine.seconds,
-        }
+        EnginePart(
+            status=engine.status,
+            regressed=regression is not None and engine.status == "failed",
+            regression=None if regression is None else Regressed(**regression),
+            reason=engine.reason,
+            unread=engine.unread,
+            compiler=engine.compiler,
+            sm=engine.sm,
+            planned=len(planned),
+            int8=len(int8),
+            not_int8=tuple(name for name in planned if name not in set(int8)),
+            layers=engine.layers,
+            profiles={name: tuple(map(tuple, sizes)) for name, sizes in engine.profiles.items()},
+            errors=engine.errors,
+            seconds=engine.seconds,
+        )
     )
     return part
 
@@ -285,10 +273,20 @@ _REFUSED_WHOLE = (
 
 def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
     """The report's part on the compiler where it was not asked."""
-    return {
-        "status": "not-run", "regressed": False, "regression": None, "reason": reason, "unread": "",
-        "compiler": trt.installed() or "", "sm": None, "planned": planned, "int8": 0, "layers": [],
-    }  # fmt: skip
+    part: dict[str, Any] = to_json(
+        EnginePart(
+            status="not-run",
+            regressed=False,
+            regression=None,
+            reason=reason,
+            unread="",
+            compiler=trt.installed() or "",
+            sm=None,
+            planned=planned,
+            int8=0,
+        )
+    )
+    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,19 +378,6 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
     return part
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnHistogram:
-    """How often magnitudes of a tensor occur, coarse enough to be drawn.
-
-    Attributes:
-        top: the greatest magnitude: the upper edge of the last bin. Bins have equal widths, from 0 on.
-        counts: how many values are in each, in decimal, with blanks between (a list would be a line each).
-    """
-
-    top: float
-    counts: str
-
-
 _BINS = 64
 
 
@@ -402,20 +387,6 @@ def _drawn(entry: TensorStats) -> DrawnHistogram | None:
     if entry.histogram is None or not 0 < top < math.inf:
         return None
     return DrawnHistogram(top, " ".join(map(str, entry.histogram.coarse(top, _BINS).tolist())))
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleProfile:
-    """The scales of a weight's channels.
-
-    Attributes:
-        channels: how many there are.
-        values: 32 of them at most, sorted, evenly spaced by rank, the least and the greatest included; in
-            decimal, with blanks between.
-    """
-
-    channels: int
-    values: str
 
 
 _RANKS = 32

@@ -21,7 +21,7 @@ LAYERS = {
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4,
-    "reporting": 5, "emit": 5, "page": 5, "pieces": 5, "pipeline": 5,
+    "documents": 5, "reporting": 5, "schemas": 5, "emit": 5, "page": 5, "pieces": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
 
@@ -39,6 +39,7 @@ EVERYWHERE_FROM_GRAPH = {
     "noise",
     "repair",
     "analysis",
+    "documents",
     "reporting",
     "emit",
     "pieces",
@@ -60,10 +61,21 @@ FENCES = {
     "tomli": {"tables", "target"},
     "threadpoolctl": {"repair"},
     "tomli_w": {"quant"},
+    "pydantic": {"schemas"},
     "jinja2": {"page"},
     "markupsafe": {"page"},
 }
-HEAVY = ("onnx", "onnxruntime", "onnx_graphsurgeon", "numpy", "polygraphy", "tensorrt_rtx", "PIL", "jinja2")
+HEAVY = (
+    "onnx",
+    "onnxruntime",
+    "onnx_graphsurgeon",
+    "numpy",
+    "polygraphy",
+    "tensorrt_rtx",
+    "PIL",
+    "jinja2",
+    "pydantic",
+)
 
 
 def imports(path: Path, tree: ast.Module | None = None) -> Iterator[tuple[str, ast.AST]]:

@@ -31,6 +31,7 @@ from onnxq.config import load_config
 from onnxq.errors import UserError
 from onnxq.option import read_options
 from onnxq.pipeline import result as results
+from onnxq.pipeline.looking import ShapeFed
 from onnxq.settings import GROUPS, DataPlace, ImageOptions, Keywords
 from onnxq.shown import Shown
 
@@ -447,7 +448,7 @@ def test_look_writes_no_sheet_that_is_not_asked_for(
     monkeypatch.chdir(tmp_path)
     found = onnxq.look(folder / "net.onnx", folder / "data.npz", samples=3)
     assert (found.samples, found.count, found.sheet) == (3, 24, None)
-    assert found.inputs[0].shapes == ({"shape": [1, 32, 8], "samples": 3},)
+    assert found.inputs[0].shapes == (ShapeFed((1, 32, 8), 3),)
     assert os.listdir(tmp_path) == []
     with pytest.raises(UserError, match="no input is an image"):
         onnxq.look(folder / "net.onnx", folder / "data.npz", sheet="x.png")

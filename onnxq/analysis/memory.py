@@ -72,7 +72,13 @@ class MemoryStep:
 
 @dataclass(frozen=True, slots=True)
 class TypeBytes:
-    """The constants of one type: how many, and their bytes; types under 8 bits are packed."""
+    """The constants of one type.
+
+    Attributes:
+        dtype: the type.
+        count: how many there are.
+        bytes: what they take; types under 8 bits are packed.
+    """
 
     dtype: str
     count: int
@@ -81,7 +87,13 @@ class TypeBytes:
 
 @dataclass(frozen=True, slots=True)
 class TakenSize:
-    """A size that the file leaves open: whose, what was taken, and its source: --shape, --assume or 1."""
+    """A size that the file leaves open.
+
+    Attributes:
+        name: whose it is: a dimension, or an input.
+        size: what was taken.
+        source: where that is from: --shape, --assume or 1.
+    """
 
     name: str
     size: int

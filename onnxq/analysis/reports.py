@@ -12,7 +12,11 @@ from typing import Any
 
 from onnxq.errors import UserError
 
-SCHEMA = 1
+REPORT_SCHEMA = 2
+"""What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
+
+
+_RUNS = ("report", "plan", "sensitivity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,14 @@ def open_report(path: str | os.PathLike[str]) -> OpenedReport:
         raise UserError(
             f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)
         )
+    kind = document.get("kind", "report")  # which one of schema 1 does not say
+    if kind not in _RUNS:
+        raise UserError(f"{str(file)!r} is no report of a run: it is of kind {kind!r}", hint=_hint(file))
     schema = document.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema > SCHEMA:
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema > REPORT_SCHEMA:
         raise UserError(
             f"{str(file)!r} is a report of schema {schema!r}, by onnxq {document['onnxq']}; "
-            f"this version reads schema {SCHEMA}",
+            f"this version reads schema {REPORT_SCHEMA}",
             hint="read it with the version that wrote it, or a newer one",
         )
     return OpenedReport(str(file), document)

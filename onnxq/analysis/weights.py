@@ -93,7 +93,13 @@ class WeightRow:
 
 @dataclass(frozen=True, slots=True)
 class WeightLeft:
-    """A layer that has no row, or is compared with nothing: the node, its operator and why."""
+    """A layer that has no row, or is compared with nothing.
+
+    Attributes:
+        layer: the node.
+        op: its operator.
+        why: why it has none.
+    """
 
     layer: str
     op: str

@@ -27,6 +27,7 @@ from onnxq.cli.report import report
 from onnxq.cli.rules import rules
 from onnxq.cli.run import run
 from onnxq.cli.sanitize import sanitize
+from onnxq.cli.schema import schema
 from onnxq.cli.screen import Screen
 from onnxq.cli.sensitivity import sensitivity
 from onnxq.cli.split import split
@@ -49,7 +50,7 @@ app = typer.Typer(
 )
 for function in (
     quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, statistics, weights, memory,
-    compare, analyze, diff, engine, report, split, run, extract, init,
+    compare, analyze, diff, engine, report, split, run, extract, init, schema,
 ):  # fmt: skip
     app.command()(verb(function))
 app.add_typer(rules)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +61,7 @@ def check(
             compilation=chosen.group(settings.Compilation),
             observe=observe,
         )
-    document = to_json(dataclasses.asdict(found))
+    document = to_json(found)
     chosen.tell(document)
     if report is not None:
         files.save_models(report.parent, {}, None, {report.name: document})

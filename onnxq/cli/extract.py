@@ -40,6 +40,8 @@ def extract(
     """
     import onnxq
     from onnxq.cli.pages.pieces import extract_page
+    from onnxq.documents.pieces import ExtractReport
+    from onnxq.documents.typed import published
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.piece.onnx")
@@ -52,4 +54,4 @@ def extract(
         result.save(path, force=force)
     if not screen.quiet:
         screen.show(extract_page(result.report))
-    screen.document(result.report)
+    screen.document(published(ExtractReport, result.report))

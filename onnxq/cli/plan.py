@@ -35,6 +35,8 @@ def plan(
     """
     import onnxq
     from onnxq.cli.pages.planned import planned_page
+    from onnxq.documents.report import PlanReport
+    from onnxq.documents.typed import published
     from onnxq.pipeline.planning import check_plan_output
 
     calibration = chosen.calibration()
@@ -64,5 +66,5 @@ def plan(
     if not screen.quiet:
         again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
         screen.show(planned_page(result.report, again))
-    screen.document(result.report)
+    screen.document(published(PlanReport, result.report))
     return 0

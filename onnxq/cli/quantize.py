@@ -41,6 +41,8 @@ def quantize(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
+    from onnxq.documents.report import Report
+    from onnxq.documents.typed import published
     from onnxq.emit.files import check_output
     from onnxq.pipeline.goals import forget
     from onnxq.target import load_target
@@ -100,7 +102,7 @@ def quantize(
         forget(state)
     if not screen.quiet:
         screen.show(end_screen(result.report))
-    screen.document(result.report)
+    screen.document(published(Report, result.report))
     engine = result.report["engine"]
     failed = strict and (engine["regressed"] or engine["status"] == "not-run")
     return int(failed or (missed is not None and not missed["met"]))

@@ -34,6 +34,8 @@ def sanitize(
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
+    from onnxq.documents.report import Report
+    from onnxq.documents.typed import published
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.clean.onnx")
@@ -60,4 +62,4 @@ def sanitize(
         result.save(path, force=force, page=page)
     if not screen.quiet:
         screen.show(end_screen(result.report))
-    screen.document(result.report)
+    screen.document(published(Report, result.report))

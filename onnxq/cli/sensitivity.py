@@ -40,6 +40,8 @@ def sensitivity(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
+    from onnxq.documents.report import SensitivityReport
+    from onnxq.documents.typed import published
     from onnxq.pipeline.causes import check_settings_output
     from onnxq.pipeline.goals import forget
 
@@ -77,5 +79,5 @@ def sensitivity(
             settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
         )  # fmt: skip
         screen.show(sensitivity_page(result.report, again))
-    screen.document(result.report)
+    screen.document(published(SensitivityReport, result.report))
     return 0

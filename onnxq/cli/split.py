@@ -39,6 +39,8 @@ def split(
     """
     import onnxq
     from onnxq.cli.pages.pieces import split_page
+    from onnxq.documents.pieces import Manifest
+    from onnxq.documents.typed import published
 
     with screen.progress() as observe:
         result = onnxq.split(
@@ -49,4 +51,4 @@ def split(
     manifest = next(path for path in written if path.name.endswith(".split.json"))
     if not screen.quiet:
         screen.show(split_page(model, manifest, result.manifest))
-    screen.document(result.manifest)
+    screen.document(published(Manifest, result.manifest))

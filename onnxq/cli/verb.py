@@ -92,5 +92,7 @@ def report_error(screen: Screen, message: str, hint: str, code: int) -> int:
     screen.error(message, hint)
     if screen.json:
         with contextlib.suppress(UserError):  # standard output takes nothing: it is what failed
-            write_json({"schema": 1, "error": {"message": message, "hint": hint, "exit_code": code}})
+            write_json(
+                {"kind": "error", "schema": 2, "error": {"message": message, "hint": hint, "exit_code": code}}
+            )
     return code

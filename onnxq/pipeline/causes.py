@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from onnxq import reporting
+from onnxq.documents.report import SensitivityReport
+from onnxq.documents.typed import typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met
@@ -41,6 +43,15 @@ class Sensitivity(Shown):
     report: dict[str, Any]
     floats: dict[str, str]
     source: Path | None = None
+
+    @property
+    def document(self) -> SensitivityReport:
+        """The report by its type, as it is now.
+
+        Raises:
+            ValueError: something was put into `report` that is not of it.
+        """
+        return typed(SensitivityReport, reporting.to_json(self.report))
 
     def words(self) -> Words:
         """How near the outputs are, and the first decisions."""
@@ -135,7 +146,10 @@ def sensitivity_of(
         "calibration": data,
         "repair": repair,
     }
-    document = reporting.header(job.model, job.target) | {"sensitivity": reporting.to_json(part), "files": []}
+    document = reporting.header(job.model, job.target, "sensitivity") | {
+        "sensitivity": reporting.to_json(part),
+        "files": [],
+    }
     job.finish(document)
     source = job.model.path
     return Sensitivity(reporting.to_json(document), why, source)

@@ -15,6 +15,8 @@ from onnxq.analysis.checks import found_by_data
 from onnxq.analysis.checks.own import found_by_user, load_check
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
+from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft
+from onnxq.documents.typed import typed
 from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
 from onnxq.heap import uncollected
@@ -85,7 +87,7 @@ class Checks(Shown):
 
     Attributes:
         kind: "checks".
-        schema: 1.
+        schema: 2.
         onnxq: the version.
         model: the path of the model, None for one in memory.
         target: what it is checked for.
@@ -99,6 +101,7 @@ class Checks(Shown):
         near_misses: changes that a rule would make if it knew more.
         assumptions: what `sanitize` would rely on.
         measured: what the checks on data looked at; None: there were neither data nor statistics.
+        config: the settings file that the command read, None for none.
     """
 
     kind: str
@@ -111,11 +114,12 @@ class Checks(Shown):
     compiler: str | None
     engine: EngineTried | None
     findings: tuple[Finding, ...]
-    changes: tuple[Mapping[str, Any], ...]
-    rejected: tuple[Mapping[str, Any], ...]
-    near_misses: tuple[Mapping[str, Any], ...]
-    assumptions: tuple[Mapping[str, Any], ...]
+    changes: tuple[ChangeMade, ...]
+    rejected: tuple[ChangeMade, ...]
+    near_misses: tuple[PatternLeft, ...]
+    assumptions: tuple[Assumed, ...]
     measured: MeasuredForChecks | None = None
+    config: str | None = None
 
     def words(self) -> Words:
         """How much was found, the worst first."""
@@ -254,7 +258,7 @@ def _check(
             measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)
     return Checks(
         kind="checks",
-        schema=1,
+        schema=2,
         onnxq=VERSION,
         model=found["model"],
         target=found["target"],
@@ -263,10 +267,10 @@ def _check(
         compiler=compiler,
         engine=_tried(*engines, beyond) if engines is not None else None,
         findings=tuple(by_severity(_once_a_node(findings))),
-        changes=tuple(found["changes"]),
-        rejected=tuple(found["rejected"]),
-        near_misses=tuple(found["near_misses"]),
-        assumptions=tuple(found["assumptions"]),
+        changes=tuple(typed(ChangeMade, one) for one in found["changes"]),
+        rejected=tuple(typed(ChangeMade, one) for one in found["rejected"]),
+        near_misses=tuple(typed(PatternLeft, one) for one in found["near_misses"]),
+        assumptions=tuple(typed(Assumed, one) for one in found["assumptions"]),
         measured=measured,
     )
 

@@ -13,6 +13,9 @@ from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
+from onnxq.documents.accuracy import AboutMeanPart, GoalPart
+from onnxq.documents.data import DataRead, path_of
+from onnxq.documents.typed import typed
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
@@ -20,6 +23,7 @@ from onnxq.keywords import takes_options
 from onnxq.pipeline.gates import Drawn, drop_of, gates_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.progress import Observer, told
+from onnxq.reporting import to_json
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.versions import unreadable
@@ -38,7 +42,7 @@ class Comparison(Shown):
 
     Attributes:
         kind: "comparison".
-        schema: 1.
+        schema: 2.
         reference: the path of the reference.
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
@@ -53,20 +57,20 @@ class Comparison(Shown):
     reference: str
     candidate: str
     emulated: bool
-    data: Mapping[str, Any]
+    data: DataRead
     accuracy: tuple[OutputAccuracy, ...]
-    about_mean: Mapping[str, Any]
-    goal: Mapping[str, Any] | None
+    about_mean: AboutMeanPart
+    goal: GoalPart | None
 
     @property
     def met(self) -> bool:
         """Whether the goal is met; without one it is."""
-        return self.goal is None or bool(self.goal["met"])
+        return self.goal is None or self.goal.met
 
     def words(self) -> Words:
         """How near the outputs are, the worst first."""
         part = self.about_mean
-        facts = [f"{decibels(part['sqnr_about_mean_db'])} about the mean", count(part["samples"], "sample")]
+        facts = [f"{decibels(part.sqnr_about_mean_db)} about the mean", count(part.samples, "sample")]
         worst = sorted(self.accuracy, key=lambda one: float("inf") if one.sqnr_db is None else one.sqnr_db)
         rows = [
             (one.output, decibels(one.sqnr_db), "" if one.cosine is None else f"{one.cosine:.6f}")
@@ -164,14 +168,15 @@ def _compared(
         scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
         scores["names"] = ["A", "B"]
         drop = drop_of(ours, theirs, goal.max_drop)
+    goal_part = gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores)
     return Comparison(
         kind="comparison",
-        schema=1,
+        schema=2,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),
-        data={"path": str(data) if isinstance(data, str | os.PathLike) else None, **source.to_json()},
+        data=typed(DataRead, to_json({"path": path_of(data), **source.to_json()})),
         accuracy=tuple(result),
-        about_mean=gauge.about_mean.to_json(),
-        goal=gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores),
+        about_mean=typed(AboutMeanPart, to_json(gauge.about_mean.to_json())),
+        goal=None if goal_part is None else typed(GoalPart, to_json(goal_part)),
     )

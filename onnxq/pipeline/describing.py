@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.documents.typed import typed
 from onnxq.emit.files import report_path
 from onnxq.errors import unknown_name
 from onnxq.graph.layers import WEIGHTED, layer_of
@@ -18,7 +19,8 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.view import Node, Tensor
-from onnxq.reporting import counted, to_json
+from onnxq.quant.plan import Edge, ScaleGroup
+from onnxq.reporting import counted
 from onnxq.shown import Shown, Words, count
 
 _ROWS = 10
@@ -132,20 +134,69 @@ class ModelSummary(Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeNamed:
+    """A node.
+
+    Attributes:
+        node: its name.
+        op: its operator.
+    """
+
+    node: str
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFigures:
+    """What a constant holds.
+
+    Attributes:
+        min: the least value.
+        max: the greatest value.
+        mean: the mean.
+        zeros: how many are 0.
+    """
+
+    min: float
+    max: float
+    mean: float
+    zeros: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOfTensor:
+    """The scale of a tensor, by the report beside the model.
+
+    Attributes:
+        scale: the step of its codes; None of weights.
+        axis: the channel axis of a scale a channel; None for one scale, or where it has no pair of its own.
+        group: the tensors that share it, and why.
+        because: why it is quantized; None where it has no pair of its own.
+        readers: the edges that read it quantized.
+    """
+
+    scale: float | None
+    axis: int | None
+    group: ScaleGroup
+    because: str | None
+    readers: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorSeen(TensorType):
     """A tensor of a model.
 
     Attributes:
         kind: `constant`, `input`, `output` or `activation`.
-        producer: `node` and `op` of what gives it, or None.
-        consumers: those of what reads it.
-        statistics: `min`, `max`, `mean` and `zeros` (how many) of a constant, or None.
+        producer: what gives it, or None.
+        consumers: what reads it.
+        statistics: figures of a constant; None of others.
     """
 
     kind: str
-    producer: Mapping[str, str] | None
-    consumers: tuple[Mapping[str, str], ...]
-    statistics: Mapping[str, Any] | None
+    producer: NodeNamed | None
+    consumers: tuple[NodeNamed, ...]
+    statistics: ConstantFigures | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,27 +205,26 @@ class TensorSummary(Shown):
 
     Attributes:
         kind: "tensor".
-        schema: 1.
+        schema: 2.
         model: the path of the model, None for one in memory.
         tensor: the tensor.
-        quantization: what the report beside the model says of its scale: `scale`, `axis`, `group`, `because`
-            and `readers`; None where it says nothing.
+        quantization: what the report beside the model says of its scale; None where it says nothing.
     """
 
     kind: str
     schema: int
     model: str | None
     tensor: TensorSeen
-    quantization: Mapping[str, Any] | None
+    quantization: ScaleOfTensor | None
 
     def words(self) -> Words:
         """Its type, who gives and reads it, and its scale."""
         one, scale = self.tensor, self.quantization
         facts = [
             f"{one.kind}, {one.dtype} {list(one.shape) if one.shape is not None else 'of unknown shape'}",
-            f"of {one.producer['node']}" if one.producer is not None else "",
+            f"of {one.producer.node}" if one.producer is not None else "",
             f"read by {count(len(one.consumers), 'node')}",
-            f"scale {scale['scale']}: {scale['because']}" if scale is not None else "",
+            f"scale {scale.scale}: {scale.because}" if scale is not None else "",
         ]
         return Words(one.name, facts)
 
@@ -260,12 +310,12 @@ def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = No
         dtype=None if tensor.dtype is None else str(tensor.dtype),
         shape=None if tensor.shape is None else tuple(tensor.shape),
         kind="output" if kind == "activation" and tensor.is_output else kind,
-        producer={"node": maker.name, "op": maker.op} if maker is not None else None,
-        consumers=tuple({"node": user.name, "op": user.op} for user in tensor.users),
+        producer=NodeNamed(maker.name, maker.op) if maker is not None else None,
+        consumers=tuple(NodeNamed(user.name, user.op) for user in tensor.users),
         statistics=_statistics(tensor),
     )
     beside = None if opened.path is None else _quantization(name, report_path(opened.path))
-    return TensorSummary("tensor", 1, _path(opened), seen, beside)
+    return TensorSummary("tensor", 2, _path(opened), seen, beside)
 
 
 def _opened(source: ModelSource, shapes: Shapes | None, *, stripped: bool) -> Model:
@@ -294,32 +344,30 @@ def _is_quantized(node: Node) -> bool:
     return all(tensor is not None and is_dequantized(tensor) for tensor in node.operands(2))
 
 
-def _quantization(name: str, report: Path) -> dict[str, Any] | None:
+def _quantization(name: str, report: Path) -> ScaleOfTensor | None:
     """What the report beside a model says of a tensor's scale; None where it says nothing."""
     try:
         document = json.loads(report.read_text("utf-8"))
         plan, scales = document["plan"], document["calibration"]["scales"]
         groups = [group for group in plan["groups"] if name in group["tensors"]]
+        if not groups:
+            return None
+        sites = [site for site in plan["sites"] if site["tensor"] == name]
+        found = {
+            "scale": scales.get(name),
+            "axis": sites[0]["axis"] if sites else None,
+            "group": groups[0],
+            "because": sites[0]["because"] if sites else None,
+            "readers": [reader for site in sites for reader in site["readers"]],
+        }
+        return typed(ScaleOfTensor, found)
     except (OSError, ValueError, KeyError, TypeError):  # no report, or not one of onnxq's
         return None
-    if not groups:
-        return None
-    sites = [site for site in plan["sites"] if site["tensor"] == name]
-    return {
-        "scale": scales.get(name),
-        "axis": sites[0]["axis"] if sites else None,
-        "group": groups[0],
-        "because": sites[0]["because"] if sites else None,
-        "readers": [reader for site in sites for reader in site["readers"]],
-    }
 
 
-def _statistics(tensor: Tensor) -> dict[str, Any] | None:
+def _statistics(tensor: Tensor) -> ConstantFigures | None:
     values = tensor.constant
     if values is None or values.size == 0 or values.dtype.kind not in "biufV":
         return None
     wide = values.astype(np.float64)
-    found: dict[str, Any] = to_json(
-        {"min": wide.min(), "max": wide.max(), "mean": wide.mean(), "zeros": int((wide == 0).sum())}
-    )
-    return found
+    return ConstantFigures(float(wide.min()), float(wide.max()), float(wide.mean()), int((wide == 0).sum()))

@@ -175,7 +175,7 @@ def _suggested(model: ModelSummary, seen: DataSeen | None) -> Iterator[tuple[str
             for entry in model.inputs
             if entry.shape and not all(isinstance(dim, int) for dim in entry.shape)
         }
-        fed = {} if seen is None else {one.name: one.shapes[0]["shape"] for one in seen.inputs if one.shapes}
+        fed = {} if seen is None else {one.name: one.shapes[0].shape for one in seen.inputs if one.shapes}
         sizes |= {name: _string("x".join(map(str, fed[name]))) for name in sizes if fed.get(name)}
         if sizes:
             yield "inputs.shape", _table(sizes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from onnxq.documents.plan import Heads
 from onnxq.errors import UserError
 from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import ranked
@@ -25,31 +26,6 @@ _PRICE_DB = 50.0  # of all eligible multiply-accumulates in float: 0.5 dB for ea
 _PRICE_OF_ONE_DB = 0.1  # of each head
 _SAMPLES = 16  # that rank and choose, and that judge: at most
 _MOST = 24  # heads that are tried one after another
-
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """What became of the heads of a model (`onnxq.quant.heads` says what they are).
-
-    Attributes:
-        asked: `int8`, `float` or `auto`, by flag.
-        heads: names of those that int8 gains something for; the one that costs the outputs most is first
-            where that was measured, by the noise model.
-        left_float: names of those that are in float.
-        gain_db: by how much the SQNR of all outputs about their mean rises with them in float, dB, measured
-            on samples held out; where none is left in float, with those that were tried. None: not measured.
-        chosen_gain_db: the same on the samples that chose them.
-        share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
-        why: why no head is in float, or why it was not measured; "" where neither is so.
-    """
-
-    asked: str
-    heads: tuple[str, ...]
-    left_float: tuple[str, ...] = ()
-    gain_db: float | None = None
-    chosen_gain_db: float | None = None
-    share: float = 0.0
-    why: str = ""
 
 
 def stated(job: Job, prepared: Prepared, asked: str) -> Heads:

@@ -18,16 +18,45 @@ from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.data.warnings import DataWarning, data_warnings
+from onnxq.documents.data import DataRead, path_of
+from onnxq.documents.typed import typed
 from onnxq.emit.files import check_output, save_file
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
+from onnxq.reporting import to_json
 from onnxq.settings import Feeding, ImageOptions, Inputs, Keywords, Look
 from onnxq.shown import Shown, Words, count
 
 _ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeFed:
+    """A shape that an input was fed.
+
+    Attributes:
+        shape: its sizes.
+        samples: in how many samples.
+    """
+
+    shape: tuple[int, ...]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFed:
+    """A channel of images.
+
+    Attributes:
+        mean: the mean of its values.
+        std: their standard deviation.
+    """
+
+    mean: float
+    std: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +68,26 @@ class InputSeen:
         dtype: its type.
         shape: its shape in the model, sizes and symbols; None where it is not known.
         layout: NCHW, NHWC, CHW or HWC of images; None where there are no channels to tell apart.
-        shapes: the shapes that it was fed: `shape`, and in how many `samples`.
+        shapes: the shapes that it was fed.
         min: the least value; None where there were no numbers, as the following.
         max: the greatest value.
         mean: the mean of all values.
         std: their standard deviation.
         zeros: which share of them is zero, 0 to 1.
-        channels: `mean` and `std` of each channel of images.
+        channels: each channel of images; None where there are none to tell apart.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...] | None
     layout: str | None
-    shapes: tuple[Mapping[str, Any], ...]
+    shapes: tuple[ShapeFed, ...]
     min: float | None
     max: float | None
     mean: float | None
     std: float | None
     zeros: float | None
-    channels: tuple[Mapping[str, float], ...] | None
+    channels: tuple[ChannelFed, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +111,7 @@ class DataSeen(Shown):
 
     Attributes:
         kind: "data".
-        schema: 1.
+        schema: 2.
         model: the path of the model, None for one in memory.
         data: where the data are, and how they were understood; bad samples are under `skipped`.
         count: how many samples there are; None where only a pass over all of them tells.
@@ -90,21 +119,23 @@ class DataSeen(Shown):
         inputs: what each input was fed.
         warnings: what is doubtful, and what to do about it.
         sheet: the contact sheet; None where none was written.
+        config: the settings file that the command read, None for none.
     """
 
     kind: str
     schema: int
     model: str | None
-    data: Mapping[str, Any]
+    data: DataRead
     count: int | None
     samples: int
     inputs: tuple[InputSeen, ...]
     warnings: tuple[DataWarning, ...]
     sheet: Sheet | None
+    config: str | None = None
 
     def words(self) -> Words:
         """How much was read, what each input was fed, and what is doubtful."""
-        facts = [*self.data["lines"], *(f"{one.name}: {_range(one)}" for one in self.inputs)]
+        facts = [*self.data.lines, *(f"{one.name}: {_range(one)}" for one in self.inputs)]
         rows = [(one.kind, one.text, one.hint) for one in self.warnings[:_ROWS]]
         doubts = count(len(self.warnings), "warning") if self.warnings else "nothing is doubtful"
         head = f"data of {self.model or 'a model in memory'}: {count(self.samples, 'sample')} read, {doubts}"
@@ -177,12 +208,11 @@ def look(
     bad = 0 if feeding.skip_bad else understood["skipped"]["count"]
     doubtful = data_warnings(survey, model_scaling(opened), count=known, batch=source.batch, bad=bad)
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
-    path = str(data) if isinstance(data, str | os.PathLike) else None
     return DataSeen(
         kind="data",
-        schema=1,
+        schema=2,
         model=None if opened.path is None else str(opened.path),
-        data={"path": path, "script": None, **understood},
+        data=typed(DataRead, to_json({"path": path_of(data), **understood})),
         count=source.count,
         samples=survey.samples,
         inputs=tuple(_seen(entry) for entry in survey.inputs),
@@ -192,10 +222,7 @@ def look(
 
 
 def _seen(entry: InputSurvey) -> InputSeen:
-    fields = entry.to_json()
-    for name in ("shape", "shapes", "channels"):
-        fields[name] = None if fields[name] is None else tuple(fields[name])
-    return InputSeen(**fields)
+    return typed(InputSeen, to_json(entry.to_json()))
 
 
 def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputSpec]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq import remarks
-from onnxq.analysis.reports import SCHEMA, OpenedReport, open_report
+from onnxq.analysis.reports import OpenedReport, open_report
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.page.making import html_of, page_of
@@ -85,7 +85,7 @@ def report(
     if open:
         webbrowser.open(path.resolve().as_uri())
     seconds = round(time.perf_counter() - began, 3)
-    return WrittenPage("page", SCHEMA, str(path), opened.path, len(content), seconds)
+    return WrittenPage("page", 1, str(path), opened.path, len(content), seconds)
 
 
 def page_text(document: Mapping[str, Any]) -> str | None:
@@ -108,6 +108,9 @@ def _check(path: Path, *, force: bool) -> None:
         )
 
 
+_ANALYSIS_SCHEMA = 1
+
+
 def _analysis(path: Path) -> Mapping[str, Any]:
     hint = "give what `onnxq analyze A B --data D --json` printed"
     try:
@@ -119,9 +122,10 @@ def _analysis(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, dict) or document.get("kind") != "analysis":
         raise UserError(f"{str(path)!r} is no analysis of onnxq", hint=hint)
     schema = document.get("schema")
-    if not isinstance(schema, int) or schema > SCHEMA:
+    if not isinstance(schema, int) or schema > _ANALYSIS_SCHEMA:
         raise UserError(
-            f"{str(path)!r} is an analysis of schema {schema!r}; this version reads schema {SCHEMA}",
+            f"{str(path)!r} is an analysis of schema {schema!r}; "
+            f"this version reads schema {_ANALYSIS_SCHEMA}",
             hint="analyze again with this version",
         )
     return document

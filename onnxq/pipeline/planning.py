@@ -10,6 +10,8 @@ from typing import Any
 
 import onnx
 
+from onnxq.documents.report import PlanReport
+from onnxq.documents.typed import typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
@@ -19,6 +21,7 @@ from onnxq.quant.obey import amax_of_weights, entries
 from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
+from onnxq.reporting import to_json
 from onnxq.shown import Shown, Words
 
 
@@ -35,6 +38,15 @@ class Planned(Shown):
     file: PlanFile
     report: dict[str, Any]
     source: Path | None = None
+
+    @property
+    def document(self) -> PlanReport:
+        """The report by its type, as it is now.
+
+        Raises:
+            ValueError: something was put into `report` that is not of it.
+        """
+        return typed(PlanReport, to_json(self.report))
 
     def words(self) -> Words:
         """How many layers are in int8, and what stays in float."""

@@ -13,6 +13,7 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.documents.plan import Heads
 from onnxq.graph.outline import outline
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -29,7 +30,7 @@ from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
-from onnxq.pipeline.heads import Heads, offered, stated
+from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import WorkDone, layer_errors
 from onnxq.pipeline.planning import Planned, check_plan, planned
@@ -156,7 +157,7 @@ class Quantization:
         return {**plan.to_json(), "file": file, "heads": None if heads is None else asdict(heads)}
 
     def _planning(self, part: dict[str, Any]) -> dict[str, Any]:
-        report = {**reporting.header(self._job.model, self._job.target), **part}
+        report = {**reporting.header(self._job.model, self._job.target, "plan"), **part}
         self._job.finish(report)
         plain: dict[str, Any] = reporting.to_json(report)
         return plain

@@ -10,11 +10,14 @@ from typing import Any
 
 import onnx
 
+from onnxq.documents.report import Report
+from onnxq.documents.typed import published, typed
 from onnxq.emit import files
 from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
 from onnxq.pipeline.paging import page_text
 from onnxq.pipeline.words import result_words
+from onnxq.reporting import to_json
 from onnxq.run.profiles import Profile
 from onnxq.shown import Shown, Words
 from onnxq.target import load_target
@@ -41,6 +44,15 @@ class Result(Shown):
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     cache: str | None = None
     _spool: Spool | None = field(default=None, repr=False)
+
+    @property
+    def document(self) -> Report:
+        """The report by its type, as it is now.
+
+        Raises:
+            ValueError: something was put into `report` that is not of it.
+        """
+        return typed(Report, to_json(self.report))
 
     def words(self) -> Words:
         """What it is, how near its outputs are, what runs in int8 and whether that pays."""
@@ -87,14 +99,19 @@ class Result(Shown):
         )
         self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
 
+        document: dict[str, Any] = {}  # once: that of a large model takes seconds
+
         def report(hashes: Mapping[str, str]) -> dict[str, Any]:
             self.report["sha256"] = hashes[output.name]
-            return self.report
+            if not document:
+                document.update(published(Report, self.report))
+            return document
 
         def drawn(hashes: Mapping[str, str]) -> str | None:
             found = page_text(report(hashes))
             if found is None:
-                self.report["files"].remove(str(shown))
+                for said in (self.report, document):
+                    said["files"].remove(str(shown))
             return found
 
         documents: dict[str, Any] = {} if shown is None else {shown.name: drawn}

@@ -22,7 +22,12 @@ VETOES = ("keep-float", "layer", "plan")
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An input of a node."""
+    """An input of a node.
+
+    Attributes:
+        node: the node's name.
+        input: which input, from 0.
+    """
 
     node: str
     input: int
@@ -118,6 +123,7 @@ class PlannedLayer:
 
     Attributes:
         node: its name.
+        op: its operator.
         macs: multiply-accumulates of one inference, None where its size is not known.
         weights: whether it has constant weights; else it multiplies two activations.
         eligible: whether it has, and int8 gains anything there (see `onnxq.graph.layers`).

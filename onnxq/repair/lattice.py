@@ -55,6 +55,7 @@ class Lattice:
         factors: what the difference is multiplied with: likewise.
         axis: the channel axis.
         readers: the nodes that read it so; others read it as it was.
+        kind: `lattice`.
     """
 
     tensor: str

@@ -45,6 +45,7 @@ class Shift:
         tensor: the first of the tensors.
         by: how much less they are, positive.
         tensors: what Relu or Clip write, and others are made of: all that one scale is for.
+        kind: `shift`.
     """
 
     tensor: str

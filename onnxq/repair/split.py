@@ -39,6 +39,7 @@ class HalfSteps:
         tensor: the tensor, which has twice the channels from now on.
         step: its scale.
         readers: the layers; others read it as it was.
+        kind: `split`.
     """
 
     tensor: str

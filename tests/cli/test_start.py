@@ -79,7 +79,8 @@ def test_json_of_an_error(onnxq) -> None:
     ran = onnxq("sanitize", "no.onnx", "--json")
     assert ran.code == 2
     assert ran.json() == {
-        "schema": 1,
+        "kind": "error",
+        "schema": 2,
         "error": {"message": "there is no model file 'no.onnx'", "hint": "check the path", "exit_code": 2},
     }
     assert ran.err.splitlines()[-2:] == ["error: there is no model file 'no.onnx'", "hint: check the path"]

@@ -171,7 +171,7 @@ def test_flags_reach_the_model(folder: Path, onnxq) -> None:
     ran = onnxq("sanitize", "net.onnx", "--shape", "x=2x32x8", "--skip", "fold_scale", "--json")
     report = ran.json()
     assert report["interface_changes"][0] == {
-        "tensor": "x", "was": "input float32 Nx32x8", "now": "input float32 2x32x8",
+        "tensor": "x", "was": "input float32 Nx32x8", "now": "input float32 2x32x8", "because": None,
     }  # fmt: skip
     assert report["changes"] == []
 

@@ -34,7 +34,7 @@ def changes_section(page: Page, report: Mapping[str, Any]) -> None:
             page.entry(why, style="yellow")
             continue
         page.entry(f"{why}; a bug of that rule, not of your model", style="red")
-        if "reproducer" in change:
+        if change.get("reproducer"):
             page.entry(f"reproducer: {change['reproducer']}", 2)
 
 

@@ -62,7 +62,7 @@ def _gate(gate: Mapping[str, Any]) -> str:
 
 def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
     """The user's scores: of the float model, of int8, and of what is written."""
-    one, other = scores.get("names", ("float", "int8"))
+    one, other = scores.get("names") or ("float", "int8")
     text = f"{shorten(scores['function'], 60)}: {one} {scores['float']:.6g}, {other} {scores['int8']:.6g}"
     if scores.get("result") is not None and scores["result"] != scores["int8"]:
         text += f", with layers in float {scores['result']:.6g}"

@@ -10,5 +10,5 @@ from onnxq.cli.screen import Page
 
 def settings_section(page: Page, report: Mapping[str, Any]) -> None:
     """The configuration file that was read, if one was."""
-    if "config" in report:
+    if report.get("config"):
         page.section("Settings", report["config"])

@@ -91,33 +91,28 @@ def _spread(entry: TensorStats) -> str:
 
 def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
     """The page for programs."""
-    from onnxq.reporting import to_json as plain
+    from onnxq.documents.data import LeftOutSample
+    from onnxq.documents.taken import StatisticsTaken, TensorTaken
+    from onnxq.documents.typed import published
 
-    document: dict[str, Any] = plain(
-        {
-            "schema": 1,
-            "file": str(path),
-            "samples": file.stats.samples,
-            "of": file.origin.samples,
-            "available": file.origin.available,
-            "counting": file.origin.counting,
-            "model_hash": file.origin.model,
-            "data_hash": file.data_hash,
-            "missing": file.missing,
-            "skipped": [{"where": where, "why": why} for where, why in file.skipped],
-            "doubts": file.doubts.get("doubts", []),
-            "looked_at": file.doubts.get("looked_at", 0),
-            "tensors": {
-                name: {
-                    "min": entry.min,
-                    "max": entry.max,
-                    "values": entry.size,
-                    "mean": entry.mean,
-                    "variance": entry.variance,
-                    "counted": entry.counted,
-                }
-                for name, entry in file.stats.tensors.items()
-            },
-        }
-    )
-    return document
+    taken = {
+        name: TensorTaken(entry.min, entry.max, entry.size, entry.mean, entry.variance, entry.counted)
+        for name, entry in file.stats.tensors.items()
+    }
+    fields = {
+        "kind": "calibration",
+        "schema": 2,
+        "file": str(path),
+        "samples": file.stats.samples,
+        "of": file.origin.samples,
+        "available": file.origin.available,
+        "counting": file.origin.counting,
+        "model_hash": file.origin.model,
+        "data_hash": file.data_hash,
+        "missing": file.missing,
+        "skipped": [LeftOutSample(where, why) for where, why in file.skipped],
+        "doubts": file.doubts.get("doubts", []),
+        "looked_at": file.doubts.get("looked_at", 0),
+        "tensors": taken,
+    }
+    return published(StatisticsTaken, fields)

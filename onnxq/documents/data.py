@@ -1,0 +1,136 @@
+"""Data: where they are, how they were understood, what is doubtful."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnxq.data.warnings import DataWarning
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesRead:
+    """How images become an input.
+
+    Attributes:
+        input: the input.
+        dtype: its type.
+        layout: its layout, "NCHW" or "NHWC".
+        color: "rgb", "bgr" or "gray".
+        size: how they are brought to its size, in words; sizes are width x height.
+        scale: what values of 0 to 255 are multiplied with.
+        mean: what is subtracted then, by channel, or one for all.
+        std: what they are divided by then, likewise.
+        range: the least and the greatest value that comes of it.
+        preset: the preset that says so, None for none.
+    """
+
+    input: str
+    dtype: str
+    layout: str
+    color: str
+    size: str
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    range: tuple[float, float]
+    preset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutSample:
+    """A bad sample that was left out.
+
+    Attributes:
+        where: where it stands.
+        why: what is wrong with it.
+    """
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedSamples:
+    """The bad samples that were left out.
+
+    Attributes:
+        count: how many.
+        first: the first 20 of them.
+    """
+
+    count: int
+    first: tuple[LeftOutSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    """Data of a verb that looks at a model's inputs or outputs.
+
+    Attributes:
+        path: the folder or file; None where they are of no path.
+        lines: how they were understood, for people.
+        batch: how many rows a sample has.
+        images: how images become inputs.
+        notes: what was done to the data that may not be expected.
+        skipped: the bad samples that were left out.
+        script: a script that gives them, None for none.
+    """
+
+    path: str | None
+    lines: tuple[str, ...]
+    batch: int
+    images: tuple[ImagesRead, ...]
+    notes: tuple[str, ...]
+    skipped: SkippedSamples
+    script: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlaced:
+    """Where data are, for whoever opens them again.
+
+    Attributes:
+        path: the folder or file.
+        images: the options of images that were given, by name.
+        input_names: what the data call inputs that have another name in the model.
+        skip_bad: whether bad samples are left out.
+        held_out: indices of the samples that verify; None where none are.
+    """
+
+    path: str
+    images: Mapping[str, object]
+    input_names: Mapping[str, str]
+    skip_bad: bool
+    held_out: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationData:
+    """The data that calibrated.
+
+    Attributes:
+        lines: how they were understood, for people.
+        images: how images become inputs.
+        notes: what was done to the data that may not be expected.
+        doubts: what is doubtful about them.
+        looked_at: how many samples were looked at for that.
+        place: where they are; None where they are of no path.
+        batch: how many rows a sample has; None where only statistics are known.
+        skipped: the bad samples that were left out; None likewise.
+    """
+
+    lines: tuple[str, ...]
+    images: tuple[ImagesRead, ...]
+    notes: tuple[str, ...]
+    doubts: tuple[DataWarning, ...]
+    looked_at: int
+    place: DataPlaced | None
+    batch: int | None = None
+    skipped: SkippedSamples | None = None
+
+
+def path_of(data: object) -> str | None:
+    """The path of data; None of what is of no path."""
+    return str(data) if isinstance(data, str | os.PathLike) else None

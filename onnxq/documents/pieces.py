@@ -1,0 +1,153 @@
+"""The documents of models in pieces: of `onnxq split`, `onnxq run` and `onnxq extract`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onnxq.documents.data import DataRead
+from onnxq.run.compare import OutputAccuracy
+
+PIECES_SCHEMA = 2
+"""The schema of `Manifest`, `ExtractReport` and `ChainRun`. That of 1 had no `kind`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDescribed:
+    """An input or an output.
+
+    Attributes:
+        name: its name.
+        dtype: its type; None where it is not known, or no tensor.
+        shape: sizes and symbols, null for a dimension without either; None where the rank is not known.
+    """
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PieceWritten:
+    """A piece of a model.
+
+    Attributes:
+        file: its file, beside the manifest; None before it is saved.
+        runs: where it is to run, "tensorrt" or "onnxruntime".
+        nodes: how many nodes it has.
+        inputs: its inputs.
+        outputs: its outputs.
+    """
+
+    file: str | None
+    runs: Literal["tensorrt", "onnxruntime"]
+    nodes: int
+    inputs: tuple[TensorDescribed, ...]
+    outputs: tuple[TensorDescribed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A model in pieces, `X.split.json`.
+
+    Attributes:
+        kind: "pieces".
+        schema: 2.
+        onnxq: the version of onnxq.
+        model: the path of the original, relative to the manifest; None for one in memory.
+        sha256: the hash of its file, in hexadecimal; None likewise.
+        inputs: its inputs.
+        outputs: its outputs.
+        pieces: the pieces, in the order in which they run.
+        notes: what may not be expected.
+        files: the files that were written.
+    """
+
+    kind: str
+    schema: int
+    onnxq: str
+    model: str | None
+    sha256: str | None
+    inputs: tuple[TensorDescribed, ...]
+    outputs: tuple[TensorDescribed, ...]
+    pieces: tuple[PieceWritten, ...]
+    notes: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractReport:
+    """A part of a model, `X.report.json` of `onnxq extract`.
+
+    Attributes:
+        kind: "extract".
+        schema: 2.
+        onnxq: the version of onnxq.
+        model: the path of the original, None for one in memory.
+        output: the file that was written; None where none was.
+        from: the tensors that become inputs; empty: the original's.
+        to: the tensors that become outputs.
+        node: the node that was taken; None where tensors were given.
+        ops: how many nodes there are of each operator, the most frequent first.
+        inputs: the part's inputs.
+        outputs: its outputs.
+        files: the files that were written.
+    """
+
+    kind: str
+    schema: int
+    onnxq: str
+    model: str | None
+    output: str | None
+    start: tuple[str, ...] = field(metadata={"key": "from"})
+    to: tuple[str, ...]
+    node: str | None
+    ops: Mapping[str, int]
+    inputs: tuple[TensorDescribed, ...]
+    outputs: tuple[TensorDescribed, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOfChain(OutputAccuracy):
+    """An output of the pieces beside the original's, over all samples.
+
+    Attributes:
+        verdict: whether it is equal, bit for bit.
+    """
+
+    verdict: Literal["equal", "differs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRun:
+    """What `onnxq run` found.
+
+    Attributes:
+        kind: "run".
+        schema: 2.
+        manifest: the manifest that was read.
+        original: the model that was compared with; None where none was.
+        pieces: the files that ran, in order.
+        data: the data.
+        samples: how many samples ran.
+        tolerance_db: the least signal-to-noise ratio that an output may have, dB; None: all must be equal.
+        outputs: each output beside the original's.
+        within: whether all are near enough; None where there is no original.
+        saved: the folder of each sample's tensors; None for none.
+        notes: what may not be expected.
+    """
+
+    kind: str
+    schema: int
+    manifest: str
+    original: str | None
+    pieces: tuple[str, ...]
+    data: DataRead
+    samples: int
+    tolerance_db: float | None
+    outputs: tuple[OutputOfChain, ...]
+    within: bool | None
+    saved: str | None
+    notes: tuple[str, ...]

@@ -1,0 +1,133 @@
+"""What repair of accuracy did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from onnxq.repair.lattice import Lattice
+from onnxq.repair.scale import Scale
+from onnxq.repair.shift import Shift
+from onnxq.repair.split import HalfSteps
+
+EditMade = Lattice | Shift | Scale | HalfSteps
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLowered:
+    """An output that a step moves further off.
+
+    Attributes:
+        output: its name.
+        change_db: by how much, dB (negative).
+    """
+
+    output: str
+    change_db: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSkipped:
+    """A layer that a step left as it is.
+
+    Attributes:
+        node: its name.
+        why: why.
+    """
+
+    node: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    """A step of repair.
+
+    Attributes:
+        step: its name.
+        verdict: what came of it.
+        why: in words.
+        before_db: the signal-to-noise ratio about the mean of all outputs without it, on the samples that
+            choose, dB; None where it was not measured.
+        after_db: the same with it.
+        worst: the output that it lowers most; None where it lowers none.
+        changed: how many biases, codes or tensors it changed, by name of what is counted.
+        runs: how many runs of the model it took.
+        rows: how many rows of activations fitted it.
+        skipped: the layers that it left as they are.
+    """
+
+    step: str
+    verdict: Literal["kept", "dropped", "not-applicable", "left-out", "failed"]
+    why: str
+    before_db: float | None
+    after_db: float | None
+    worst: OutputLowered | None
+    changed: Mapping[str, int]
+    runs: float
+    rows: int
+    skipped: tuple[LayerSkipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapped:
+    """What edits made of a tensor's values: `after[c] = before[index[c]] * scale[c] + offset[c]`.
+
+    Attributes:
+        tensor: its name.
+        axis: its channel axis; None where scale and offset are one number for all.
+        scale: by channel, or one for all.
+        offset: likewise.
+        index: which channel each one was; None: its own.
+    """
+
+    tensor: str
+    axis: int | None
+    scale: float | tuple[float, ...]
+    offset: float | tuple[float, ...]
+    index: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPart:
+    """What repair of accuracy did.
+
+    Attributes:
+        asked: the steps that were asked for, or "auto" or "none".
+        why_not: why nothing was tried, or what a plan states; None where steps were tried.
+        method: how it is judged, for people.
+        margin_db: by how much an output may be lowered, dB.
+        fitted_on: how many samples fitted.
+        judged_on: how many other ones judged.
+        apart: whether these had calibrated nothing; None where nothing was tried.
+        few: which samples did two things, as there are too few; None where none did.
+        runs: how many runs of the model it took.
+        runs_before: how many it might have taken; None where nothing was tried.
+        before_db: the signal-to-noise ratio about the mean of all outputs before, dB; None where it was not
+            measured.
+        after_db: the same after it.
+        edits: the edits of the float model, in order.
+        maps: what they made of the values of tensors.
+        biases: how many biases are fitted.
+        codes: how many weights have fitted codes.
+        steps: each step.
+    """
+
+    asked: str | tuple[str, ...]
+    why_not: str | None
+    method: str
+    margin_db: float
+    fitted_on: int
+    judged_on: int
+    apart: bool | None
+    runs: float
+    runs_before: float | None
+    before_db: float | None
+    after_db: float | None
+    edits: tuple[EditMade, ...]
+    maps: tuple[TensorMapped, ...]
+    biases: int
+    codes: int
+    steps: tuple[RepairStep, ...]
+    few: str | None = None

@@ -1,0 +1,262 @@
+"""The documents of a run: `X.report.json`, and those of `onnxq plan` and `onnxq sensitivity`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnxq.analysis.reports import REPORT_SCHEMA as REPORT_SCHEMA
+from onnxq.compiled.verdict import Verdict
+from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
+from onnxq.documents.changes import (
+    Assumed,
+    ChangeMade,
+    ChangeOfInterface,
+    ChangesCounted,
+    ExactProduct,
+    FileSizes,
+    NotTaken,
+    PatternLeft,
+    TakenByRuntime,
+)
+from onnxq.documents.engine import EnginePart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.graph.outline import NodeOutline
+from onnxq.rewrite.whole import WholeProof
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A part of a report that was not made, `{}`."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """What every document of a run says first.
+
+    Attributes:
+        kind: what document it is.
+        schema: the version of its form.
+        onnxq: the version of onnxq.
+        model: the path of the model, None for one in memory.
+        output: the path of what was written, None where nothing was.
+        target: what it is for.
+        opset: the version of ONNX's operators.
+        ir_version: that of the file's form.
+        nodes: how many nodes there are, subgraphs included.
+    """
+
+    kind: str
+    schema: int
+    onnxq: str
+    model: str | None
+    output: str | None
+    target: str
+    opset: int
+    ir_version: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(RunHead):
+    """What every document of a run says of the run itself, behind its head.
+
+    Attributes:
+        files: the files that were written, none before they are.
+        notes: what was remarked.
+        seconds: how long it took.
+        phases: seconds by step.
+        peak_memory_mb: the greatest resident size of the process so far, MiB; 0 where it is not known.
+        config: the settings file that was read, None for none.
+    """
+
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    seconds: float
+    phases: Mapping[str, float]
+    peak_memory_mb: float
+    config: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Run):
+    """What `onnxq quantize` and `onnxq sanitize` did and found, `X.report.json`.
+
+    Attributes:
+        kind: "report".
+        schema: 2.
+        nodes_before: how many nodes the original had.
+        assumptions: what changes rely on.
+        changes: the changes that were kept, in order.
+        rejected: changes whose proof failed; the model is as if they had not been tried.
+        near_misses: patterns of rules that were left alone.
+        whole_model: comparisons of the whole model with the original, one a stage that changed it.
+        proved: how many changes are proved how.
+        interface_changes: inputs and outputs that are others now.
+        float32_only: why the model has to stay float32; empty where it need not.
+        exact_products: products of whole numbers that half precision would round.
+        unsupported: what the target does not take.
+        runtime: whether onnxruntime takes the models.
+        dropped_initializers: constants that nobody read, and were left out.
+        size: the sizes of the files.
+        plan: what is quantized; `{}` of sanitize.
+        body: what is not; `{}` where nothing was asked of it.
+        calibration: what calibration found; `{}` of sanitize.
+        accuracy: each output beside the float model's, on the samples that verify.
+        about_mean: how near they are about their means; None where that was not measured.
+        goal: the goal; None where there is none.
+        repair: what repair of accuracy did; None where it was not asked for.
+        engine: what the compiler made of it.
+        verdict: whether int8 is worth it; None where nothing was compared.
+        commands: commands that build an engine, for a shell.
+        outline: the nodes of the float model; None of sanitize.
+        weight_scales: the scales of the weights, by weight; None of sanitize.
+        profiles: the least, the usual and the greatest shape of each dynamic input, by input.
+        sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
+    """
+
+    nodes_before: int
+    assumptions: tuple[Assumed, ...]
+    changes: tuple[ChangeMade, ...]
+    rejected: tuple[ChangeMade, ...]
+    near_misses: tuple[PatternLeft, ...]
+    whole_model: tuple[WholeProof, ...]
+    proved: ChangesCounted
+    interface_changes: tuple[ChangeOfInterface, ...]
+    float32_only: tuple[str, ...]
+    exact_products: tuple[ExactProduct, ...]
+    unsupported: tuple[NotTaken, ...]
+    runtime: TakenByRuntime
+    dropped_initializers: tuple[str, ...]
+    size: FileSizes
+    plan: PlanPart | Nothing
+    body: BodyPart | Nothing
+    calibration: CalibrationPart | Nothing
+    accuracy: tuple[OutputOfRun, ...]
+    about_mean: AboutMeanPart | None
+    goal: GoalPart | None
+    repair: RepairPart | None
+    engine: EnginePart
+    verdict: Verdict | None
+    commands: tuple[str, ...]
+    outline: tuple[NodeOutline, ...] | None = None
+    weight_scales: Mapping[str, ScaleProfile] | None = None
+    profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReport(Run):
+    """What `onnxq plan` did and found; the plan itself is a TOML file.
+
+    Attributes:
+        kind: "plan".
+        schema: 2.
+        plan: what would be quantized.
+        calibration: what calibration found, or that there was none.
+        repair: what repair of accuracy did; None where it was not asked for.
+        body: what is not quantized.
+    """
+
+    plan: PlanPart
+    calibration: CalibrationPart | NotCalibrated
+    repair: RepairPart | None
+    body: BodyPart
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRanked:
+    """Something that can be left in float, and what it is worth.
+
+    Attributes:
+        nodes: names of the nodes; their partners go along.
+        removes: the tensor whose Q/DQ pair goes with it; None where a layer is meant.
+        gain_db: by how much the outputs' signal-to-noise ratio rises, predicted, dB.
+        measured_gain_db: the same, measured; None where it was not.
+        alone_db: the ratio with only those sources of noise on that it removes, dB.
+        cost: of it and those that go along, in the unit of the ranking.
+        share_of_int8_macs: which share of the int8 multiply-accumulates it takes to float, 0 to 1.
+        sources: names of what it removes, the loudest first.
+        why: in words.
+        score: what the user's function gives with it in float; None where there is none.
+    """
+
+    nodes: tuple[str, ...]
+    removes: str | None
+    gain_db: float
+    measured_gain_db: float | None
+    alone_db: float
+    cost: float
+    share_of_int8_macs: float
+    sources: tuple[str, ...]
+    why: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BestFloats:
+    """The best set to leave in float within a share of the multiply-accumulates.
+
+    Attributes:
+        float: the nodes, the greatest gain first.
+        max_float: the share that may go to float, 0 to 1.
+        smallest_share: the share of the smallest decision; None where there is none.
+        share_of_int8_macs: the share that it takes.
+        cost: what it costs, in the unit of the ranking.
+        predicted_sqnr_db: the outputs' signal-to-noise ratio with it, predicted, dB.
+        sqnr_about_mean_db: the same, measured on the samples that chose.
+        verified_before: how near the outputs are without it, on the samples that verify.
+        verified: how near they are with it.
+    """
+
+    nodes: tuple[str, ...] = field(metadata={"key": "float"})
+    max_float: float
+    smallest_share: float | None
+    share_of_int8_macs: float
+    cost: float
+    predicted_sqnr_db: float
+    sqnr_about_mean_db: float
+    verified_before: AboutMeanPart
+    verified: AboutMeanPart
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityPart(NoiseMeasured):
+    """What causes the error.
+
+    Attributes:
+        trials: how many sets were measured.
+        sqnr_about_mean_db: how near the outputs are with all of the plan in int8, dB.
+        decisions: what can be left in float, the greatest gain first.
+        best: the best set.
+        scores: what the user's function gives; None where there is none.
+        calibration: what calibration found.
+        repair: what repair of accuracy did; None where it was not asked for.
+    """
+
+    trials: int
+    sqnr_about_mean_db: float
+    decisions: tuple[DecisionRanked, ...]
+    best: BestFloats
+    scores: ScoresPart | None
+    calibration: CalibrationPart
+    repair: RepairPart | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitivityReport(Run):
+    """What `onnxq sensitivity` found.
+
+    Attributes:
+        kind: "sensitivity".
+        schema: 2.
+        sensitivity: what causes the error.
+    """
+
+    sensitivity: SensitivityPart

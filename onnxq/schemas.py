@@ -1,0 +1,279 @@
+"""Every document by its kind, and its JSON Schema, made of the dataclass that it derives from."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import hashlib
+import importlib
+import inspect
+import json
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onnxq.errors import unknown_name
+from onnxq.shown import Shown, Words, count
+
+BASE = "https://onnxq.invalid/schemas"
+"""What `$id` begins with: a name, not an address; nothing is fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind:
+    """A document.
+
+    Attributes:
+        kind: what its field `kind` says.
+        number: what its field `schema` says.
+        place: its dataclass, `module:class`.
+        made_by: the verbs that print or write it.
+        what: what it is, in a line.
+    """
+
+    kind: str
+    number: int
+    place: str
+    made_by: tuple[str, ...]
+    what: str
+
+    def load(self) -> type[Any]:
+        """The dataclass."""
+        module, _, name = self.place.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class KindListed:
+    """A kind of document.
+
+    Attributes:
+        kind: what its field `kind` says.
+        number: what its field `schema` says.
+        made_by: the verbs that print or write it.
+        what: what it is, in a line.
+    """
+
+    kind: str
+    number: int
+    made_by: tuple[str, ...]
+    what: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SchemaList(Shown):
+    """The kinds of documents.
+
+    Attributes:
+        kind: "schemas".
+        schema: 1.
+        documents: each of them, by name.
+    """
+
+    kind: str
+    schema: int
+    documents: tuple[KindListed, ...]
+
+    def words(self) -> Words:
+        """What each is."""
+        rows = [(one.kind, str(one.number), ", ".join(one.made_by), one.what) for one in self.documents]
+        return Words(count(len(rows), "kind") + " of documents", (), ("kind", "schema", "by", "what"), rows)
+
+
+_KINDS = (
+    DocumentKind("report", 2, "onnxq.documents.report:Report", ("quantize", "sanitize"),
+        "what a run did and found: X.report.json"),
+    DocumentKind("plan", 2, "onnxq.documents.report:PlanReport", ("plan",),
+        "what would be quantized, and why"),
+    DocumentKind("sensitivity", 2, "onnxq.documents.report:SensitivityReport", ("sensitivity",),
+        "what can be left in float, ranked"),
+    DocumentKind("calibration", 2, "onnxq.documents.taken:StatisticsTaken", ("calibrate",),
+        "the statistics that were taken"),
+    DocumentKind("checks", 2, "onnxq.pipeline.checking:Checks", ("check",),
+        "what is wrong with a model"),
+    DocumentKind("model", 1, "onnxq.pipeline.describing:ModelSummary", ("inspect",),
+        "what a model holds"),
+    DocumentKind("tensor", 2, "onnxq.pipeline.describing:TensorSummary", ("inspect --tensor",),
+        "all about one tensor"),
+    DocumentKind("nodes", 1, "onnxq.analysis.nodes:ModelNodes", ("inspect --nodes",),
+        "the graph node by node"),
+    DocumentKind("data", 2, "onnxq.pipeline.looking:DataSeen", ("data",),
+        "data as the model will see them"),
+    DocumentKind("statistics", 1, "onnxq.analysis.tensors:TensorTable", ("statistics",),
+        "what activations hold"),
+    DocumentKind("weights", 1, "onnxq.analysis.weights:WeightTable", ("weights",),
+        "the weights of layers and channels"),
+    DocumentKind("memory", 1, "onnxq.analysis.memory:ModelMemory", ("memory",),
+        "what a model holds in memory"),
+    DocumentKind("comparison", 2, "onnxq.pipeline.comparing:Comparison", ("compare",),
+        "the outputs of two models on data"),
+    DocumentKind("analysis", 1, "onnxq.analysis.rows:Analysis", ("analyze",),
+        "two stages of a model, layer by layer"),
+    DocumentKind("diff", 1, "onnxq.analysis.diff.rows:RunDiff", ("diff",),
+        "what a run has otherwise than another one"),
+    DocumentKind("engine", 1, "onnxq.pipeline.engine_reading:EngineDocument", ("engine",),
+        "what the compiler makes of a model"),
+    DocumentKind("verdict", 1, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
+        "whether int8 is worth it: a part of other documents"),
+    DocumentKind("page", 1, "onnxq.pipeline.paging:WrittenPage", ("report",),
+        "the page that was written"),
+    DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("split",),
+        "a model in pieces: X.split.json"),
+    DocumentKind("run", 2, "onnxq.documents.pieces:ChainRun", ("run",),
+        "pieces beside the original"),
+    DocumentKind("extract", 2, "onnxq.documents.pieces:ExtractReport", ("extract",),
+        "a part of a model: its X.report.json"),
+    DocumentKind("settings", 1, "onnxq.pipeline.first_settings:FirstSettings", ("init",),
+        "the first settings of a model"),
+    DocumentKind("rules", 1, "onnxq.pipeline.rule_book:RuleList", ("rules list",),
+        "the rules"),
+    DocumentKind("rule", 1, "onnxq.pipeline.rule_book:RuleText", ("rules explain",),
+        "a rule in full"),
+    DocumentKind("message", 1, "onnxq.pipeline.rule_book:KnownOfMessage", ("rules explain --message",),
+        "what is known of a message of TensorRT"),
+    DocumentKind("tried-rules", 1, "onnxq.pipeline.rule_book:RulesTried", ("rules test",),
+        "what the examples of rules showed"),
+    DocumentKind("schemas", 1, "onnxq.schemas:SchemaList", ("schema",),
+        "the kinds of documents"),
+    DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",),
+        "why a verb ended"),
+)  # fmt: skip
+KINDS: Mapping[str, DocumentKind] = {entry.kind: entry for entry in _KINDS}
+"""Every document."""
+
+
+def list_schemas() -> SchemaList:
+    """The kinds of documents, with the numbers of their schemas."""
+    return SchemaList(
+        "schemas", 1, tuple(KindListed(one.kind, one.number, one.made_by, one.what) for one in _KINDS)
+    )
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a kind of document.
+
+    Every field is there, and no other one. A number is null where it is NaN, and the text "inf" or "-inf"
+    where it is infinite.
+
+    Args:
+        kind: what the document's field `kind` says, "report" say; `onnxq schema` lists them.
+
+    Raises:
+        UserError: there is no such kind.
+    """
+    if kind not in KINDS:
+        raise unknown_name("kind of document", kind, sorted(KINDS))
+    entry = KINDS[kind]
+    made = entry.load()
+    found = _generated(made)
+    found["properties"]["kind"] = {"const": entry.kind, **_said(found["properties"]["kind"])}
+    found["properties"]["schema"] = {"const": entry.number, **_said(found["properties"]["schema"])}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{BASE}/{entry.kind}.{entry.number}.schema.json",
+        "title": entry.kind,
+    }
+    return {**head, **{key: value for key, value in found.items() if key not in head}}
+
+
+def _said(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key == "description"}
+
+
+def _generated(made: type[Any]) -> dict[str, Any]:
+    """What pydantic makes of a dataclass, with the words of docstrings and strict objects."""
+    from pydantic import TypeAdapter  # 100 ms, and only for schemas
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generate(GenerateJsonSchema):
+        """As pydantic does, but for numbers that JSON lacks."""
+
+        def float_schema(self, schema: Any) -> dict[str, Any]:
+            return {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", None]}]}
+
+    found = TypeAdapter(made).json_schema(mode="serialization", schema_generator=Generate)
+    known = {one.__name__: one for one in _dataclasses(made)}
+    _finish(found, made)
+    for name, part in found.get("$defs", {}).items():
+        if name in known:
+            _finish(part, known[name])
+    return found
+
+
+def _dataclasses(kind: Any, seen: set[Any] | None = None) -> Iterator[type[Any]]:
+    """A dataclass and all that its fields are of."""
+    seen = set() if seen is None else seen
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if kind in seen:
+            return
+        seen.add(kind)
+        yield kind
+        for hint in typing.get_type_hints(kind).values():
+            yield from _dataclasses(hint, seen)
+    for part in typing.get_args(kind):
+        yield from _dataclasses(part, seen)
+
+
+def _finish(part: dict[str, Any], made: type[Any]) -> None:
+    """Makes an object strict, names fields as JSON does, and says of each what its docstring says."""
+    words, summary = described(made)
+    named: dict[str, Any] = {}
+    for field in dataclasses.fields(made):
+        key = field.metadata.get("key", field.name)
+        named[key] = {
+            k: v for k, v in part["properties"][field.name].items() if k not in ("title", "default")
+        }
+        if key in words:
+            named[key]["description"] = words[key]
+    part.pop("properties", None)
+    part.pop("required", None)
+    part["description"] = summary
+    part["properties"], part["required"], part["additionalProperties"] = named, list(named), False
+
+
+def described(made: type[Any]) -> tuple[dict[str, str], str]:
+    """What the docstrings of a dataclass and its bases say of its fields, and the first one's first line."""
+    words: dict[str, str] = {}
+    for one in reversed(made.__mro__):
+        text = inspect.cleandoc(one.__dict__.get("__doc__") or "")
+        _, _, listed = text.partition("\nAttributes:\n")
+        for match in re.finditer(r"^    (\w+): (.*(?:\n     +.*)*)", listed.split("\n\n")[0], re.MULTILINE):
+            words[match[1]] = re.sub(r"\bNone\b", "null", " ".join(match[2].split()))
+    return words, inspect.cleandoc(made.__doc__ or "").split("\n")[0]
+
+
+def fingerprint(kind: str) -> str:
+    """What a schema says of fields and types, as a hash: the same number of a schema has the same one.
+
+    Args:
+        kind: as in `schema`.
+    """
+    return digest_of(KINDS[kind].load())
+
+
+def digest_of(made: type[Any]) -> str:
+    """The same of a dataclass."""
+    return hashlib.sha256(json.dumps(_form(made), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _form(kind: Any) -> Any:
+    """A type as JSON has it: names of classes and words do not count."""
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return {f.metadata.get("key", f.name): _form(hints[f.name]) for f in dataclasses.fields(kind)}
+    if kind is Any or kind is object:
+        return "anything"
+    parts = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        return ["one of", *sorted(map(str, parts))]
+    if not parts:
+        return "null" if kind is type(None) else getattr(kind, "__name__", str(kind))
+    inner = [_form(part) for part in parts if part is not Ellipsis]
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return ["or", *sorted(inner, key=json.dumps)]
+    what = "object of" if typing.get_origin(kind) is collections.abc.Mapping else "list of"
+    return [what, *inner, *(["..."] if Ellipsis in parts else [])]
