@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnxq.data.model_scaling import ModelScaling, model_scaling
-from onnxq.data.pictures import Album, ContactSheet
+from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import Survey
@@ -49,7 +49,7 @@ class Glance:
             found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
         return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
 
-    def sheets(self) -> tuple[ContactSheet, ...]:
+    def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples; none where none are kept, or a fault of ours."""
         try:
             return self._album.sheets() if self._album is not None else ()

@@ -39,7 +39,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class ContactSheet:
+class PictureSheet:
     """Samples of an input that looks like an image, as they are fed.
 
     Attributes:
@@ -78,7 +78,7 @@ class Album:
                 bare = Sample(sample.index, sample.where, {})
                 kept.append((bare, _small(np.asarray(array)[0], layout)))
 
-    def sheets(self) -> tuple[ContactSheet, ...]:
+    def sheets(self) -> tuple[PictureSheet, ...]:
         """The pictures of the inputs that look like images: those of two at most, `BYTES` in all."""
         inputs = [name for name, kept in self._seen.items() if kept][:_INPUTS]
         return tuple(
@@ -111,7 +111,7 @@ def _small(image: np.ndarray, layout: str) -> np.ndarray:
     return found
 
 
-def _sheet(name: str, layout: str, kept: Sequence[tuple[Sample, np.ndarray]], most: int) -> ContactSheet:
+def _sheet(name: str, layout: str, kept: Sequence[tuple[Sample, np.ndarray]], most: int) -> PictureSheet:
     low = min(float(pixels.min()) for _, pixels in kept)
     high = max(float(pixels.max()) for _, pixels in kept)
     span = high - low if high > low else 1.0
@@ -121,7 +121,7 @@ def _sheet(name: str, layout: str, kept: Sequence[tuple[Sample, np.ndarray]], mo
         pictures = [_png(sample, pixels, side) for (sample, _), pixels in zip(kept, drawn, strict=True)]
         if sum(len(one.png) for one in pictures) <= most:
             break
-    return ContactSheet(name, layout, int(drawn[0].shape[2]), low, high, tuple(pictures))
+    return PictureSheet(name, layout, int(drawn[0].shape[2]), low, high, tuple(pictures))
 
 
 def _png(sample: Sample, pixels: np.ndarray, side: int) -> Picture:

@@ -14,7 +14,7 @@ import onnx
 
 from onnxq import remarks, reporting
 from onnxq.data.glance import Glance
-from onnxq.data.pictures import ContactSheet
+from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
@@ -250,7 +250,7 @@ class Job:
         """What is doubtful about the data, see `Glance.to_json`."""
         return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
 
-    def sheets(self) -> tuple[ContactSheet, ...]:
+    def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""
         return () if self._glance is None else self._glance.sheets()
 

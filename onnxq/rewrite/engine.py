@@ -22,7 +22,7 @@ from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import save_reproducer
-from onnxq.rewrite.sketch import CHANGES, Sketch, sketch, sketched_above
+from onnxq.rewrite.sketch import CHANGES, ChangeSketch, sketch, sketched_above
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,
@@ -69,7 +69,7 @@ class Change:
     proof: Proof
     reproducer: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
-    sketch: Sketch | None = None
+    sketch: ChangeSketch | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The change for the report."""

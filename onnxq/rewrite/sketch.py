@@ -32,7 +32,7 @@ class SketchedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class ChangeSketch:
     """A change.
 
     Attributes:
@@ -56,7 +56,7 @@ def sketched_above(root: Node) -> Mapping[int, SketchedNode]:
     return found
 
 
-def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Iterable[Any]) -> Sketch:
+def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Iterable[Any]) -> ChangeSketch:
     """That of a change which was made.
 
     Args:
@@ -65,7 +65,7 @@ def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Ite
         added: those that came.
     """
     before = [above[id(node)] for node in removed if id(node) in above]
-    return Sketch(tuple(before[:NODES]), tuple(_sketched(node) for node in list(added)[:NODES]))
+    return ChangeSketch(tuple(before[:NODES]), tuple(_sketched(node) for node in list(added)[:NODES]))
 
 
 def _sketched(node: Any) -> SketchedNode:

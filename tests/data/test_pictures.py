@@ -13,13 +13,13 @@ from PIL import Image
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
-from onnxq.data.pictures import BYTES, Album, ContactSheet, layout_of
+from onnxq.data.pictures import BYTES, Album, PictureSheet, layout_of
 from onnxq.data.samples import Sample
 from onnxq.page.making import html_of, page_of
 from onnxq.reporting import to_json
 
 
-def sheet_of(*arrays: np.ndarray) -> ContactSheet:
+def sheet_of(*arrays: np.ndarray) -> PictureSheet:
     album = Album()
     for index, array in enumerate(arrays):
         album.add(Sample(index, f"calib/{index}.png", {"x": array}))
