@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.run.compare import OutputAccuracy
 
 
@@ -167,6 +168,7 @@ class NoiseMeasured:
         predicted_sqnr_db: of all outputs together, about the mean, by the model, dB.
         body_noise_db: what the half-precision body alone gives, dB; None where there is none.
         reliable: whether prediction and measurement agree.
+        noise: who makes the noise, where nothing is left in float.
     """
 
     samples: int
@@ -180,6 +182,7 @@ class NoiseMeasured:
     predicted_sqnr_db: float
     body_noise_db: float | None
     reliable: bool
+    noise: NoiseBreakdown
 
 
 @dataclass(frozen=True, slots=True)

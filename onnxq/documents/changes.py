@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.graph.sizes import Growth
+from onnxq.rewrite.sketch import ChangeSketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class ChangeMade:
         proof: what comparing both found.
         reproducer: where a failed change's before and after are saved; None for a kept one.
         limits: the target's numbers that the rule looked at, by name.
+        sketch: the nodes before and after, for a drawing; None of most changes of a rule that fired often.
     """
 
     rule: str
@@ -57,6 +59,7 @@ class ChangeMade:
     proof: ProofOfChange
     reproducer: str | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    sketch: ChangeSketch | None = None
 
 
 @dataclass(frozen=True, slots=True)

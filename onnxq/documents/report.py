@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.analysis.reports import REPORT_SCHEMA as REPORT_SCHEMA
 from onnxq.compiled.verdict import Verdict
+from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
@@ -115,6 +117,8 @@ class Report(Run):
         engine: what the compiler made of it.
         verdict: whether int8 is worth it; None where nothing was compared.
         commands: commands that build an engine, for a shell.
+        layer_errors: the errors of the layers on a few samples; None of sanitize, and where there are none.
+        pictures: small pictures of samples as the model is fed them.
         outline: the nodes of the float model; None of sanitize.
         weight_scales: the scales of the weights, by weight; None of sanitize.
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
@@ -145,6 +149,8 @@ class Report(Run):
     engine: EnginePart
     verdict: Verdict | None
     commands: tuple[str, ...]
+    layer_errors: LayerErrors | None = None
+    pictures: tuple[PictureSheet, ...] = ()
     outline: tuple[NodeOutline, ...] | None = None
     weight_scales: Mapping[str, ScaleProfile] | None = None
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
