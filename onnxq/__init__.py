@@ -48,6 +48,7 @@ __all__ = [
     "RulesTried",
     "RunDiff",
     "Runtime",
+    "SchemaList",
     "Sensitivity",
     "StatsFile",
     "TensorSummary",
@@ -131,7 +132,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
     from onnxq.progress import Observer
-    from onnxq.schemas import list_schemas, schema
+    from onnxq.schemas import SchemaList, list_schemas, schema
     from onnxq.settings import (
         AccuracyRepair,
         Calibration,
@@ -183,7 +184,7 @@ _PLACES = {
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
     "onnxq.progress": ("Observer",),
-    "onnxq.schemas": ("list_schemas", "schema"),
+    "onnxq.schemas": ("SchemaList", "list_schemas", "schema"),
     "onnxq.settings": (
         "AccuracyRepair", "Calibration", "Compilation", "Details", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",

@@ -45,19 +45,19 @@ FUNCTIONS = {
     "run": ["run_pieces"], "data": ["look"], "calibrate": ["calibrate", "merge_stats"],
     "inspect": ["inspect", "describe", "describe_tensor", "draw"],
     "list": ["list_rules"], "explain": ["explain_rule", "explain_message"], "test": ["try_rules"],
-    "page": ["rules_page"],
+    "page": ["rules_page"], "schema": ["list_schemas", "schema"],
 }  # fmt: skip
 
 
 EXPORTED = [name for name in onnxq.__all__ if inspect.isfunction(getattr(onnxq, name))]
 
 # What returns neither a document nor a result.
-PLAIN = {"bar", "draw", "rules_page", "run_pieces"}
+PLAIN = {"bar", "draw", "rules_page", "run_pieces", "schema"}
 
 # What is over before one looks: nobody observes it.
 QUICK = {
     "bar", "describe", "describe_tensor", "diff", "draw", "explain_message", "explain_rule", "inspect",
-    "list_rules", "merge_stats", "rules_page",
+    "list_rules", "list_schemas", "merge_stats", "rules_page", "schema",
 }  # fmt: skip
 
 # Flags about the screen and the exit code, which a function has not; CSV is the rows of what it returns.
@@ -358,6 +358,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found["split"] = onnxq.split(model, at=["a"])
     found["extract"] = onnxq.extract(model, end=["a"])
     found["list_rules"] = onnxq.list_rules()
+    found["list_schemas"] = onnxq.list_schemas()
     found["explain_rule"] = onnxq.explain_rule("fold_batchnorm")
     found["explain_message"] = onnxq.explain_message("No importer registered for op: NonZero")
     (place / "rules").mkdir()

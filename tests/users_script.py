@@ -102,4 +102,6 @@ def known(message: str) -> list[str]:
     text: onnxq.RuleText = onnxq.explain_rule(rules.rules[0].id)
     found: onnxq.KnownOfMessage = onnxq.explain_message(message)
     tried: onnxq.RulesTried = onnxq.try_rules("my_rules")
+    schemas: onnxq.SchemaList = onnxq.list_schemas()
+    onnxq.schema(schemas.documents[0].kind)
     return [text.rule.doc, *(match.summary for match in found.known), str(tried.failed), onnxq.rules_page()]
