@@ -18,6 +18,7 @@ def quantized(model: Path, observe: onnxq.Observer) -> onnxq.Result:
         calibration=onnxq.Calibration(method="mse", samples=64),
         images=onnxq.ImageOptions(preset="imagenet"),
         feeding=onnxq.Feeding(skip_bad=True),
+        details=onnxq.Details(layer_samples=8),
         format=onnxq.Format(keep_float=["head*"]),
         repairs=onnxq.Repairs(target="tensorrt-11"),
         inputs=onnxq.Inputs(assume={"N": 1}),
