@@ -64,7 +64,22 @@ def edited(model: Model, edits: Sequence[FloatEdit]) -> tuple[Model, dict[str, C
     result = duplicate(model)
     maps: dict[str, ChannelMap] = {}
     for edit in edits:
+        held = {place: maps[name] for place, name in _made(result).items() if name in maps}
         for name, new in edit.maps(result).items():
             maps[name] = maps[name].then(new) if name in maps else new
         edit.apply(result)
+        # What a node gave may have a new name, and what reads it, in another form, the old one.
+        maps |= {
+            name: held[place] for place, name in _made(result).items() if place in held and name not in maps
+        }
     return result, maps
+
+
+def _made(model: Model) -> dict[tuple[str, int], str]:
+    """What each node gives, by the node and the place among its outputs."""
+    return {
+        (node.name, place): tensor.name
+        for graph in model.graphs()
+        for node in graph.nodes
+        for place, tensor in enumerate(node.outputs)
+    }

@@ -79,6 +79,34 @@ def test_any_edits_in_any_order(steps: list[str], take: list[bool], seed: int) -
     case.quantized(draft)
 
 
+@settings(max_examples=6, deadline=None)
+@given(st.permutations(["scale", "smooth", "shift", "split"]), st.integers(0, 99))
+def test_what_a_node_gives_is_what_the_maps_say(steps: list[str], seed: int) -> None:
+    """Of every node that the original has, by whatever name its tensor goes: comparisons of layers rely on it."""
+    case = blocks(seed)
+    draft = case.draft
+    for step in steps:
+        draft = after(case, draft, step, [True])
+    model, maps = edited(case.model, draft.edits)
+    own, made = given_by(case.model), given_by(model)
+    shared = own.keys() & made.keys()
+    before = values_of(case.model.to_proto(), case.feeds, [own[place] for place in shared])
+    values = values_of(model.to_proto(), case.feeds, [made[place] for place in shared])
+    assert any(own[place] != made[place] for place in shared) == any(e.kind == "split" for e in draft.edits)
+    for place, one, other in zip(shared, before, values, strict=True):
+        change = maps.get(made[place])
+        expected = one if change is None else change.apply(one, 2)
+        assert sqnr(expected, other) > 70, place
+
+
+def given_by(model: Model) -> dict[tuple[str, int], str]:
+    return {
+        (node.name, place): tensor.name
+        for node in model.graph.nodes
+        for place, tensor in enumerate(node.outputs)
+    }
+
+
 def test_each_step_finds_something_in_the_blocks() -> None:
     case = blocks(0)
     for step in ("scale", "smooth", "shift", "split"):
