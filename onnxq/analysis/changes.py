@@ -37,11 +37,13 @@ class Recorded:
     Attributes:
         removed: the rule that replaced a node, by its name.
         maps: what edits made of tensors, by name.
+        renamed: the tensor whose values one holds that an edit gave a new name, by that name.
         fitted: whether weights were fitted to data.
     """
 
     removed: Mapping[str, str] = field(default_factory=dict)
     maps: Mapping[str, Mapped] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     fitted: bool = False
 
 
@@ -55,13 +57,15 @@ def recorded(report: Mapping[str, Any] | None) -> Recorded:
             removed[str(name)] = str(change.get("rule", ""))
     repair = report.get("repair")
     repair = repair if isinstance(repair, dict) else {}
-    maps = {}
+    maps, renamed = {}, {}
     for entry in _entries(repair.get("maps")):
+        if entry.get("was"):
+            renamed[str(entry.get("tensor"))] = str(entry["was"])
         made = _mapped(entry)
         if made is not None:
             maps[str(entry.get("tensor"))] = made
     fitted = bool(repair.get("codes") or repair.get("biases") or repair.get("edits"))
-    return Recorded(removed, maps, fitted)
+    return Recorded(removed, maps, renamed, fitted)
 
 
 def _entries(value: Any) -> Sequence[Mapping[str, Any]]:

@@ -26,8 +26,8 @@ class Matched:
     Attributes:
         a: its name in A.
         b: its name in B.
-        how: `name`, `node` (the node that gives it has one name) or `structure` (it is made of the same by
-            the same operator, and nothing else is).
+        how: `name` (or the report tells the other one's), `node` (the node that gives it has one name) or
+            `structure` (it is made of the same by the same operator, and nothing else is).
     """
 
     a: str
@@ -77,13 +77,16 @@ class Matching:
 _BY_RULE = "gone"
 
 
-def match(a: Stage, b: Stage, removed: Mapping[str, str] | None = None) -> Matching:
+def match(
+    a: Stage, b: Stage, removed: Mapping[str, str] | None = None, renamed: Mapping[str, str] | None = None
+) -> Matching:
     """Matches the float tensors that nodes of the main graphs compute.
 
     Args:
         a: the reference.
         b: the other.
         removed: the rule that replaced a node of A, by its name.
+        renamed: the tensor of A that one of B is, by its name in B, where that is known.
     """
     ours, theirs = _values(a), _values(b)
     found: dict[str, Matched] = {}
@@ -93,6 +96,9 @@ def match(a: Stage, b: Stage, removed: Mapping[str, str] | None = None) -> Match
         found[one] = Matched(one, other, how)
         taken.update((other, b.base(other)))
 
+    for other, name in (renamed or {}).items():
+        if name in ours and other in theirs and _fit(a, b, name, other):
+            take(name, other, "name")
     named = [name for name in a.maker if name in b.maker and name not in a.fixed and name not in b.fixed]
     for name in named:
         floats = a.is_float(name) and b.is_float(name) and (name in ours or name in theirs)

@@ -80,6 +80,7 @@ class TensorMapped:
         scale: by channel, or one for all.
         offset: likewise.
         index: which channel each one was; None: its own.
+        was: the tensor whose values they were; None: that of the same name.
     """
 
     tensor: str
@@ -87,6 +88,7 @@ class TensorMapped:
     scale: float | tuple[float, ...]
     offset: float | tuple[float, ...]
     index: tuple[int, ...] | None
+    was: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

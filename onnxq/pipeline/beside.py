@@ -147,7 +147,9 @@ def beside(
 
 
 def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:
-    found = match_saved(one, other) if isinstance(other, Saved) else match(one, other, told.removed)
+    found = (
+        match_saved(one, other) if isinstance(other, Saved) else match(one, other, told.removed, told.renamed)
+    )
     if not found.pairs:
         raise UserError(
             f"{one.name!r} and {other.name!r} have no tensor in common: none of a name, a node or a place",

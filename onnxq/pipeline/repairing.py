@@ -324,7 +324,10 @@ class _Repairing:
 
 
 def _maps(state: Version) -> list[dict[str, Any]]:
-    """What edits made of the values of tensors: `after[c] = before[index[c]] * scale[c] + offset[c]`."""
+    """What edits made of the values of tensors: `after[c] = before[index[c]] * scale[c] + offset[c]`.
+
+    `was`: the tensor before them; None where it has the same name.
+    """
     tensors = state.model.graph.tensors()
     found = []
     for name, change in state.maps.items():
@@ -333,7 +336,7 @@ def _maps(state: Version) -> list[dict[str, Any]]:
         if axis is not None or plain:
             index = None if change.index is None else change.index.tolist()
             found.append({"tensor": name, "axis": axis, "scale": change.scale.tolist()})
-            found[-1] |= {"offset": change.offset.tolist(), "index": index}
+            found[-1] |= {"offset": change.offset.tolist(), "index": index, "was": change.was or None}
     return found
 
 

@@ -15,11 +15,13 @@ class ChannelMap:
         scale: float32 [channels after] or [].
         offset: likewise.
         index: the channel that each one is made of, int64 [channels after]; None: its own.
+        was: the tensor whose values they were; "" where it has the same name.
     """
 
     scale: np.ndarray
     offset: np.ndarray
     index: np.ndarray | None = None
+    was: str = ""
 
     @staticmethod
     def of(scale: float | np.ndarray = 1.0, offset: float | np.ndarray = 0.0) -> ChannelMap:
@@ -45,4 +47,4 @@ class ChannelMap:
             scale = scale[later.index] if scale.ndim else scale
             offset = offset[later.index] if offset.ndim else offset
             index = later.index if index is None else index[later.index]
-        return ChannelMap(scale * later.scale, offset * later.scale + later.offset, index)
+        return ChannelMap(scale * later.scale, offset * later.scale + later.offset, index, self.was)

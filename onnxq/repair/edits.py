@@ -7,6 +7,7 @@ quantize what is quantized. Tensors and nodes keep their names; `maps` says what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from onnxq.graph.duplicate import duplicate
@@ -64,14 +65,18 @@ def edited(model: Model, edits: Sequence[FloatEdit]) -> tuple[Model, dict[str, C
     result = duplicate(model)
     maps: dict[str, ChannelMap] = {}
     for edit in edits:
-        held = {place: maps[name] for place, name in _made(result).items() if name in maps}
+        before = _made(result)
+        held = dict(maps)
         for name, new in edit.maps(result).items():
             maps[name] = maps[name].then(new) if name in maps else new
         edit.apply(result)
-        # What a node gave may have a new name, and what reads it, in another form, the old one.
-        maps |= {
-            name: held[place] for place, name in _made(result).items() if place in held and name not in maps
-        }
+        for place, name in _made(result).items():
+            old = before.get(place, name)
+            if (
+                name != old
+            ):  # what a node gave has a new name, and what reads it, in another form, the old one
+                kept = held.get(old, ChannelMap.of())
+                maps[name] = replace(kept, was=kept.was or old)
     return result, maps
 
 

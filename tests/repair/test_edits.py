@@ -82,7 +82,7 @@ def test_any_edits_in_any_order(steps: list[str], take: list[bool], seed: int) -
 @settings(max_examples=6, deadline=None)
 @given(st.permutations(["scale", "smooth", "shift", "split"]), st.integers(0, 99))
 def test_what_a_node_gives_is_what_the_maps_say(steps: list[str], seed: int) -> None:
-    """Of every node that the original has, by whatever name its tensor goes: comparisons of layers rely on it."""
+    """By whatever name its tensor goes: comparisons of layers rely on it."""
     case = blocks(seed)
     draft = case.draft
     for step in steps:
@@ -95,6 +95,7 @@ def test_what_a_node_gives_is_what_the_maps_say(steps: list[str], seed: int) -> 
     assert any(own[place] != made[place] for place in shared) == any(e.kind == "split" for e in draft.edits)
     for place, one, other in zip(shared, before, values, strict=True):
         change = maps.get(made[place])
+        assert (change.was if change is not None else "") == own[place] * (own[place] != made[place]), place
         expected = one if change is None else change.apply(one, 2)
         assert sqnr(expected, other) > 70, place
 
