@@ -74,10 +74,11 @@ def _entries(value: Any) -> Sequence[Mapping[str, Any]]:
 
 def _mapped(entry: Mapping[str, Any]) -> Mapped | None:
     try:
-        index = entry["index"]
+        index, shape = entry["index"], entry.get("shape")
+        scale = np.asarray(entry["scale"], np.float32)
         return Mapped(
             ChannelMap(
-                np.asarray(entry["scale"], np.float32),
+                scale if shape is None else scale.reshape(shape),
                 np.asarray(entry["offset"], np.float32),
                 None if index is None else np.asarray(index, np.int64),
             ),

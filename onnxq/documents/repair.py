@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.repair.lattice import Lattice
@@ -76,8 +76,9 @@ class TensorMapped:
 
     Attributes:
         tensor: its name.
-        axis: its channel axis; None where scale and offset are one number for all.
+        axis: its channel axis; None where scale and offset are one number for all, or `shape` says it.
         scale: by channel, or one for all.
+        shape: as which the scale broadcasts to the tensor, where channels lie along several axes; else None.
         offset: likewise.
         index: which channel each one was; None: its own.
         was: the tensor whose values they were; None: that of the same name.
@@ -86,6 +87,7 @@ class TensorMapped:
     tensor: str
     axis: int | None
     scale: float | tuple[float, ...]
+    shape: tuple[int, ...] | None = field(kw_only=True, default=None)
     offset: float | tuple[float, ...]
     index: tuple[int, ...] | None
     was: str | None = None

@@ -331,11 +331,15 @@ def _maps(state: Version) -> list[dict[str, Any]]:
     tensors = state.model.graph.tensors()
     found = []
     for name, change in state.maps.items():
-        axis = channel_axis(Tensor(state.model, tensors[name])) if name in tensors else None
-        plain = not change.scale.ndim and not change.offset.ndim and change.index is None
+        axis = change.axis
+        if axis is None and name in tensors and not change.wide:
+            axis = channel_axis(Tensor(state.model, tensors[name]))
+        plain = change.wide or (not change.scale.ndim and not change.offset.ndim and change.index is None)
         if axis is not None or plain:
             index = None if change.index is None else change.index.tolist()
-            found.append({"tensor": name, "axis": axis, "scale": change.scale.tolist()})
+            scale = change.scale.reshape(-1) if change.wide else change.scale
+            shape = change.scale.shape if change.wide else None
+            found.append({"tensor": name, "axis": axis, "scale": scale.tolist(), "shape": shape})
             found[-1] |= {"offset": change.offset.tolist(), "index": index, "was": change.was or None}
     return found
 

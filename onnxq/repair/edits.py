@@ -68,7 +68,9 @@ def edited(model: Model, edits: Sequence[FloatEdit]) -> tuple[Model, dict[str, C
         before = _made(result)
         held = dict(maps)
         for name, new in edit.maps(result).items():
-            maps[name] = maps[name].then(new) if name in maps else new
+            both = maps.pop(name).then(new) if name in maps else new
+            if both is not None:
+                maps[name] = both
         edit.apply(result)
         for place, name in _made(result).items():
             old = before.get(place, name)

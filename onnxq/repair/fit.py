@@ -416,7 +416,7 @@ class _Work:
 
         def exact(sample: int) -> np.ndarray:
             rows = fit._floats.of(layer.output, sample).rows
-            return rows if change is None else np.asarray(change.apply(rows, 1), np.float32)
+            return rows if change is None or change.wide else np.asarray(change.apply(rows, 1), np.float32)
 
         parts = [self._used[start : start + _BLOCK] for start in range(0, len(self._used), _BLOCK)]
         given = list(fit._threads.map(self._sums, self._used))

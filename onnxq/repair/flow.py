@@ -99,12 +99,15 @@ class Flow:
                     self._read(node, index, tensor, factor)
 
     def maps(self) -> dict[str, ChannelMap]:
-        """What becomes of tensors whose factor is along one axis."""
+        """What becomes of tensors."""
         found = {}
         for name, factor in self.factors.items():
             axes = _axes(factor)
-            if len(axes) <= 1:
-                found[name] = ChannelMap.of(scale=factor.reshape(-1) if axes else factor.reshape(()))
+            if len(axes) > 1:
+                found[name] = ChannelMap.of(scale=factor)
+            else:
+                scale = factor.reshape(-1) if axes else factor.reshape(())
+                found[name] = ChannelMap.of(scale=scale, axis=axes[0] if axes else None)
         return found
 
     # -- what writes a tensor ------------------------------------------------------------------

@@ -57,7 +57,7 @@ def followed(channels: Channels, maps: Mapping[str, ChannelMap]) -> dict[str, np
     found = {}
     for name, amax in channels.items():
         change = maps.get(name)
-        if change is None:
+        if change is None or change.wide:
             found[name] = amax
         elif not np.any(change.offset):
             kept = amax if change.index is None else amax[change.index]
