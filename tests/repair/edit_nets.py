@@ -14,6 +14,7 @@ from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
+from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
 from onnxq.repair.edits import edited
 from onnxq.repair.statistics import channel_axes
@@ -134,25 +135,34 @@ class Case:
         return sqnr(reference, found)
 
     def follows_maps(self, draft: Draft) -> float:
-        """The least SQNR, dB, of a tensor that edits change, to what their maps say of it.
+        """The least SQNR, dB, of a tensor of both models to what the maps say of it: nothing, if it stays.
 
         No axis of samples, nor the first one, has as many elements as channels.
         """
         result, maps = edited(self.model, draft.edits)
-        names = list(maps)
+        own, made = (computed(model) for model in (self.model, result))
+        names = [name for name in made if name in own or name in maps]
         least = np.inf
         for name, before, after in zip(
             names,
-            values_of(self.proto, self.feeds, names),
+            values_of(self.proto, self.feeds, [(maps[n].was if n in maps else "") or n for n in names]),
             values_of(result.to_proto(), self.feeds, names),
             strict=True,
         ):
-            change = maps[name]
+            change = maps.get(name, ChannelMap.of())
             sizes = {part.size for part in (change.scale, change.offset) if part.ndim}
             axes = [axis for axis in range(2, before.ndim) if before.shape[axis] in sizes]
+            if change.axis is not None:
+                axes = [change.axis + 1]
             told = change.apply(before, axes[0] if axes else 2)
             least = min(least, sqnr(told, after))
         return least
+
+
+def computed(model: Model) -> list[str]:
+    """The float tensors that nodes give."""
+    given = [tensor for node in model.graph.nodes for tensor in node.outputs]
+    return [tensor.name for tensor in given if tensor.dtype in (np.float32, np.float16)]
 
 
 def kernels(proto: onnx.ModelProto, folder: Path, *, half: bool = False) -> tuple[int, int]:
