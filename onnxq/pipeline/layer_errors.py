@@ -131,7 +131,7 @@ def _measured(
     del result
     if weight_bytes(made.proto) > _HEAVY:
         collected()  # the graphs of both, which nobody needs any more
-    samples = itertools.islice(sampling.held_out(step="layers", total=count), count)
+    samples = itertools.islice(sampling.held_out(silent=True), count)
 
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)

@@ -102,8 +102,8 @@ class Sampling:
             return itertools.islice(self._good(self.parts.calibration()), CHOOSING)
         return itertools.chain([first], apart)
 
-    def held_out(self, step: str = "verify", total: int | None = None) -> Iterator[Sample]:
-        """Those that verify; the observer is told of a step and how many it takes: of all, by default."""
+    def held_out(self, *, silent: bool = False) -> Iterator[Sample]:
+        """Those that verify; the observer is told of each, unless `silent`."""
         assert self.parts is not None
         apart = self._good(self.parts.held_out())
         first = next(apart, None)
@@ -111,7 +111,7 @@ class Sampling:
             self.parts.shared = True
             apart = itertools.islice(self._good(self.parts.calibration()), HELD_OUT)
         found = apart if first is None else itertools.chain([first], apart)
-        return self.watched(step, found, self.parts.held if total is None else total)
+        return found if silent else self.watched("verify", found, self.parts.held)
 
     def watched(self, step: str, samples: Iterable[Sample], total: int | None) -> Iterator[Sample]:
         """Samples; the observer is told."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.graph.view import Node
+from onnxq.graph.wiring import is_constant
 
 NODES, CHANGES = 12, 12
 """Nodes of a sketch, and changes of a rule that have one, at most."""
@@ -69,6 +70,6 @@ def sketch(above: Mapping[int, SketchedNode], removed: Iterable[Any], added: Ite
 
 
 def _sketched(node: Any) -> SketchedNode:
-    read = [str(tensor.name) for tensor in node.inputs if not hasattr(tensor, "values") and tensor.name]
+    read = [str(tensor.name) for tensor in node.inputs if tensor.name and not is_constant(tensor)]
     given = tuple(str(tensor.name) for tensor in node.outputs if tensor.name)
     return SketchedNode(str(node.name), str(node.op), tuple(dict.fromkeys(read)), given)

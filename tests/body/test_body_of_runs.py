@@ -20,7 +20,7 @@ HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 NET = """g (float[N, 16, 8, 8] x) => (float[N, 16, 8, 8] y) {
     [one] c = Conv <pads = [1, 1, 1, 1]> (x, w)  [act] r = Relu (c)
     [two] d = Conv <pads = [1, 1, 1, 1]> (r, v)  [add] s = Add (d, r)  [out] y = Sigmoid (s) }"""
-QUICK = {"method": "minmax", "prove": "never", "compile": False}
+QUICK = {"method": "minmax", "prove": "never", "compile": False, "repair": "none"}
 HALF = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 
@@ -107,7 +107,7 @@ def test_a_plan_gives_the_same_bytes_without_data(options: dict[str, Any], tmp_p
 
 def test_a_plan_says_what_stays_float32(tmp_path: Path) -> None:
     model, path = net(), tmp_path / "p.toml"
-    onnxq.plan(model, samples(), method="minmax", prove="never").save(path)
+    onnxq.plan(model, samples(), method="minmax", prove="never", repair="none").save(path)
     text = path.read_text() + '\n[[float32]]\nnode = "add"\nbecause = "I say so"\n'
     path.write_text(text)
     result = onnxq.quantize(model, plan=path, **QUICK)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ COMPILED = trt.Engine("compiled", "", "a compiler", 89)
 
 def test_what_the_compiler_refuses_in_half_stays_float32(compiler: Any) -> None:
     compiler(lambda m: failed("add") if types(m).get("add") == TensorProto.FLOAT16 else COMPILED)
-    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never", repair="none")
     assert result.report["engine"]["status"] == "compiled"
     assert types(result.model) == {"one": 10, "two": 10, "add": 1}
     stays = {entry["node"]: entry["code"] for entry in result.report["body"]["float32"]}
@@ -189,7 +189,7 @@ def test_what_the_compiler_refuses_in_half_stays_float32(compiler: Any) -> None:
 
 def test_a_body_that_the_compiler_does_not_take_is_float32(compiler: Any) -> None:
     compiler(lambda m: failed("nobody") if TensorProto.FLOAT16 in types(m).values() else COMPILED)
-    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never", repair="none")
     assert result.report["engine"]["status"] == "compiled"
     assert set(types(result.model).values()) == {TensorProto.FLOAT}
     assert result.report["body"]["type"] == "fp32"
@@ -245,7 +245,7 @@ def quantized(model: onnx.ModelProto, node: str) -> bool:
 def test_a_layer_that_breaks_the_build_leaves_the_body_half(compiler: Any) -> None:
     """Int8 is to blame, in a float32 body too: the body of what is left is float16 as before."""
     compiler(lambda m: failed("two") if quantized(m, "two") else COMPILED)
-    result = onnxq.quantize(net(), samples(), method="minmax", prove="never")
+    result = onnxq.quantize(net(), samples(), method="minmax", prove="never", repair="none")
     assert result.report["engine"]["status"] == "compiled"
     assert result.report["engine"]["regression"]["by"] == "quantization"
     assert (quantized(result.model, "one"), quantized(result.model, "two")) == (True, False)

@@ -59,7 +59,7 @@ def onnxq(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 
 CALIBRATE = ("calibrate", "net.onnx", "--calib", "npy")
-QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--prove", "never", "--json")
+QUANTIZE = ("quantize", "net.onnx", "--no-engine", "--prove", "never", "--repair", "none", "--json")
 
 
 def calibration(ran: Ran) -> Any:

@@ -212,10 +212,12 @@ def test_samples_tell_how_far_they_are() -> None:
     fits = [step for step in found if step[0] == "repair: fit"]
     assert fits
     assert all(done is not None and 0 <= done <= 15 and total == 15 for _, done, total in fits)
+    errors = [("layers", done, 3) for done in (1, 2, 3)]
     assert [step for step in found if step not in fits] == [
         *(("calibrate", done, 15) for done in range(1, 16)),
         *(("choose: 6 methods", done, 36) for done in range(6, 37, 6)),
         *(("verify", done, 3) for done in range(1, 4)),
+        *errors,
     ]
 
 

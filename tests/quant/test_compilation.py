@@ -89,7 +89,7 @@ NAMES = [f"conv_{number}" for number in range(7)]
 def test_a_layer_that_breaks_the_build_is_left_in_float(compiler, node: str, words: str) -> None:
     words = words.format(node=node)
     asked = compiler(breaks_at(node, words=words))
-    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32")
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32", repair="none")
     assert len(asked) <= 3 + 1 + 4  # a search in 8 nodes
     assert quantized_nodes(result.model) == {*NAMES, "pool"} - {node}
     onnx.checker.check_model(result.model, full_check=True)
@@ -143,9 +143,11 @@ def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
     nets, without = chain("a", "b"), {}
     for kept in ("a", "b"):
         compiler(lambda model: COMPILED)
-        wanted = onnxq.quantize(nets, samples(), method="minmax", body="fp32", keep_float=[kept])
+        wanted = onnxq.quantize(
+            nets, samples(), method="minmax", body="fp32", keep_float=[kept], repair="none"
+        )
         compiler(breaks_at(kept))
-        found = onnxq.quantize(nets, samples(), method="minmax", body="fp32")
+        found = onnxq.quantize(nets, samples(), method="minmax", body="fp32", repair="none")
         assert found.report["accuracy"] == wanted.report["accuracy"]
         without[kept] = found.report["accuracy"]
     assert without["a"] != without["b"]
@@ -153,7 +155,7 @@ def test_the_accuracy_is_of_the_model_that_is_kept(compiler) -> None:
 
 def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
     compiler(lambda model: failed("both") if quantized_nodes(model) & {"conv_1", "conv_4"} else COMPILED)
-    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32")
+    result = onnxq.quantize(chain(*NAMES), samples(), method="minmax", body="fp32", repair="none")
     assert quantized_nodes(result.model) == {*NAMES, "pool"}
     engine = result.report["engine"]
     assert engine["regressed"]
@@ -162,7 +164,9 @@ def test_two_layers_that_break_it_are_not_guessed_at(compiler) -> None:
 
 def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
     asked = compiler(lambda model: failed("no importer"))
-    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32").report["engine"]
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32", repair="none").report[
+        "engine"
+    ]
     assert len(asked) == 2
     assert engine["status"] == "failed"
     assert not engine["regressed"]
@@ -171,7 +175,7 @@ def test_a_model_that_never_compiled_is_not_searched(compiler) -> None:
 
 def test_a_model_that_compiles_is_compiled_once(compiler) -> None:
     asked = compiler(lambda model: COMPILED)
-    onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32")
+    onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32", repair="none")
     assert len(asked) == 1
 
 
@@ -206,7 +210,7 @@ def test_the_original_is_compiled_with_what_is_stated_of_it(compiler) -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     del proto.graph.value_info[:]
     proto.graph.output[0].type.ClearField("value")
-    onnxq.quantize(proto, samples(), method="minmax", body="fp32", shapes={"x": [1, 16, 8, 8]})
+    onnxq.quantize(proto, samples(), method="minmax", body="fp32", shapes={"x": [1, 16, 8, 8]}, repair="none")
     assert shapes == [[1, 16, 8, 8]] * 2
 
 
@@ -215,7 +219,9 @@ def test_a_compiler_that_fails_itself_costs_nothing(compiler) -> None:
         raise onnxq.errors.Fault("the program that runs it failed")
 
     compiler(judge)
-    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32").report["engine"]
+    engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32", repair="none").report[
+        "engine"
+    ]
     assert engine["status"] == "not-run"
     assert "failed" in engine["reason"]
 
@@ -267,7 +273,7 @@ def test_the_real_compiler_is_satisfied(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("onnxq.quant.insert.unify_scale_types", lambda model: [])
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((1, 32, 64)).astype(np.float16)} for _ in range(4)]
-    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax")
+    result = onnxq.quantize(half_quantized("some weights"), data, method="minmax", repair="none")
     engine = result.report["engine"]
     assert "lhs_scale" in engine["regression"]["reason"]
     assert engine["status"] == "compiled", engine["reason"]

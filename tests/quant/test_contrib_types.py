@@ -96,7 +96,9 @@ class Net:
 def test_pairs_behind_it_have_its_type(op: str, kind: str) -> None:
     net = Net(op, kind)
     skip = ["unfuse_matmul", "unfuse_layer_normalization"]  # that would make it ONNX's own
-    result = onnxq.quantize(net.model(), net.samples(), method="minmax", compile=False, skip=skip)
+    result = onnxq.quantize(
+        net.model(), net.samples(), method="minmax", compile=False, skip=skip, repair="none"
+    )
     layers = {layer["node"]: layer["format"] == "int8" for layer in result.report["plan"]["layers"]}
     assert len(layers) == sum(node.op_type == "MatMul" for node in net.nodes)
     assert all(layers.values())
@@ -104,7 +106,9 @@ def test_pairs_behind_it_have_its_type(op: str, kind: str) -> None:
     assert accuracy["sqnr_db"] > 25
     if kind != "bfloat16":  # onnxruntime's operators have no kernels for that on a CPU
         assert ort.loads(result.model)
-    again = onnxq.quantize(result.model, net.samples(), method="minmax", compile=False, skip=skip)
+    again = onnxq.quantize(
+        result.model, net.samples(), method="minmax", compile=False, skip=skip, repair="none"
+    )
     assert again.report["plan"]["sites"] == []
 
 
@@ -112,14 +116,14 @@ def test_pairs_behind_it_have_its_type(op: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_behind_attention_run_in_int8(kind: str) -> None:
     net = Net("attention", kind)
-    engine = onnxq.quantize(net.model(), net.samples(), method="minmax").report["engine"]
+    engine = onnxq.quantize(net.model(), net.samples(), method="minmax", repair="none").report["engine"]
     assert engine["status"] == "compiled", engine["reason"]
     assert engine["int8"] == engine["planned"] == 5
 
 
 def test_what_nobody_computes_stays_in_float() -> None:
     net = Net("custom", "float16")
-    plan = onnxq.quantize(net.model(), net.samples(), compile=False).report["plan"]
+    plan = onnxq.quantize(net.model(), net.samples(), compile=False, repair="none").report["plan"]
     assert [layer["format"] for layer in plan["layers"]] == ["int8", "float", "float"]
     assert all("org.example.Mine" in entry["because"] for entry in plan["kept_float"])
 

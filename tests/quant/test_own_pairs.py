@@ -26,7 +26,9 @@ def data(model: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
 
 
 def quantize(model: onnx.ModelProto, **arguments: object) -> onnxq.Result:
-    return onnxq.quantize(model, data(model), **{"compile": False, "body": "fp32", **arguments})  # type: ignore[arg-type]
+    return onnxq.quantize(
+        model, data(model), **{"compile": False, "body": "fp32", "repair": "none", **arguments}
+    )  # type: ignore[arg-type]
 
 
 def counts(result: onnxq.Result) -> Counter[str]:

@@ -46,7 +46,9 @@ def samples(model: onnx.ModelProto, dtype: type) -> list[dict[str, np.ndarray]]:
 @functools.cache
 def readers(name: str) -> list[Any]:
     """The edges that read the pairs of a net in float32."""
-    report = onnxq.quantize(NETS[name](), samples(NETS[name](), np.float32), compile=False).report
+    report = onnxq.quantize(
+        NETS[name](), samples(NETS[name](), np.float32), compile=False, repair="none"
+    ).report
     return [site["readers"] for site in report["plan"]["sites"]]
 
 
@@ -55,7 +57,7 @@ def readers(name: str) -> list[Any]:
 def test_every_layer_runs_in_int8(name: str, kind: str) -> None:
     model = recast(NETS[name](), kind)
     compiler = trt.installed() is not None and (kind == "float16" or name in ("residual", "matmul"))
-    result = onnxq.quantize(model, samples(model, KINDS[kind][0]), compile=compiler)
+    result = onnxq.quantize(model, samples(model, KINDS[kind][0]), compile=compiler, repair="none")
     plan = result.report["plan"]
     assert [site["readers"] for site in plan["sites"]] == readers(name)
     (accuracy,) = result.report["accuracy"]
@@ -65,7 +67,7 @@ def test_every_layer_runs_in_int8(name: str, kind: str) -> None:
         engine = result.report["engine"]
         assert engine["status"] == "compiled", engine["reason"]
         assert engine["not_int8"] == []
-    again = onnxq.quantize(result.model, samples(model, KINDS[kind][0]), compile=False)
+    again = onnxq.quantize(result.model, samples(model, KINDS[kind][0]), compile=False, repair="none")
     assert again.report["plan"]["sites"] == []
 
 
@@ -78,6 +80,6 @@ def test_a_model_of_two_half_types_is_calibrated() -> None:
     model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
     values = [rng.standard_normal((2, 32, 32)) for _ in range(4)]
     data = [{"x": x.astype(ml_dtypes.bfloat16), "u": u.astype(np.float16)} for x, u in values]
-    report = onnxq.quantize(model, data, compile=False).report
+    report = onnxq.quantize(model, data, compile=False, repair="none").report
     assert [layer["format"] for layer in report["plan"]["layers"]] == ["int8"]
     assert report["accuracy"][0]["sqnr_db"] > 25
