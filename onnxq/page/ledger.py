@@ -15,6 +15,8 @@ _ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weig
 
 _SOURCES = 20
 
+_NO_NOISE = 200.0
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
@@ -191,7 +193,7 @@ def _sources(report: OpenedReport) -> tuple[NoisySource, ...]:
             NoisySource(
                 what=kind + text(one.get("name")),
                 layers=names(one.get("layers")),
-                alone=level(number(one.get("alone_db"))),
+                alone=_alone(number(one.get("alone_db"))),
                 share=percent(share),
                 bar=min(1.0, max(0.0, share)),
             )
@@ -243,3 +245,8 @@ def _predictions(report: OpenedReport) -> tuple[Predicted, ...]:
             )
         )
     return tuple(rows)
+
+
+def _alone(decibels: float | None) -> str:
+    """A level of what makes noise; 200 dB stand for none."""
+    return "no noise" if decibels is not None and decibels >= _NO_NOISE else level(decibels)

@@ -247,3 +247,9 @@ def test_the_page_is_made_again(tmp_path: Path) -> None:
         onnxq.report(path, tmp_path / "b.html", analysis=path)
     onnxq.report(path, mine, force=True)
     assert mine.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_a_source_that_makes_no_noise() -> None:
+    report = synthetic(12)
+    report["goal"]["search"]["noise"]["sources"][0]["alone_db"] = 200.0
+    assert "no noise 65.0 %" in Read(made(report)).said
