@@ -31,7 +31,7 @@ class WorstOutput:
 
     Attributes:
         output: its name.
-        argmax: where the greatest value is in both.
+        argmax: where the greatest value is in both; "" of what is not one vector.
         same: whether that is the same place.
         values: those that differ most.
     """
@@ -69,8 +69,10 @@ def worst_view(analysis: Mapping[str, Any] | None) -> WorstView | None:
 
 
 def _output(one: Mapping[str, Any]) -> WorstOutput:
-    argmax = one.get("argmax")
+    argmax, shape = one.get("argmax"), one.get("shape")
     places = argmax if isinstance(argmax, list | tuple) and len(argmax) == 2 else ()
+    if not isinstance(shape, list | tuple) or any(size != 1 for size in shape[:-1]):
+        places = ()  # it holds no one answer
     values = [value for value in one.get("values") or () if isinstance(value, Mapping)]
     return WorstOutput(
         output=text(one.get("output")),

@@ -253,3 +253,13 @@ def test_a_source_that_makes_no_noise() -> None:
     report = synthetic(12)
     report["goal"]["search"]["noise"]["sources"][0]["alone_db"] = 200.0
     assert "no noise 65.0 %" in Read(made(report)).said
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"), [([1, 10], True), ([10], True), ([1, 4, 10], False), ([], True), (None, False)]
+)
+def test_the_argmax_is_that_of_one_vector(shape: list[int] | None, told: bool) -> None:
+    report = synthetic(12)
+    analysis = analysis_of(report)
+    analysis["worst"]["outputs"][0]["shape"] = shape
+    assert ("argmax: 3 in float, 5 here" in Read(made(report, analysis=analysis)).said) == told
