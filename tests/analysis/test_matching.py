@@ -174,3 +174,33 @@ def test_parts_hand_on_what_is_compared_later_than_it_is_made(monkeypatch: pytes
     assert parted.groups == len(whole.rows) > 3
     assert [row.tensor for row in parted.rows] == [row.tensor for row in whole.rows]
     assert [row.accumulated for row in parted.rows] == [row.accumulated for row in whole.rows]
+
+
+def test_a_tensor_that_an_edit_renamed_is_the_one_that_the_report_tells(tmp_path: Path) -> None:
+    """The node of its name gave another one before: it was fused with what follows."""
+    rng = np.random.default_rng(0)
+    factors = np.exp2(np.arange(8) % 3 - 1).astype(np.float32).reshape(1, 8, 1, 1)
+    w, v = (rng.standard_normal((8, 8, 1, 1)).astype(np.float32) for _ in range(2))
+    shapes = "net (float[1, 8, 4, 4] x) => (float[1, 8, 4, 4] y)"
+    a = onnx.parser.parse_model(
+        HEAD + shapes + "{ [conv] a = Conv (x, w)  [norm] t = Mul (a, two)  [end] y = Conv (t, v) }"
+    )
+    b = onnx.parser.parse_model(HEAD + shapes + "{ [conv] t_once = Conv (x, w)  [end] y = Conv (t_once, v) }")
+    folded = {"w": 2 * w * factors.reshape(8, 1, 1, 1), "v": v / factors}
+    for model, arrays in ((a, {"w": w, "v": v, "two": np.float32(2)}), (b, folded)):
+        for name, values in arrays.items():
+            model.graph.initializer.append(numpy_helper.from_array(np.asarray(values), name))
+    onnx.save(b, tmp_path / "b.onnx")
+    scale = {"scale": factors.reshape(-1).tolist(), "shape": [1, 8, 1, 1], "offset": 0.0, "index": None}
+    maps = [{"tensor": "t_once", "axis": None, "was": "t", **scale}]
+    digest = hashlib.sha256((tmp_path / "b.onnx").read_bytes()).hexdigest()
+    report = {"onnxq": "0", "sha256": digest, "changes": [], "repair": {"maps": maps, "edits": [{}]}}
+    (tmp_path / "b.report.json").write_text(json.dumps(report))
+    samples = [{"x": rng.standard_normal((1, 8, 4, 4)).astype(np.float32)} for _ in range(2)]
+    rows = {row.tensor: row for row in onnxq.analyze(a, tmp_path / "b.onnx", samples).rows}
+    assert (rows["t_once"].a_tensor, rows["t_once"].how) == ("t", "name")
+    for name in ("t_once", "y"):
+        for figures in (rows[name].accumulated, rows[name].isolated):
+            assert figures is not None
+            assert figures.sqnr_db is not None
+            assert figures.sqnr_db > 120, name
