@@ -14,12 +14,13 @@ import numpy as np
 
 from onnxq.repair.activation import Activation
 
-_STEPS = 3
+_STEPS = 4  # of slopes that are taken of some rows; of all, three would do
 _MOST = 0.5  # of the standard deviation of Y
 _DEAD = 0.002  # a channel with less slope, in parts of its greatest, keeps its bias
 _LEAST = 0.02  # slope that is divided by at least
 _STEP = 1e-3  # of the standard deviation of Y: between the values that a slope is of
 _TINY = 1e-30
+_SLOPES = 2048  # rows of which slopes are taken, at least: they say how far to go, not where it ends
 
 
 def shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation: Activation) -> np.ndarray:
@@ -40,7 +41,8 @@ def shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation:
 def _shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation: Activation) -> np.ndarray:
     count = sum(len(part) for part in exact)
     mean = sum(part.sum(axis=0, dtype=np.float64) for part in exact) / count
-    second = sum(np.square(part - mean).sum(axis=0, dtype=np.float64) for part in exact) / count
+    near = mean.astype(np.float32)
+    second = sum(np.square(part - near).sum(axis=0, dtype=np.float64) for part in exact) / count
     spread = np.sqrt(second)
     if activation.is_identity:
         off = mean - sum(part.sum(axis=0, dtype=np.float64) for part in given) / count
@@ -49,20 +51,19 @@ def _shifts(exact: Sequence[np.ndarray], given: Sequence[np.ndarray], activation
     aim = sum(activation(part).sum(axis=0, dtype=np.float64) for part in exact) / count
     found, best, least = np.zeros(len(spread)), np.zeros(len(spread)), np.full(len(spread), np.inf)
     step = np.maximum(_STEP * spread, _TINY).astype(np.float32)
+    some = np.concatenate([part[:: max(1, count // _SLOPES)] for part in given])
     for left in reversed(range(_STEPS + 1)):
-        reached, slope, steepest = np.zeros((3, len(spread)))
-        for part in given:
-            values = part + found.astype(np.float32)
-            reached += activation(values).sum(axis=0, dtype=np.float64)
-            if not left:
-                continue
-            slopes = (activation(values + step) - activation(values - step)) / (2 * step)
-            slope += slopes.sum(axis=0, dtype=np.float64)
-            steepest = np.maximum(steepest, np.abs(slopes).max(axis=0, initial=0.0))
+        shift = found.astype(np.float32)
+        reached = sum(activation(part + shift).sum(axis=0, dtype=np.float64) for part in given)
         off = aim - reached / count
         better = np.abs(off) < least  # near where the slope is 0 steps go too far
         best, least = np.where(better, found, best), np.where(better, np.abs(off), least)
-        slope = slope / count / np.maximum(steepest, _TINY)
+        if not left:
+            break
+        values = some + shift
+        slopes = (activation(values + step) - activation(values - step)) / (2 * step)
+        steepest = np.abs(slopes).max(axis=0, initial=0.0)
+        slope = slopes.mean(axis=0, dtype=np.float64) / np.maximum(steepest, _TINY)
         alive = np.abs(slope) > _DEAD
         divisor = np.copysign(np.maximum(np.abs(slope), _LEAST), slope) * np.maximum(steepest, _TINY)
         change = np.where(alive, off / divisor, 0.0)

@@ -190,6 +190,7 @@ class Course:
         self._spent = tools.runs
         self._seen = False  # whether the float model ran on the samples that fit
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
+        self._known: Version | None = None  # a candidate that was measured before it is proposed
         self.ledger: list[StepEntry] = []
 
     def run(self) -> Version:
@@ -220,13 +221,13 @@ class Course:
             self.ledger.append(StepEntry(step, verdict, why, before, runs=runs, **said))
 
         self._tools.begin(step)
+        self._known = None
         try:
             proposal = self._proposal(step, state)
             if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
-            if self._is_wide(*proposal.drafts, state.draft) and state.levels.wider is None:
-                state = replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
+            state = self._widened(state, proposal.drafts)
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
                 after = self._there(later, state)
@@ -308,6 +309,8 @@ class Course:
 
     def _made(self, draft: Draft, before: Version | None = None) -> Version:
         """What a draft is: edited, fitted, run."""
+        if self._known is not None and self._known.draft is draft:
+            return self._known
         if before is not None and draft.edits == before.draft.edits:
             model, maps, near = before.model, before.maps, before.near_db
         else:
@@ -324,6 +327,12 @@ class Course:
     def _levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = True) -> Levels:
         """How near a draft is, on as many samples as tell anything of it."""
         return self._tools.levels(model, draft, patches, wide=wide and self._is_wide(draft))
+
+    def _widened(self, state: Version, drafts: Sequence[Draft]) -> Version:
+        """A version, judged on as many samples as candidates that follow it are."""
+        if state.levels.wider is not None or not self._is_wide(*drafts, state.draft):
+            return state
+        return replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
 
     def _is_wide(self, *drafts: Draft) -> bool:
         """Whether drafts can be judged on the samples that fit, too: nothing is fitted to these."""
@@ -405,11 +414,22 @@ class Course:
         too_dear = self._too_dear("residual", 1, ())
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
+        every = tuple(name for name in found.edges if found.costs[name] <= _MOST_MOVED)
+        best = replace(state.draft, plan=residual.in_float(plan, found, every))
+        if not every or self._gain(best, state) < _WORTH_DB:  # some of them gain less than all
+            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
+        if sum(found.costs[name] for name in every) <= _MOST_MOVED:
+            return _Proposal([best], skipped, {"sums": len(every)})
         shares = self._tools.shares(state, found.edges)
         sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
         sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
         return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
+
+    def _gain(self, draft: Draft, state: Version) -> float:
+        """By how much a candidate is nearer, dB."""
+        (self._known,) = self._each([draft], state)
+        return judged(self._widened(state, [draft]).levels, self._known.levels).gain_db
 
     def _split(self, state: Version) -> _Proposal:
         """The tensor that makes most noise; and as many as may be, the most noise for the work first."""

@@ -433,24 +433,33 @@ class _Work:
         scales = self._scales.astype(np.float64) * layer.alpha
         if data is not None and data.plain:
             scales = scales * float(data.scale.reshape(-1)[0])
-        sums = _products(rows.astype(np.float32), self._factors) * scales
-        found = sums.reshape(len(rows), layer.outputs) + self.bias.astype(np.float64) * layer.beta
-        return found.astype(np.float32)
+        sums = _products(rows.astype(np.float32), self._factors)
+        sums *= scales.astype(np.float32)
+        found = sums.reshape(len(rows), layer.outputs)
+        found += (self.bias.astype(np.float64) * layer.beta).astype(np.float32)
+        return found
 
 
 def _products(rows: np.ndarray, wide: np.ndarray) -> np.ndarray:
-    """The products of rows and weights, group by group; of codes exact: float64 [rows, groups, outputs].
+    """The products of rows and weights, group by group: float32 [rows, groups, outputs].
+
+    Those of codes are exact as far as `EXACT_ROWS` of them are summed, and added up in one order: the same
+    bits by any library of matrix products.
 
     Args:
         rows: float32 [rows, groups, terms].
         wide: float32 [groups, outputs, terms].
     """
     groups, outputs, terms = wide.shape
-    total = np.zeros((len(rows), groups, outputs))
-    for start in range(0, terms, EXACT_ROWS):
+    total = np.empty((len(rows), groups, outputs), np.float32)
+    for start in range(0, max(terms, 1), EXACT_ROWS):
         part = slice(start, start + EXACT_ROWS)
         if groups == 1:
-            total[:, 0] += rows[:, 0, part] @ wide[0, :, part].T
+            found = (rows[:, 0, part] @ wide[0, :, part].T)[:, None]
         else:
-            total += np.einsum("rgt,got->rgo", rows[:, :, part], wide[:, :, part])
+            found = np.einsum("rgt,got->rgo", rows[:, :, part], wide[:, :, part])
+        if start:
+            total += found
+        else:
+            total[:] = found
     return total

@@ -233,21 +233,42 @@ def test_each_edited_model_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len({id(model) for model in looked}) == 2
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.1, "not-applicable"), (0.11, "kept")])
+@pytest.mark.parametrize(
+    ("gain", "costs", "shares", "sums"),
+    [
+        (0.9, (0.04, 0.05), None, None),  # some of them gain less than all
+        (1.5, (0.04, 0.05), None, 2),  # all of them: nobody asks which
+        (1.5, (0.04, 0.09), (0.11, 0.05), 1),  # a dB is a fifth of the noise: twice what they make alone
+        (1.5, (0.04, 0.09), (0.09, 0.1), None),
+        (1.5, (0.04, 0.11), None, 1),  # what is too dear alone is not among all
+    ],
+)  # fmt: skip
 def test_sums_of_little_noise_are_not_tried(
-    share: float, verdict: str, monkeypatch: pytest.MonkeyPatch
+    gain: float,
+    costs: tuple[float, float],
+    shares: tuple[float, float] | None,
+    sums: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A dB is a fifth of the noise: twice what they make alone is less."""
-    sums = residual.ResidualSums({"second": (Edge("second", 0),)}, {"second": 0.05}, {"second": "Add"})
-    monkeypatch.setattr(module.residual, "find", lambda *_: sums)
-    bench = Bench({})
-    monkeypatch.setattr(bench, "shares", lambda *_: {"second": share})
-    levels = iter([20.0, 21.5])
-    monkeypatch.setattr(bench, "levels", lambda *_, **__: Levels(AboutMean(next(levels), {}, {}, 8)))
-    found = course(bench, "residual")
+    names = ("first", "second")
+    edges = {name: (Edge(name, 0),) for name in names}
+    found = residual.ResidualSums(edges, dict(zip(names, costs, strict=True)), dict.fromkeys(names, "Add"))
+    bench, asked = Bench({}), list[object]()
+    monkeypatch.setattr(module.residual, "find", lambda *_: found)
+    alone = dict(zip(names, shares or (), strict=False))
+    monkeypatch.setattr(bench, "shares", lambda *_: asked.append(0) or alone)
+
+    tried = course(bench, "residual")
+    monkeypatch.setattr(
+        bench,
+        "levels",
+        lambda _, draft, *__, **___: Levels(AboutMean(20.0 + gain * (draft is not tried._first), {}, {}, 8)),
+    )
     monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
-    found.run()
-    assert verdicts(found) == {"residual": verdict}
+    tried.run()
+    assert verdicts(tried) == {"residual": "not-applicable" if sums is None else "kept"}
+    assert (tried.ledger[0].changed or {}).get("sums") == sums
+    assert bool(asked) == (shares is not None)
 
 
 def smoothed(monkeypatch: pytest.MonkeyPatch) -> None:

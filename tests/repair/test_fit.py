@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -283,13 +282,13 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
     case = Case(net, last_of(net))
     with case.fitter(budget_bytes=0) as fitter:
         first = fitter.fit(case.model, {}, case.draft)
-        assert fitter._shelf.files > 0
-        assert fitter._shelf._folder is not None
-        folder = fitter._shelf._folder.name
+        assert fitter._shelf.filed > 0
+        assert fitter._shelf._file is not None
+        file = fitter._shelf._file.path
         second = fitter.fit(case.model, {}, case.draft)
         assert (first.runs, second.runs, fitter.runs) == (12, 6, 18)
         assert not [key for key in fitter._shelf._held if key[0] is Stream]  # type: ignore[index]
-    assert not Path(folder).exists()
+    assert not file.parent.exists()
 
 
 def test_sizes_that_differ_from_sample_to_sample(streamed: list[Any]) -> None:

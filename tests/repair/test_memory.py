@@ -46,18 +46,31 @@ def test_what_does_not_fit_is_in_files() -> None:
     for key, value in values.items():
         shelf.put(key, value)
     shelf.put("words", ["a", "b"])
-    assert shelf.files == 4
+    assert shelf.filed == 4
     for key, value in values.items():
         np.testing.assert_array_equal(shelf.get(key), value)
         assert shelf.shape(key) == (10, 10)
     shelf.drop(0)
     shelf.put("new", values[5])
-    assert shelf.files == 4
+    assert shelf.filed == 4
     assert shelf.get("words") == ["a", "b"]
-    for key in range(6):
+    file = shelf._file
+    assert file is not None
+    size = file.path.stat().st_size
+    for key in (*range(1, 6), "new"):
         shelf.drop(key)
     assert not shelf.has(3)
+    for key in range(6):  # two in memory; the others in the places of those that went
+        shelf.put(key, 2 * values[key])
+    assert file.path.stat().st_size == size == 4 * 400
+    shelf.put("row", values[1][:, 3])  # a part of an array, and one of nothing
+    shelf.put("none", np.empty((0, 4), np.float32))
+    np.testing.assert_array_equal(shelf.get("row"), values[1][:, 3])
+    assert shelf.get("none").shape == (0, 4)
+    for key in range(6):
+        np.testing.assert_array_equal(shelf.get(key), 2 * values[key])
     shelf.close()
+    assert not file.path.parent.exists()
 
 
 @pytest.mark.parametrize("most", [0, 1 << 30])
@@ -82,4 +95,4 @@ def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch
             assert len(found) == (count or 4)
             assert all(np.array_equal(one, other) for one, other in zip(found, arrays, strict=False))
         assert len(passes) == (1 if most else 3)  # what is too large for files is read again
-        assert kept._shelf.files == (2 if most else 0)
+        assert kept._shelf.filed == (2 if most else 0)
