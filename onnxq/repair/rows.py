@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ def float_rows(
     tensors: Mapping[str, int],
     ends: Mapping[str, tuple[int, int]],
     samples: Iterable[Feeds],
-    each: int,
+    each: Mapping[str, int],
     shelf: Shelf,
     threads: Threads,
     *,
@@ -105,7 +105,7 @@ def float_rows(
         tensors: of which rows are taken: their channel axis, 1 or -1.
         ends: of which the ends of channels are taken: their channel axis, and their rank.
         samples: what is run.
-        each: how many rows of a tensor are taken of a sample, about.
+        each: how many rows of each of the tensors are taken of a sample, about.
         shelf: keeps them.
         threads: run the samples.
         data_dir: the folder of the model's external data.
@@ -117,7 +117,7 @@ def float_rows(
     known = makers(model.graph)
     tensors = {name: axis for name, axis in tensors.items() if name in known}
     ends = {name: place for name, place in ends.items() if name in known}
-    opset = opset_of(model)
+    opset, most = opset_of(model), max((each[name] for name in tensors), default=0)
     names = list(dict.fromkeys((*tensors, *ends)))
 
     def probes(floats: Collection[str]) -> onnx.GraphProto:
@@ -130,7 +130,7 @@ def float_rows(
     def one(given: tuple[int, Feeds]) -> dict[str, np.ndarray]:
         index, feeds = given
         assert session is not None
-        more = {f"{prefix}fractions": _fractions(index, each)} if tensors else {}
+        more = {f"{prefix}fractions": _fractions(index, most)} if tensors else {}
         taken = {name: feeds[name] for name in session.inputs if name in feeds}
         return dict(zip(wanted, session.run({**taken, **more}, wanted), strict=True))
 
@@ -182,18 +182,18 @@ class _Probes:
         known: Mapping[str, Any],
         tensors: Mapping[str, int],
         ends: Mapping[str, tuple[int, int]],
-        each: int,
+        each: Mapping[str, int],
         opset: int,
         floats: Collection[str],
     ) -> None:
         self.graph = onnx.GraphProto()
         self._prefix, self._opset, self._floats = _prefix(known), opset, frozenset(floats)
         if tensors:
-            info = helper.make_tensor_value_info(f"{self._prefix}fractions", TensorProto.INT64, [each])
+            most = max(each[name] for name in tensors)
+            info = helper.make_tensor_value_info(f"{self._prefix}fractions", TensorProto.INT64, [most])
             self.graph.input.append(info)
             for name, values in (
-                ("zero", [0]), ("one", [1]), ("two", [2]), ("each", [each]), ("scale", [1 << _BITS]),
-                ("count", list(range(each))),
+                ("zero", [0]), ("one", [1]), ("two", [2]), ("scale", [1 << _BITS]), ("count", range(most)),
             ):  # fmt: skip
                 self._constant(name, values)
         order = {name: place for place, name in enumerate(known)}
@@ -202,7 +202,7 @@ class _Probes:
         # the last first, as in calibration: onnxruntime then reduces a tensor as soon as it is there
         for name, place, rows in sorted(jobs, key=lambda job: order[job[0]], reverse=True):
             if rows:
-                self._rows(name, place, tensors[name])
+                self._rows(name, place, tensors[name], each[name])
             else:
                 self._ends(name, place, *ends[name])
         for place, name in enumerate(tensors):
@@ -215,9 +215,10 @@ class _Probes:
             self._output(f"low{place}", TensorProto.FLOAT)
             self._output(f"high{place}", TensorProto.FLOAT)
 
-    def _rows(self, tensor: str, i: int, axis: int) -> None:
+    def _rows(self, tensor: str, i: int, axis: int, most: int) -> None:
         prefix = self._prefix
-        zero, one, two, each = (f"{prefix}{name}" for name in ("zero", "one", "two", "each"))
+        zero, one, two = (f"{prefix}{name}" for name in ("zero", "one", "two"))
+        each = self._constant(f"most{i}", [most])
         flat = self._node("Flatten", [tensor], f"flat{i}", axis=2 if axis == 1 else -1)
         shape = self._node("Shape", [flat], f"shape{i}")
         first = self._node("Slice", [shape, zero, one], f"first{i}")
@@ -259,7 +260,7 @@ class _Probes:
         self.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
         return name
 
-    def _constant(self, name: str, values: list[int]) -> str:
+    def _constant(self, name: str, values: Sequence[int]) -> str:
         full = f"{self._prefix}{name}"
         self.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), full))
         return full
