@@ -39,6 +39,22 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+@contextlib.contextmanager
+def settled() -> Iterator[None]:
+    """Takes what is alive now out of the way of `collected`, which then looks at what came since only.
+
+    Half a million objects of modules and graphs, which stay, take 60 ms each time.
+    """
+    if gc.get_freeze_count():  # the user's program does so already
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def collected() -> None:
     """Frees what nobody needs any more, weights among it, now and not when the collector next looks.
 

@@ -19,7 +19,7 @@ from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
-from onnxq.heap import collected
+from onnxq.heap import collected, settled
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
@@ -231,7 +231,7 @@ class _Repairing:
         sampling, most = self._sampling, self._options.repair_samples
         to_fit = _Kept(sampling, lambda: sampling.fitting(most))
         to_judge = _Kept(sampling, sampling.choosing)
-        with to_fit, to_judge:
+        with settled(), to_fit, to_judge:
             state = self._state(to_fit, to_judge)
         collected()
         return (

@@ -150,6 +150,7 @@ def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
         draft: what they would begin with.
     """
     looked: dict[str, Callable[[], Collection[Any]]] = {
+        "lattice": lambda: lattice.near_inputs(model, draft),
         "shift": lambda: shift.find(model, draft).edits,
         "residual": lambda: residual.find(model, draft.plan).edges,
         "split": lambda: split.find(model, draft).edits,

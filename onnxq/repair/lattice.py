@@ -135,15 +135,9 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
         values: what a tensor of the model holds, sample by sample; asked only for inputs, and for what a
             few nodes make of them.
     """
-    tensors = model.graph.tensors()
     edits: list[Lattice] = []
     skipped: dict[str, str] = {}
-    for site in draft.plan.sites:
-        if site.kind != "activation" or site.tensor not in tensors:
-            continue
-        tensor = Tensor(model, tensors[site.tensor])
-        if not _is_near(tensor) or site.tensor not in draft.amax:
-            continue
+    for site, tensor in near_inputs(model, draft):
         try:
             edit = _lattice(tensor, site, draft, values)
             _Readers(tensor, edit).writer.check()
@@ -155,6 +149,23 @@ def find(model: Model, draft: Draft, values: Callable[[str], Iterable[np.ndarray
         floats = [info.name for info in model.graph.inputs if is_float(info.dtype)]
         skipped.update(dict.fromkeys(floats, "no int8 layer reads it"))
     return FoundEdits(tuple(edits), skipped)
+
+
+def near_inputs(model: Model, draft: Draft) -> list[tuple[Site, Tensor]]:
+    """The pairs of inputs, or of what a few nodes make of them, that int8 layers read.
+
+    Args:
+        model: with the draft's edits.
+        draft: its plan and ranges.
+    """
+    tensors = model.graph.tensors()
+    found = []
+    for site in draft.plan.sites:
+        if site.kind == "activation" and site.tensor in tensors and site.tensor in draft.amax:
+            tensor = Tensor(model, tensors[site.tensor])
+            if _is_near(tensor):
+                found.append((site, tensor))
+    return found
 
 
 def _lattice(

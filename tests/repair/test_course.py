@@ -302,7 +302,7 @@ def test_fewer_candidates_where_all_are_too_dear(
     assert (entry.verdict, entry.runs) == ("kept" if tried else "left-out", 10 * tried)
 
 
-@pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 24.0, 2), (60 + 2 * 24.0 - 1, 1), (60 + 24.0 - 1, 0)])
+@pytest.mark.parametrize(("most", "sets"), [(60 + 2 * 32.0, 2), (60 + 2 * 32.0 - 1, 1), (60 + 32.0 - 1, 0)])
 def test_where_two_sets_are_too_dear_the_larger_one_is_tried(
     most: float, sets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,13 +359,13 @@ def test_effort_is_bounded_and_what_gains_most_comes_first() -> None:
     none = course(Bench(GAINS), "bias", work=Workload(5, 10, 12))
     none.run()
     assert verdicts(none) == {"bias": "left-out"}
-    assert "15 runs of the model, and 2 are left" in none.ledger[0].why
+    assert "20 runs of the model, and 2 are left" in none.ledger[0].why
 
 
 def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.scale, "find", lambda *_, **__: FoundEdits((Nothing("r", "scale"),)))
     monkeypatch.setattr(module.shift, "find", lambda *_: FoundEdits())
-    first, scale, bias = 10, 10 + EDITED, 15
+    first, scale, bias = 10, 10 + EDITED, 20
     for most, verdict in ((first + scale + bias, "kept"), (first + scale + bias - 1, "left-out")):
         found = course(Bench({**GAINS, "scale": 1.0}), "scale", "bias", "shift", work=Workload(5, 10, most))
         found.run()
