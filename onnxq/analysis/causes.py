@@ -25,6 +25,7 @@ from onnxq.graph.moves import MOVES
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
 """The codes of causes, the worst first."""
 
+_AT_ONCE = 1 << 18  # weights that are compared at a time
 _ROUNDED = 1.5  # steps: half of one is rounding, and as much again its own arithmetic
 _FITTED = 3.0  # steps that weights which were fitted to data may be off
 _NOTHING, _TINY = 2.0**-20, float(np.finfo(np.float64).tiny)  # of the greatest weight; of all numbers
@@ -160,25 +161,32 @@ class Suspicions:
         return self._differences(entry.b, ours, theirs, segment)
 
     def _differences(self, tensor: str, ours: Affine, theirs: Affine, segment: Segment) -> list[Cause]:
-        steps = np.abs(theirs.weights - ours.weights) / self._allowed(ours, theirs)
-        if theirs.codes is not None:  # what is at an end of its codes is clipped, or rounded to the end
-            clipped = theirs.codes & (np.abs(ours.weights) > np.abs(theirs.weights))
-            steps = np.where(clipped & (np.sign(ours.weights) == np.sign(theirs.weights)), 0.0, steps)
+        allowed = self._allowed(ours, theirs)
         limit = _ROUNDED if not self._fitted else _FITTED
-        wrong = steps > limit
+        wrong, most = np.zeros(ours.weights.shape, bool), 0.0
+        each = max(1, _AT_ONCE // max(1, ours.weights[:1].size))
+        for start in range(0, len(wrong), each):  # large weights would be in memory many times
+            block = slice(start, start + each)
+            one, other = ours.weights[block], theirs.weights[block]
+            steps = np.abs(other - one) / (allowed[block] if len(allowed) > 1 else allowed)
+            if theirs.codes is not None:  # what is at an end of its codes is clipped, or rounded to the end
+                clipped = theirs.codes[block] & (np.abs(one) > np.abs(other))
+                steps[clipped & (np.sign(one) == np.sign(other))] = 0.0
+            wrong[block] = steps > limit
+            most = max(most, float(steps.max(initial=0.0)))
         if not wrong.any():
             return self._bias(tensor, ours, theirs, segment)
         swapped = _swapped(ours.weights, theirs.weights, wrong)
         if swapped is not None:
-            kind, one, other = swapped
-            return [Cause("swapped", f"{kind} channels {one} and {other} of its weights are swapped")]
+            kind, first, second = swapped
+            return [Cause("swapped", f"{kind} channels {first} and {second} of its weights are swapped")]
         unit = "steps of their scale" if theirs.step is not None else "roundings of their type"
         channel = int(np.argwhere(wrong)[0][0])
         return [
             Cause(
                 "weights",
                 f"weights differ by more than rounding: {int(wrong.sum())} of {wrong.size:,} values, by up "
-                f"to {float(steps.max()):.4g} {unit}, the first in output channel {channel}",
+                f"to {most:.4g} {unit}, the first in output channel {channel}",
             )
         ]
 
@@ -190,7 +198,9 @@ class Suspicions:
         """
         half = self._a.half or self._b.half
         unit = 2.0**-7 if half else 2.0**-23
-        least = max(_NOTHING * float(np.abs(ours.weights).max()), 2.0**-24 if half else 0.0, _TINY)
+        least = max(
+            _NOTHING * float(max(ours.weights.max(), -ours.weights.min())), 2.0**-24 if half else 0.0, _TINY
+        )
         if theirs.step is not None:
             base = theirs.step if ours.step is None else np.maximum(theirs.step, ours.step)
             return np.asarray(np.maximum(base, least))

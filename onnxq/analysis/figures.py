@@ -7,7 +7,7 @@ give the same figures whoever counted which, and in what order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -329,6 +329,7 @@ class Means:
         self._left, self._always = budget, frozenset(always)
         self._sums: dict[str, np.ndarray | None] = {}
         self._counts: dict[str, int] = {}
+        self._powers: dict[str, float | None] = {}
         self.left_out: list[str] = []
 
     def add(self, name: str, operand: Operand) -> None:
@@ -353,8 +354,18 @@ class Means:
 
     def power(self, name: str) -> float | None:
         """What `TensorMeter.figures` takes: n times the squared mean, summed; None where there is none."""
+        if name in self._powers:
+            return self._powers[name]
         found, count = self._sums.get(name), self._counts.get(name, 0)
         if found is None or count < 2:
             return None
         flat = found.reshape(-1)
         return float(flat @ flat) / count
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Keeps no more than the power of tensors to which no sample is added any more."""
+        for name in names:
+            self._powers[name] = self.power(name)
+            sums = self._sums.pop(name, None)
+            if sums is not None and name not in self._always:
+                self._left += sums.nbytes

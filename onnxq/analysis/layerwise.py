@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,11 +14,16 @@ from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
+from onnxq.graph.constants import tensor_bytes
+from onnxq.graph.order import reads
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
 
 BUDGET = 1 << 22
 """Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""
+
+WEIGHTS = 1 << 24
+"""Bytes of the weights of A that are in memory at a time, where parts are loaded one after another."""
 
 MEANS = 1 << 26
 """Bytes of the sums over samples of tensors, for their means."""
@@ -95,24 +100,75 @@ class Walk:
             self.ranges[name] = (min(known[0], low), max(known[1], high))
 
 
+@dataclass(slots=True)
+class _Passing:
+    """A sample on its way through the parts.
+
+    Attributes:
+        place: its number.
+        sample: it.
+        ours: the values of A that are still needed.
+        theirs: those of B.
+        fed: those of A that B's layers are fed, by the names of B.
+        ends: the outputs of both, and the power of A's.
+    """
+
+    place: int
+    sample: Sample
+    ours: dict[str, np.ndarray]
+    theirs: dict[str, np.ndarray]
+    fed: dict[str, np.ndarray] = field(default_factory=dict)
+    ends: dict[str, tuple[np.ndarray, np.ndarray, float]] = field(default_factory=dict)
+
+
+_Runners = tuple[PartRunner, PartRunner | None]
+
+
 class NotAlone(UserError):
     """B does not run on A's values, on the first sample: its tensors have other shapes, say."""
 
 
-def grouped(stage: Stage, pairs: Sequence[Matched], budget: int) -> list[list[Matched]]:
-    """Matched tensors in groups, as memory allows, in the order of the model."""
+def grouped(
+    stage: Stage, pairs: Sequence[Matched], budget: int, weights: int | None = None
+) -> list[list[Matched]]:
+    """Matched tensors in groups, as memory allows, in the order of the model.
+
+    Args:
+        stage: the model.
+        pairs: what is matched.
+        budget: bytes of a group's tensors.
+        weights: bytes of the weights that are read for a group; None: any.
+    """
+    read = _weights_read(stage) if weights is not None else {}
     groups: list[list[Matched]] = []
-    size = budget
+    size = before = begun = 0
     for entry in pairs:
         shape = stage.shape(entry.a)
         known = shape is not None and all(isinstance(dim, int) for dim in shape)
         own = 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
-        if size + own > budget or not groups:
+        behind = max(before, read.get(entry.a, 0))
+        heavy = weights is not None and behind - begun > weights
+        if size + own > budget or heavy or not groups:
             groups.append([])
-            size = 0
+            size, begun = 0, before
         groups[-1].append(entry)
         size += own
+        before = behind
     return groups
+
+
+def _weights_read(stage: Stage) -> dict[str, int]:
+    """The bytes of all weights that are read up to where a tensor is made, in the order of the model."""
+    found: dict[str, int] = {}
+    seen: set[str] = set()
+    total = 0
+    for node in stage.nodes.values():
+        for name in reads(node):
+            if name in stage.constants and name not in seen:
+                seen.add(name)
+                total += tensor_bytes(stage.constants[name])
+        found.update(dict.fromkeys(node.output, total))
+    return found
 
 
 class Walker:
@@ -130,6 +186,7 @@ class Walker:
         maps: Mapping[str, Callable[[np.ndarray], np.ndarray]] | None = None,
         budget: int = BUDGET,
         threads: int = 0,
+        by_parts: bool = False,
     ) -> None:
         """Cuts and loads them.
 
@@ -143,13 +200,15 @@ class Walker:
             maps: what edits made of values of A, by the tensor's name in B.
             budget: bytes of A's tensors in memory at a time.
             threads: threads inside an operator, 0 for all cores.
+            by_parts: whether all samples run through a part before the next one is loaded, for few samples
+                of heavy models: the weights of one part are in memory then.
 
         Raises:
             UserError: onnxruntime does not take one of them.
         """
         self._a, self._b = a, b
         self._pairs, self._histogram, self._metric = tuple(pairs), histogram, metric
-        groups = grouped(a, pairs, budget)
+        groups = grouped(a, pairs, budget, WEIGHTS if by_parts else None)
         self._isolated = isolated and isinstance(b, Stage)
         first, second = self._cut(groups)
         if not (can_pass(a, first) and (not isinstance(b, Stage) or can_pass(b, second))):
@@ -157,10 +216,9 @@ class Walker:
             first, second = self._cut(groups)
         self._groups, self._maps = groups, maps or {}
         fed = [set(part.fed) for part in second]
-        self._ours = [_loaded(a, first.pop(0), threads) for _ in range(len(first))]
-        self._theirs = []
-        if isinstance(b, Stage):  # what is loaded is not kept as a model as well
-            self._theirs = [_loaded(b, second.pop(0), threads) for _ in range(len(second))]
+        self._given = [[part.given for part in parts] for parts in (first, second)]
+        self._threads, self._first, self._second = threads, first, second
+        self._runners = None if by_parts else [self._next() for _ in groups]
         self._needed = [set[str]().union(*fed[place:]) for place in range(len(groups) + 1)]
 
     def _cut(self, groups: Sequence[Sequence[Matched]]) -> tuple[list[Part], list[Part]]:
@@ -169,6 +227,13 @@ class Walker:
             return first, []
         matched = {entry.b for entry in self._pairs} if self._isolated else None
         return first, parts_of(self._b, [[entry.b for entry in group] for group in groups], matched)
+
+    def _next(self) -> _Runners:
+        """The next part of both; what is loaded is not kept as a model as well."""
+        ours = _loaded(self._a, self._first.pop(0), self._threads)
+        if not isinstance(self._b, Stage):
+            return ours, None
+        return ours, _loaded(self._b, self._second.pop(0), self._threads)
 
     def walk(self, samples: Iterable[Sample], tell: Callable[[int], None] = lambda done: None) -> Walk:
         """Runs the samples.
@@ -184,11 +249,13 @@ class Walker:
         outputs = [entry for entry in self._pairs if entry.a in self._a.outputs]
         means = Means(MEANS, {entry.b for entry in outputs})
         walk = Walk(found, means, groups=len(self._groups))
-        for place, sample in enumerate(samples):
-            values = self._one(place, sample, walk, {entry.b for entry in outputs})
-            self._judge(sample, walk, values)
-            walk.samples = place + 1
-            tell(place + 1)
+        begun = (self._begun(place, sample) for place, sample in enumerate(samples))
+        for one in (self._part_by_part if self._runners is None else self._one_by_one)(begun, walk):
+            for name in self._a.inputs:
+                walk.widen(name, np.asarray(one.sample.feeds[name]))
+            self._judge(one.sample, walk, one.ends)
+            walk.samples = one.place + 1
+            tell(walk.samples)
         if not walk.samples:
             raise UserError("there are zero samples to compare with", hint="check the data")
         if walk.means.left_out and walk.samples > 1:
@@ -201,40 +268,53 @@ class Walker:
     def _meter(self) -> TensorMeter:
         return TensorMeter(histogram=self._histogram, metric=self._metric)
 
-    def _one(
-        self, place: int, sample: Sample, walk: Walk, outputs: set[str]
-    ) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
-        """Runs a sample; returns the outputs of both, and the power of A."""
+    def _begun(self, place: int, sample: Sample) -> _Passing:
         ours: dict[str, np.ndarray] = dict(sample.feeds)
         theirs = dict(ours) if isinstance(self._b, Stage) else dict(self._saved(place))
-        fed: dict[str, np.ndarray] = {}
-        ends: dict[str, tuple[np.ndarray, np.ndarray, float]] = {}
+        return _Passing(place, sample, ours, theirs)
+
+    def _one_by_one(self, samples: Iterable[_Passing], walk: Walk) -> Iterator[_Passing]:
+        for one in samples:
+            for number, runners in enumerate(self._runners or ()):
+                self._pass(number, runners, one, walk)
+            yield one
+
+    def _part_by_part(self, samples: Iterable[_Passing], walk: Walk) -> Iterator[_Passing]:
+        everyone = list(samples)
         for number, group in enumerate(self._groups):
-            ours.update(_run(self._ours[number], ours, {}, self._a.name, sample)[0])
-            fed.update((entry.b, self._edited(entry.b, as_tensor(ours[entry.a]))) for entry in group)
-            alone: dict[str, np.ndarray] = {}
-            if isinstance(self._b, Stage):
-                try:
-                    given, alone = _run(self._theirs[number], theirs, fed, self._b.name, sample)
-                except UserError as error:
-                    if place == 0 and self._isolated:
-                        raise NotAlone(str(error), hint=error.hint) from error
-                    raise
-                theirs.update(given)
-            for entry in group:
-                other = as_tensor(theirs[entry.b])
-                operand = self._add(sample, entry, fed[entry.b], other, alone, walk)
-                if entry.b in outputs and operand is not None:
-                    ends[entry.b] = (fed[entry.b], other, operand.power)
-            rest = [entry for later in self._groups[number + 1 :] for entry in later]
-            _drop(ours, self._ours[number + 1 :], {entry.a for entry in rest})
-            if isinstance(self._b, Stage):
-                _drop(theirs, self._theirs[number + 1 :], {entry.b for entry in rest})
-            for name in [name for name in fed if name not in self._needed[number + 1]]:
-                del fed[name]
-        for name in self._a.inputs:
-            walk.widen(name, np.asarray(sample.feeds[name]))
-        return ends
+            runners = self._next()
+            for one in everyone:
+                self._pass(number, runners, one, walk)
+            del runners  # before the next ones are loaded
+            walk.means.settle(entry.b for entry in group)
+        yield from everyone
+
+    def _pass(self, number: int, runners: _Runners, one: _Passing, walk: Walk) -> None:
+        """Runs a sample through a part of both."""
+        group, (first, second) = self._groups[number], runners
+        one.ours.update(_run(first, one.ours, {}, self._a.name, one.sample)[0])
+        one.fed.update((entry.b, self._edited(entry.b, as_tensor(one.ours[entry.a]))) for entry in group)
+        alone: dict[str, np.ndarray] = {}
+        if second is not None:
+            try:
+                given, alone = _run(second, one.theirs, one.fed, self._b.name, one.sample)
+            except UserError as error:
+                if one.place == 0 and self._isolated:
+                    raise NotAlone(str(error), hint=error.hint) from error
+                raise
+            one.theirs.update(given)
+        for entry in group:
+            other = as_tensor(one.theirs[entry.b])
+            operand = self._add(one.sample, entry, one.fed[entry.b], other, alone, walk)
+            if entry.a in self._a.outputs and operand is not None:
+                one.ends[entry.b] = (one.fed[entry.b], other, operand.power)
+        rest = [entry for later in self._groups[number + 1 :] for entry in later]
+        given_a, given_b = (parts[number + 1 :] for parts in self._given)
+        _drop(one.ours, given_a, {entry.a for entry in rest})
+        if second is not None:
+            _drop(one.theirs, given_b, {entry.b for entry in rest})
+        for name in [name for name in one.fed if name not in self._needed[number + 1]]:
+            del one.fed[name]
 
     def _edited(self, name: str, values: np.ndarray) -> np.ndarray:
         return self._maps[name](values) if name in self._maps else values
@@ -291,9 +371,9 @@ class Walker:
             walk.worst = WorstSample(sample.index, sample.where, level, ends)
 
 
-def _drop(values: dict[str, np.ndarray], later: Sequence[PartRunner], wanted: set[str]) -> None:
+def _drop(values: dict[str, np.ndarray], later: Sequence[Sequence[str]], wanted: set[str]) -> None:
     """Forgets what no later part reads, and what is not compared later."""
-    needed = wanted.union(*(runner.part.given for runner in later))
+    needed = wanted.union(*later)
     for name in [name for name in values if name not in needed]:
         del values[name]
 

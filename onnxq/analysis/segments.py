@@ -92,7 +92,7 @@ def affine_of(stage: Stage, segment: Segment) -> Affine | None:
     )
     if found is None or (_bias(node) and _bias(node) not in found):
         return None
-    weights = np.asarray(found[node.input[place]], np.float64)
+    weights = np.array(found.pop(node.input[place]), np.float64)
     flip = _flips(node, place, weights.ndim)
     if flip is None or not np.isfinite(weights).all():
         return None
@@ -115,8 +115,9 @@ def affine_of(stage: Stage, segment: Segment) -> Affine | None:
         weights = weights.T
         step, ends = (None if s is None else s.T for s in (step, ends))
     spread = gain.reshape(-1, *[1] * (weights.ndim - 1))
+    weights *= spread  # in place: large weights would be in memory once more
     return Affine(
-        weights * spread,
+        weights,
         gain * np.broadcast_to(bias, outputs) + offset,
         None if step is None else step * np.abs(spread),
         ends,

@@ -48,6 +48,7 @@ class How:
         bounds: the thresholds, by figure.
         wanted: which rows.
         predict: what the noise model leaves of the outputs by layer, dB, and what to say of it.
+        by_parts: whether all samples run through a part before the next one is loaded; see `Walker`.
     """
 
     isolated: bool = True
@@ -56,6 +57,7 @@ class How:
     bounds: Mapping[str, float] = field(default_factory=dict)
     wanted: Filter = field(default_factory=Filter)
     predict: Callable[[], tuple[Mapping[str, float], str]] | None = None
+    by_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def beside(
     def walked(alone: bool) -> Walk:
         walker = Walker(
             one, other, matching.pairs, isolated=alone, histogram=how.histogram, metric=how.metric,
-            maps=told.maps,
+            maps=told.maps, by_parts=how.by_parts,
         )  # fmt: skip
         return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done))
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import onnx
+
+from onnxq import interrupts
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
 from onnxq.errors import UserError
+from onnxq.graph.external import externalize
+from onnxq.graph.load import read
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.heap import collected
@@ -37,7 +43,7 @@ _OPENED, _OF_A_BYTE = 0.1, 7.5e-9
 Measured: 0.5 CPU seconds of `digits`, 0.7 of UltraFace 320, 0.9 of ResNet-18 (45 MB)."""
 
 
-_HEAVY = 1 << 24  # bytes of weights that are worth a look for what is free, which takes a run or more
+_HEAVY = 1 << 23  # bytes of weights that are worth writing them once
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +132,43 @@ def _measured(
     cost: float,
     before: float,
 ) -> LayerErrors:
-    result = Model(made.proto, None, made.model.data_dir)
-    one, other = Stage(job.original()), Stage(result)
-    del result
-    if weight_bytes(made.proto) > _HEAVY:
+    with interrupts.Folder() as name:
+        one = _stage(job.original(), Path(name) / "original")
+        other = _stage(Model(made.proto, None, made.model.data_dir), Path(name) / "result")
         collected()  # the graphs of both, which nobody needs any more
+        return _compared(one, other, job, sampling, count, report, cost, before)
+
+
+def _stage(source: Path | onnx.ModelProto | Model, folder: Path) -> Stage:
+    """A model, opened; heavy weights are in files of a folder, and in memory where they are read alone."""
+    if isinstance(source, Model):
+        proto, path, data_dir = source.to_proto(), source.path, source.data_dir
+    elif isinstance(source, Path):
+        proto, path, data_dir = read(source), source, source.parent
+    else:
+        proto, path, data_dir = source, None, None
+    if weight_bytes(proto) <= _HEAVY:
+        return Stage(source)
+    folder.mkdir()
+    return Stage(Model(externalize(proto, folder / "weights", data_dir), path, folder))
+
+
+def _compared(
+    one: Stage,
+    other: Stage,
+    job: Job,
+    sampling: Sampling,
+    count: int,
+    report: Mapping[str, Any],
+    cost: float,
+    before: float,
+) -> LayerErrors:
     samples = itertools.islice(sampling.held_out(silent=True), count)
 
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)
 
-    found = beside(one, other, recorded(report), samples, How(histogram=False), tell)
+    found = beside(one, other, recorded(report), samples, How(histogram=False, by_parts=True), tell)
     return LayerErrors(
         samples=found.samples, runs=cost, runs_before=before, rows=lines_of(found.rows), drift=found.drift,
         drift_db=found.drift_db, nonfinite=found.nonfinite, worst=found.worst, notes=found.notes,

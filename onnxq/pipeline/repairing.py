@@ -234,6 +234,7 @@ class _Repairing:
         with settled(), to_fit, to_judge:
             state = self._state(to_fit, to_judge)
         collected()
+        ort.give_back()
         return (
             Repair(self._done, self._stats, self._ledger.to_json()) if state is None else self._taken(state)
         )

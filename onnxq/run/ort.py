@@ -234,6 +234,32 @@ def _shared_arena() -> bool:
     return True
 
 
+def give_back() -> None:
+    """Gives the memory that parts share back to the system, where no part is needed any more."""
+    if not _shared_arena.cache_info().currsize or not _shared_arena():
+        return
+    session = _smallest()
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    session.run(None, {"x": np.zeros(1, np.float32)}, options)
+
+
+@functools.cache
+def _smallest() -> onnxruntime.InferenceSession:
+    """A model that computes in the shared memory."""
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Neg", ["x"], ["y"])],
+        "smallest",
+        [info("x", onnx.TensorProto.FLOAT, [1])],
+        [info("y", onnx.TensorProto.FLOAT, [1])],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    settings = SessionSettings("off", 1, config={"session.use_env_allocators": "1"})
+    return settings.open(model.SerializeToString())
+
+
 def load_probed(
     model: onnx.ModelProto,
     tensors: Sequence[str],

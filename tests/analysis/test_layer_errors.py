@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from layer_nets import made, samples_of
 
 import onnxq
+from onnxq.analysis import layerwise
+from onnxq.analysis.parts import Part
 from onnxq.analysis.reports import OpenedReport
+from onnxq.analysis.stages import Stage
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline import layer_errors
 from onnxq.pipeline.layer_errors import SHARE, WorkDone, to_run
@@ -57,6 +61,31 @@ def test_the_figures_are_those_of_an_analysis(folder: Path, document: dict[str, 
     assert (part["worst"]["sample"], part["worst"]["sqnr_db"]) == (found.worst.sample, found.worst.sqnr_db)
     assert part["worst"]["outputs"][0]["values"][0]["b"] == found.worst.outputs[0].values[0].b
     assert part["drift"] == found.drift
+
+
+def test_heavy_weights_are_in_memory_part_by_part(
+    folder: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same figures, of more parts, of which one of each model is loaded at a time."""
+    alive: weakref.WeakSet[layerwise.PartRunner] = weakref.WeakSet()
+    most, sizes = [0], list[int]()
+
+    class Counted(layerwise.PartRunner):
+        def __init__(self, stage: Stage, part: Part, threads: int = 0) -> None:
+            super().__init__(stage, part, threads)
+            alive.add(self)
+            most[0] = max(most[0], len(alive))
+            sizes.append(part.model.ByteSize())
+            assert stage.data_dir is not None  # the weights are in files
+            assert (stage.data_dir / "weights").is_file()
+
+    monkeypatch.setattr(layer_errors, "_HEAVY", 0)
+    monkeypatch.setattr(layerwise, "WEIGHTS", 1)
+    monkeypatch.setattr(layerwise, "PartRunner", Counted)
+    report = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", **QUICK).report
+    assert report["layer_errors"] == document["layer_errors"]
+    assert len(sizes) > 4
+    assert most[0] == 2
 
 
 def test_the_page_shows_them_without_an_analysis(document: dict[str, Any]) -> None:
