@@ -77,7 +77,7 @@ def depth_view(
         KindLine(one.kind, one.precision, one.count, size(one.moved), size(one.weights), one.moved / moved)
         for one in kinds_of(kernels)
     )
-    total = f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run" if kernels else ""
+    total = f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report)}" if kernels else ""
     peak = ""
     if along:
         place = max(range(len(along)), key=along.__getitem__)
@@ -85,6 +85,17 @@ def depth_view(
         peak = f"{size(along[place])} at most, at kernel {place + 1} of {len(along)}"
         peak += f" ({at[0]})" if at else ""
     return DepthView(errors, drift, memory, peak, kinds, total)
+
+
+def _form(report: OpenedReport) -> str:
+    """Why the section on the verdict has another figure, where it has."""
+    merged = number(report.at("verdict", "merged", "int8", "moved_mb"))
+    if report.at("verdict", "form") != "merged" or merged is None:
+        return " as built by TensorRT-RTX"
+    return (
+        f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(merged * 1e6)}: it does what "
+        "follows a product in the product's kernel, and that figure is the verdict's"
+    )
 
 
 def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:

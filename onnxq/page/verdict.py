@@ -11,6 +11,7 @@ from onnxq.page.words import between, counted, decimal, figure, level, percent, 
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _TIMES = "times as fast as plain float16"
+_FORMS = {"merged": "merged", "built": "as built"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ def _engine(report: OpenedReport) -> list[Fact]:
 
 def _form(report: OpenedReport) -> Mapping[str, Any]:
     form = report.at("verdict", "form")
-    return report.part("verdict", form) if isinstance(form, str) else {}
+    return report.part("verdict", form) if form in tuple(_FORMS) else {}
 
 
 def _speed(report: OpenedReport) -> list[Fact]:
@@ -230,13 +231,25 @@ def _sizes(report: OpenedReport) -> list[Fact]:
     moved = [number(found.get(kind, {}).get("moved_mb")) for kind in ("fp16", "int8")] if found else []
     if moved and None not in moved:
         first, second = (size((one or 0) * 1e6) for one in moved)
-        facts.append(Fact("Memory traffic of a run", f"{second}", f"{first} in plain float16"))
+        facts.append(Fact(f"Memory traffic of a run, {_FORMS[report.at('verdict', 'form')]}", second,
+                          f"{first} in plain float16{_as_built(report)}"))  # fmt: skip
     peak = number(report.at("peak_memory_mb"))
     seconds = number(report.at("seconds"))
     if seconds is not None:
         note = f"peak memory {decimal(peak)} MiB" if peak else ""
         facts.append(Fact("The run took", f"{seconds:.1f} s", note))
     return facts
+
+
+def _as_built(report: OpenedReport) -> str:
+    """The figure of the kernels that the page lists, where the verdict's is that of others."""
+    built = number(report.at("verdict", "built", "int8", "moved_mb"))
+    if report.at("verdict", "form") != "merged" or built is None:
+        return ""
+    return (
+        f"; as built by TensorRT-RTX {size(built * 1e6)}, of the kernels listed below: it writes products "
+        "that TensorRT on a GPU hands on inside a kernel"
+    )
 
 
 def _outputs(report: OpenedReport) -> tuple[OutputFact, ...]:
