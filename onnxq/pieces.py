@@ -181,7 +181,7 @@ def split(
     """
     keywords = Keywords("split", options)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end(("at", "at_op", "runtime", "observe"))
+    keywords.end()
     if not at and not at_op:
         raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
     told(observe)("split", None, None)
@@ -241,7 +241,7 @@ def extract(
     """
     keywords = Keywords("extract", options)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end(("start", "end", "node", "runtime", "observe"))
+    keywords.end()
     if bool(end) == (node is not None) or (start and node is not None):
         raise UserError(
             "it is not clear what to take out",
@@ -319,9 +319,7 @@ def run_pieces(
     """
     keywords = Keywords("run_pieces", options)
     feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end((
-        "original", "use", "samples", "tolerance", "feeding", "images", "save", "runtime", "observe",
-    ))  # fmt: skip
+    keywords.end()
     with ort.custom_ops(runtime.ort_ops):
         return _run(
             Path(manifest), data, original, use or {}, samples, tolerance, image_options(images),

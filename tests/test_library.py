@@ -280,7 +280,7 @@ class Known(Exception):
 
 @pytest.mark.parametrize("name", [name for name in EXPORTED if takes_options(name)])
 def test_a_signature_has_the_options_that_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def end(self: Keywords, own: Any) -> None:
+    def end(self: Keywords) -> None:
         raise Known(set(self._known))
 
     monkeypatch.setattr(Keywords, "end", end)
@@ -290,7 +290,7 @@ def test_a_signature_has_the_options_that_are_taken(name: str, monkeypatch: pyte
     with pytest.raises(Known) as found:
         function(*("nothing" for _ in needed))
     (known,) = found.value.args
-    code = function.__code__
+    code = inspect.unwrap(function).__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     assert known == set(signature.parameters) - set(own)
 

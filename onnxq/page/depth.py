@@ -77,7 +77,9 @@ def depth_view(
         KindLine(one.kind, one.precision, one.count, size(one.moved), size(one.weights), one.moved / moved)
         for one in kinds_of(kernels)
     )
-    total = f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report)}" if kernels else ""
+    total = (
+        f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report)}" if kernels else ""
+    )
     peak = ""
     if along:
         place = max(range(len(along)), key=along.__getitem__)
