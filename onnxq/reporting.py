@@ -296,6 +296,7 @@ class CalibrationFacts:
     Attributes:
         plan: what is quantized.
         stats: the statistics of tensors.
+        before: by which edit tensors are changed whose statistics are those before it.
         method: the method where the outputs did not choose one.
         choice: what the outputs chose, or None.
         ranges: the range of each measured tensor.
@@ -315,6 +316,7 @@ class CalibrationFacts:
 
     plan: QuantPlan
     stats: Stats
+    before: Mapping[str, str]
     method: str
     choice: Mapping[str, Any] | None
     ranges: Mapping[str, Range]
@@ -367,6 +369,7 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
                 for name, entry in tensors.items()
                 if name in facts.ranges and (drawn := _drawn(entry)) is not None
             },
+            "before": {name: kind for name, kind in facts.before.items() if name in tensors},
             "not_run": dict(facts.not_run),
             "stats_file": facts.stats_file,
             "missing": facts.missing,

@@ -91,6 +91,7 @@ class TensorLine:
         channels: how many channels a weight has, 0 for what has one scale.
         scales: some of their scales, sorted, as text.
         edited: the repair whose edit the scale is of; "" where it is of the tensor as it is.
+        before: whether what was seen, and the histogram, are of the tensor before that edit.
     """
 
     name: str
@@ -110,6 +111,7 @@ class TensorLine:
     channels: int
     scales: str
     edited: str
+    before: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +352,7 @@ def _at(row: Mapping[str, Any], which: str) -> Any:
 def _clip(tensor: TensorLine) -> float | None:
     if (
         tensor.kind != "activation"
-        or tensor.edited
+        or tensor.before
         or tensor.amax is None
         or tensor.low is None
         or tensor.high is None
@@ -364,6 +366,9 @@ def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
     found = {key: report.part("calibration", key) for key in
              ("scales", "ranges", "thresholds", "statistics", "histograms")}  # fmt: skip
     profiles, edits = report.part("weight_scales"), report.by("tensor", "repair", "edits")
+    before = report.at("calibration", "before")
+    if not isinstance(before, Mapping):  # an earlier version does not say it
+        before = edits
 
     def of(key: str, name: str) -> Mapping[str, Any]:
         value = found[key].get(name)
@@ -394,5 +399,8 @@ def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
             counts=text(drawn.get("counts")),
             channels=_whole(profile.get("channels"), 0),
             scales=text(profile.get("values")),
-            edited=text(edits.get(name, {}).get("kind")),
+            edited=text(before.get(name))
+            if isinstance(before.get(name), str)
+            else text(edits.get(name, {}).get("kind")),
+            before=name in before,
         )

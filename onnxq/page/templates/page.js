@@ -192,7 +192,7 @@
       drawing.append(svg("rect", { x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
     });
     drawing.append(svg("title", {}, "How often magnitudes occur, by their logarithm; the line is the threshold"));
-    if (tensor.amax !== null && tensor.top && !tensor.edited) {
+    if (tensor.amax !== null && tensor.top && !tensor.before) {
       const x = Math.min(638, 640 * tensor.amax / tensor.top);
       drawing.append(svg("line", { class: "threshold", x1: x, x2: x, y1: 0, y2: 130 }));
     }
@@ -217,12 +217,14 @@
       ["seen", tensor.low === null ? "" : `${figure(tensor.low)} to ${figure(tensor.high)}`],
       ["threshold", tensor.amax === null ? "" : `\u00b1${figure(tensor.amax)}`],
       ["found by", shown(tensor.range_because, 300)],
-      ["edited by", tensor.edited ? `${tensor.edited}: scale and threshold are of what that makes of it` : ""],
+      ["edited by", !tensor.edited ? "" : tensor.before
+        ? `${tensor.edited}: scale and threshold are after it; what was seen, mean and histogram are before it`
+        : `${tensor.edited}: all figures here are after it`],
       ["mean, deviation", tensor.mean === null ? "" : `${figure(tensor.mean)}, ${figure(tensor.deviation)}`],
       ["scale shared with", group ? shown(group.tensors.filter((name) => name !== tensor.name).join(", "), 600) : ""],
       ["shared because", group ? shown(group.reasons.join("; "), 600) : ""],
     ]));
-    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.edited ? "" : "; line: threshold"}`, "quiet"), histogram(tensor));
+    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : "; line: threshold"}`, "quiet"), histogram(tensor));
     if (spread.length > 1) part.append(element("p", "scales of the channels, from the least to the greatest", "quiet"), profile(tensor));
     return part;
   }
