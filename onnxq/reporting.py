@@ -28,7 +28,7 @@ from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
-from onnxq.rewrite.engine import RewriteReport
+from onnxq.rewrite.engine import Change, RewriteReport
 from onnxq.run import trt
 from onnxq.target import Target
 from onnxq.version import VERSION
@@ -41,12 +41,18 @@ _CHANGE = "change it before the export, or cut the model in front of it"
 _FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
 
 
-def rewrite_part(report: RewriteReport) -> dict[str, Any]:
-    """What the rules did, for the report."""
+def rewrite_part(report: RewriteReport, result: Model) -> dict[str, Any]:
+    """What the rules did, for the report; `result`: what became of the model."""
+    left = {node.name for graph in result.graphs() for node in graph.nodes}
+
+    def told(change: Change) -> dict[str, Any]:
+        gone = tuple(name for name in change.removed if name not in left)
+        return dataclasses.replace(change, removed=gone).to_json()
+
     proofs = [change.proof.verdict for change in report.changes]
     return {
         "assumptions": [dataclasses.asdict(entry) for entry in report.assumptions],
-        "changes": [change.to_json() for change in report.changes],
+        "changes": [told(change) for change in report.changes],
         "rejected": [change.to_json() for change in report.rejected],
         "near_misses": [entry.to_json() for entry in report.near_misses],
         "whole_model": [dataclasses.asdict(entry) for entry in report.whole],
