@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import OpenedReport, number, objects, text
 from onnxq.page.charts import Chart, chart
 from onnxq.page.kernels import KernelRow, kinds_of, memory_along
 from onnxq.page.words import counted, level, size
@@ -102,7 +102,7 @@ def _form(report: OpenedReport) -> str:
 
 def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:
     rows = analysis.get("rows") if analysis is not None else None
-    found = [row for row in rows or () if isinstance(row, Mapping)]
+    found = objects(rows)
     found.sort(key=lambda row: number(row.get("place")) or 0)
     if analysis is None or not found:
         return None, ""

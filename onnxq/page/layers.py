@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import OpenedReport, names, number, objects, text
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
 
@@ -263,7 +263,7 @@ class _Known:
                 text(one.get("name")),
                 text(one.get("op")),
                 tuple(
-                    r for r in one.get("reads") or () if isinstance(r, int) and 0 <= r < len(self._outline)
+                    r for r in _listed(one.get("reads")) if isinstance(r, int) and 0 <= r < len(self._outline)
                 ),
             )
             for one in self._outline
@@ -271,17 +271,14 @@ class _Known:
         self.tensors = tuple(_tensors(report))
         self._reads: dict[str, list[int]] = {}
         for place, site in enumerate(report.entries("plan", "sites")):
-            for reader in site.get("readers") or ():
-                if isinstance(reader, Mapping):
-                    self._reads.setdefault(text(reader.get("node")), []).append(place)
+            for reader in objects(site.get("readers")):
+                self._reads.setdefault(text(reader.get("node")), []).append(place)
         self._in_kernels: dict[str, list[int]] = {}
         for place, kernel in enumerate(kernels):
             for node in kernel.nodes:
                 self._in_kernels.setdefault(node, []).append(place)
         rows = analysis.get("rows") if isinstance(analysis, Mapping) else None
-        self.errors = {
-            text(row.get("layer")): row for row in rows or () if isinstance(row, Mapping) and row.get("layer")
-        }
+        self.errors = {text(row.get("layer")): row for row in objects(rows) if row.get("layer")}
         self._gains = report.by("node", "goal", "search", "float")
         self._noise = report.by("name", "goal", "search", "noise", "layers")
         self._speed = {
@@ -328,9 +325,7 @@ class _Known:
             gain=number(self._gains.get(name, {}).get("gain_db")),
             ratio=number(speed.get("ratio")),
             share=number(speed.get("share")),
-            causes=tuple(
-                text(one.get("text")) for one in error.get("causes") or () if isinstance(one, Mapping)
-            ),
+            causes=tuple(text(one.get("text")) for one in objects(error.get("causes"))),
             node=place,
         )
 
@@ -342,6 +337,10 @@ class _Known:
         own = [self._kernels[at] for at in kernels]
         products = [one for one in own if one.kind != "kgen"]
         return (products or own)[0].precision if own else ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _at(row: Mapping[str, Any], which: str) -> Any:

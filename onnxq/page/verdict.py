@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import OpenedReport, names, number, objects, text
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size
 
 GOOD, OPEN, BAD = "good", "open", "bad"
@@ -121,7 +121,7 @@ def verdict_view(report: OpenedReport) -> VerdictView:
         gpus=tuple(
             GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))),
                     text(one.get("says")))
-            for one in found.get("gpus") or ()
+            for one in objects(found.get("gpus"))
         ),
         assumptions=names(report.at("verdict", "assumptions")),
         stayed=_stayed(report),
@@ -214,7 +214,7 @@ def _speed(report: OpenedReport) -> list[Fact]:
     if not found:
         reason = text(report.at("verdict", "reason"))
         return [Fact("Int8 against float16", "no verdict", reason, OPEN)] if reason else []
-    says, gpus = text(found.get("says")), found.get("gpus") or ()
+    says, gpus = text(found.get("says")), objects(found.get("gpus"))
     value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
     tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
     return [
@@ -227,11 +227,11 @@ def _sizes(report: OpenedReport) -> list[Fact]:
     facts = []
     if before and after is not None:
         facts.append(Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of it"))
-    found = _form(report)
-    moved = [number(found.get(kind, {}).get("moved_mb")) for kind in ("fp16", "int8")] if found else []
-    if moved and None not in moved:
+    form = text(report.at("verdict", "form"))
+    moved = [number(report.at("verdict", form, kind, "moved_mb")) for kind in ("fp16", "int8")]
+    if form in _FORMS and None not in moved:
         first, second = (size((one or 0) * 1e6) for one in moved)
-        facts.append(Fact(f"Memory traffic of a run, {_FORMS[report.at('verdict', 'form')]}", second,
+        facts.append(Fact(f"Memory traffic of a run, {_FORMS[form]}", second,
                           f"{first} in plain float16{_as_built(report)}"))  # fmt: skip
     peak = number(report.at("peak_memory_mb"))
     seconds = number(report.at("seconds"))
