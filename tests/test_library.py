@@ -52,7 +52,7 @@ FUNCTIONS = {
 EXPORTED = [name for name in onnxq.__all__ if inspect.isfunction(getattr(onnxq, name))]
 
 # What returns neither a document nor a result.
-PLAIN = {"bar", "draw", "rules_page", "run_pieces", "schema"}
+PLAIN = {"bar", "draw", "rules_page", "schema"}
 
 # What is over before one looks: nobody observes it.
 QUICK = {
@@ -356,6 +356,7 @@ def returned(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     found["diff"] = onnxq.diff(run, run)
     found["report"] = onnxq.report(run)
     found["split"] = onnxq.split(model, at=["a"])
+    found["run_pieces"] = onnxq.run_pieces(found["split"].save(place / "net")[-1], data)
     found["extract"] = onnxq.extract(model, end=["a"])
     found["list_rules"] = onnxq.list_rules()
     found["list_schemas"] = onnxq.list_schemas()
