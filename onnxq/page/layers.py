@@ -40,7 +40,7 @@ class LayerLine:
             analysis, or of a search for a goal.
         gain: what leaving it in float for a goal gains, dB.
         ratio: how many times as fast int8 is there as float16, of the estimate.
-        share: its share of the time in float16, of the estimate, 0 to 1.
+        share: its share of the time of the int8 engine, of the estimate, 0 to 1.
         causes: what is suspicious about it; of an analysis.
         node: its place in `LayersView.graph`, -1 where it is not there.
     """

@@ -218,7 +218,12 @@ def _speed(report: OpenedReport) -> list[Fact]:
     value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
     tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
     return [
-        Fact("Int8 against float16", value, f"{says}: an estimate over {counted(len(gpus), 'GPU')}", tone)
+        Fact(
+            "Int8 against float16",
+            value,
+            f"{says}: an estimate for {counted(len(gpus), 'GPU')}, nothing is timed",
+            tone,
+        )
     ]
 
 
@@ -226,7 +231,9 @@ def _sizes(report: OpenedReport) -> list[Fact]:
     before, after = (number(report.at("size", key)) for key in ("before", "after"))
     facts = []
     if before and after is not None:
-        facts.append(Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of it"))
+        facts.append(
+            Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
+        )
     form = text(report.at("verdict", "form"))
     moved = [number(report.at("verdict", form, kind, "moved_mb")) for kind in ("fp16", "int8")]
     if form in _FORMS and None not in moved:
@@ -247,8 +254,8 @@ def _as_built(report: OpenedReport) -> str:
     if report.at("verdict", "form") != "merged" or built is None:
         return ""
     return (
-        f"; as built by TensorRT-RTX {size(built * 1e6)}, of the kernels listed below: it writes products "
-        "that TensorRT on a GPU hands on inside a kernel"
+        f"; as built by TensorRT-RTX {size(built * 1e6)} (the kernels below), which has kernels of their own "
+        "for what TensorRT does at the end of a product's"
     )
 
 

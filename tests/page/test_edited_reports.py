@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from long_report import analysis_of, synthetic
 
 from onnxq.analysis.changes import recorded
+from onnxq.analysis.grids import grids_of
 from onnxq.analysis.reports import OpenedReport
 from onnxq.errors import UserError
+from onnxq.graph.model import Model
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline.diffing import compare_reports
 from onnxq.settings import Margins
@@ -140,3 +143,10 @@ def test_a_wide_scale_that_does_not_broadcast() -> None:
     made = recorded({"repair": {"maps": [{**wide, "scale": [1.0] * 6}]}}).maps["t"]
     with pytest.raises(UserError, match="it makes 3x2x2x3x3 of it"):
         made(np.ones((1, 2, 3, 3), np.float32))
+
+
+def test_scales_that_are_none() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> net (float[4] x) => (float[4] y) { y = Relu (x) }'
+    scales = {"x": 0.5, "y": 10**400, "a": math.nan, "b": "inf", "c": True, "d": -1.0}
+    found = grids_of(Model.open(onnx.parser.parse_model(text)), {"calibration": {"scales": scales}})
+    assert {name: grid.scale for name, grid in found.items()} == {"x": 0.5}

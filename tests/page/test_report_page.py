@@ -17,8 +17,9 @@ from long_report import analysis_of, synthetic
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
-from onnxq.page.graphs import GraphNode, graph_drawing
+from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
+from onnxq.rewrite.sketch import SketchedNode
 
 ROOT = Path(__file__).resolve().parents[2]
 EARLY = ROOT / "tests" / "analysis" / "early.report.json"
@@ -221,7 +222,7 @@ def test_a_change_is_drawn_before_and_after() -> None:
 def test_what_is_no_graph_is_drawn_all_the_same(inputs: list[list[str]]) -> None:
     """A report that somebody edited: nodes that read themselves, or each other."""
     nodes = [
-        GraphNode(str(at), "Add", tuple(read), (give,))
+        SketchedNode(str(at), "Add", tuple(read), (give,))
         for at, (read, give) in enumerate(zip(inputs, "ab", strict=True))
     ]
     drawing = graph_drawing(nodes)
