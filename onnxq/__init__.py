@@ -15,6 +15,7 @@ __all__ = [
     "AccuracyRepair",
     "Analysis",
     "Calibration",
+    "ChainRun",
     "Checks",
     "Comparison",
     "Compilation",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from onnxq.calib.stats_file import StatsFile
     from onnxq.cli.bar import bar
     from onnxq.config import LayerRule
+    from onnxq.documents.pieces import ChainRun
     from onnxq.errors import Fault, OnnxqError, UserError
     from onnxq.pieces import Extract, Pieces, extract, run_pieces, split
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
@@ -160,6 +162,7 @@ _PLACES = {
     "onnxq.calib.stats_file": ("StatsFile",),
     "onnxq.cli.bar": ("bar",),
     "onnxq.config": ("LayerRule",),
+    "onnxq.documents.pieces": ("ChainRun",),
     "onnxq.errors": ("Fault", "OnnxqError", "UserError"),
     "onnxq.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),

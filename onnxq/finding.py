@@ -115,7 +115,8 @@ class Finding:
         reason: what is wrong.
         consequence: what comes of it.
         advice: what to do.
-        db: what it costs in SQNR of the outputs, where that is measured.
+        db: the signal to rounding noise of the tensor under its scale, dB, where it is measured; of a check
+            of yours what that states.
         confirmed: whether the compiled engine shows the consequence; None: it was not asked, or cannot tell.
     """
 
@@ -146,6 +147,7 @@ def finding(
     *,
     tensor: str = "",
     consequence: str = "",
+    db: float | None = None,
 ) -> Finding:
     """A finding of a check, with the severity that the table gives it.
 
@@ -153,7 +155,7 @@ def finding(
         KeyError: there is no such check.
     """
     known = CHECKS[check]
-    return Finding(known.kind, check, known.severity, node, op, tensor, reason, consequence, advice)
+    return Finding(known.kind, check, known.severity, node, op, tensor, reason, consequence, advice, db)
 
 
 def exit_code(findings: Iterable[Finding], *, strict: bool = False) -> int:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
+from onnxq.flag_words import tells_keywords
 from onnxq.option import NOT, read_options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,6 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
                 lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
-        return function
+        return tells_keywords(function)
 
     return decorate

@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from onnxq import interrupts
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
-from onnxq.documents.pieces import PIECES_SCHEMA, ChainRun, ExtractReport, Manifest
+from onnxq.documents.data import DataRead
+from onnxq.documents.pieces import PIECES_SCHEMA, ChainRun, ExtractReport, Manifest, OutputOfChain
 from onnxq.documents.typed import published, typed
 from onnxq.emit import files
 from onnxq.errors import UserError
@@ -181,7 +182,7 @@ def split(
     """
     keywords = Keywords("split", options)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end(("at", "at_op", "runtime", "observe"))
+    keywords.end()
     if not at and not at_op:
         raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
     told(observe)("split", None, None)
@@ -241,7 +242,7 @@ def extract(
     """
     keywords = Keywords("extract", options)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end(("start", "end", "node", "runtime", "observe"))
+    keywords.end()
     if bool(end) == (node is not None) or (start and node is not None):
         raise UserError(
             "it is not clear what to take out",
@@ -285,7 +286,7 @@ def run_pieces(
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> ChainRun:
     """Runs the pieces of a model in a chain, and compares the outputs with the original's.
 
     Both run in onnxruntime with its optimizations off, node by node. Then each node computes the
@@ -309,7 +310,7 @@ def run_pieces(
         options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
 
     Returns:
-        The document that `onnxq run --json` prints; `within` says whether all outputs are near
+        What `onnxq run --json` prints; `within` says whether all outputs are near
         enough, None where there is no original.
 
     Raises:
@@ -319,9 +320,7 @@ def run_pieces(
     """
     keywords = Keywords("run_pieces", options)
     feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end((
-        "original", "use", "samples", "tolerance", "feeding", "images", "save", "runtime", "observe",
-    ))  # fmt: skip
+    keywords.end()
     with ort.custom_ops(runtime.ort_ops):
         return _run(
             Path(manifest), data, original, use or {}, samples, tolerance, image_options(images),
@@ -340,7 +339,7 @@ def _run(
     feeding: Feeding,
     save: str | os.PathLike[str] | None,
     observe: Observer,
-) -> dict[str, Any]:
+) -> ChainRun:
     document = _read_manifest(path)
     observe("load", None, None)
     chain = _load_chain(document, path.parent, use)
@@ -361,23 +360,23 @@ def _run(
         for sample in feeds:
             runner.run(sample)
             count += 1
-    document = {
-        "kind": "run",
-        "schema": PIECES_SCHEMA,
-        "manifest": str(path),
-        "original": None if reference is None else str(reference),
-        "pieces": list(chain.labels),
-        "data": {"path": str(data) if isinstance(data, str | os.PathLike) else None, **source.to_json()},
-        "samples": count,
-        "tolerance_db": tolerance,
-        "outputs": [
-            entry.to_json() | {"verdict": "equal" if _equal(entry) else "differs"} for entry in found
-        ],
-        "within": all(_within(entry, tolerance) for entry in found) if reference is not None else None,
-        "saved": None if save is None else str(save),
-        "notes": notes,
-    }
-    return published(ChainRun, document)
+    data_path = str(data) if isinstance(data, str | os.PathLike) else None
+    return ChainRun(
+        kind="run",
+        schema=PIECES_SCHEMA,
+        manifest=str(path),
+        original=None if reference is None else str(reference),
+        pieces=tuple(chain.labels),
+        data=typed(DataRead, to_json({"path": data_path, **source.to_json()})),
+        samples=count,
+        tolerance_db=tolerance,
+        outputs=tuple(
+            OutputOfChain(**asdict(entry), verdict="equal" if _equal(entry) else "differs") for entry in found
+        ),
+        within=all(_within(entry, tolerance) for entry in found) if reference is not None else None,
+        saved=None if save is None else str(save),
+        notes=tuple(notes),
+    )
 
 
 def _ends(interface: Mapping[str, Any]) -> tuple[str, str]:

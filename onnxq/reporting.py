@@ -28,7 +28,7 @@ from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
-from onnxq.rewrite.engine import RewriteReport
+from onnxq.rewrite.engine import Change, RewriteReport
 from onnxq.run import trt
 from onnxq.target import Target
 from onnxq.version import VERSION
@@ -41,12 +41,18 @@ _CHANGE = "change it before the export, or cut the model in front of it"
 _FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
 
 
-def rewrite_part(report: RewriteReport) -> dict[str, Any]:
-    """What the rules did, for the report."""
+def rewrite_part(report: RewriteReport, result: Model) -> dict[str, Any]:
+    """What the rules did, for the report; `result`: what became of the model."""
+    left = {node.name for graph in result.graphs() for node in graph.nodes}
+
+    def told(change: Change) -> dict[str, Any]:
+        gone = tuple(name for name in change.removed if name not in left)
+        return dataclasses.replace(change, removed=gone).to_json()
+
     proofs = [change.proof.verdict for change in report.changes]
     return {
         "assumptions": [dataclasses.asdict(entry) for entry in report.assumptions],
-        "changes": [change.to_json() for change in report.changes],
+        "changes": [told(change) for change in report.changes],
         "rejected": [change.to_json() for change in report.rejected],
         "near_misses": [entry.to_json() for entry in report.near_misses],
         "whole_model": [dataclasses.asdict(entry) for entry in report.whole],
@@ -296,6 +302,7 @@ class CalibrationFacts:
     Attributes:
         plan: what is quantized.
         stats: the statistics of tensors.
+        before: by which edit tensors are changed whose statistics are those before it.
         method: the method where the outputs did not choose one.
         choice: what the outputs chose, or None.
         ranges: the range of each measured tensor.
@@ -315,6 +322,7 @@ class CalibrationFacts:
 
     plan: QuantPlan
     stats: Stats
+    before: Mapping[str, str]
     method: str
     choice: Mapping[str, Any] | None
     ranges: Mapping[str, Range]
@@ -367,6 +375,7 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
                 for name, entry in tensors.items()
                 if name in facts.ranges and (drawn := _drawn(entry)) is not None
             },
+            "before": {name: kind for name, kind in facts.before.items() if name in tensors},
             "not_run": dict(facts.not_run),
             "stats_file": facts.stats_file,
             "missing": facts.missing,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.errors import unknown_name
+from onnxq.flag_words import tells_keywords
 from onnxq.shown import Shown, Words, count
 
 BASE = "https://onnxq.invalid/schemas"
@@ -153,6 +154,7 @@ def list_schemas() -> SchemaList:
     )
 
 
+@tells_keywords
 def schema(kind: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a kind of document.
 

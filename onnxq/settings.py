@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from onnxq import option as kinds
-from onnxq.errors import UserError, nearest, unknown_name
+from onnxq.errors import UserError, unknown_name
 from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXTS, option
 from onnxq.target import DEFAULT
 from onnxq.target import NAMES as TARGETS
@@ -862,17 +862,11 @@ class Keywords:
         own = {name: self._rest.pop(name) for name in names if name in self._rest}
         return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
 
-    def end(self, own: Sequence[str]) -> None:
+    def end(self) -> None:
         """Refuses what no group took.
-
-        Args:
-            own: the other keywords of the call, for the message.
 
         Raises:
             TypeError: there is such a keyword.
         """
         for name in self._rest:
-            hint = nearest(name, [*self._known, *own])
-            raise TypeError(
-                f"{self._verb}() got an unexpected keyword argument {name!r}{f'; {hint}' if hint else ''}"
-            )
+            raise TypeError(f"{self._verb}() got an unexpected keyword argument {name!r}")

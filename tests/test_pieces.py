@@ -42,8 +42,8 @@ def model(tmp_path: Path) -> Path:
 DATA = [{"x": row[None]} for row in np.random.default_rng(1).standard_normal((5, 8)).astype(np.float32)]
 
 
-def verdicts(document: dict[str, Any]) -> dict[str, str]:
-    return {entry["output"]: entry["verdict"] for entry in document["outputs"]}
+def verdicts(found: onnxq.ChainRun) -> dict[str, str]:
+    return {entry.output: entry.verdict for entry in found.outputs}
 
 
 def test_written_and_run(model: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_written_and_run(model: Path, tmp_path: Path) -> None:
     assert manifest["pieces"][1]["inputs"] == [{"name": "b", "dtype": "float32", "shape": ["N", 64]}]
     found = onnxq.run_pieces(written[-1], DATA)
     assert verdicts(found) == {"y": "equal", "best": "equal"}
-    assert (found["within"], found["samples"], found["notes"]) == (True, 5, [])
+    assert (found.within, found.samples, found.notes) == (True, 5, ())
 
 
 def test_the_isolated_pieces_are_for_onnxruntime() -> None:
@@ -73,22 +73,22 @@ def test_a_difference_is_found(model: Path, tmp_path: Path) -> None:
     onnx.save(piece, tmp_path / "other.onnx")
     found = onnxq.run_pieces(manifest, DATA, use={1: tmp_path / "other.onnx"})
     assert verdicts(found) == {"y": "differs", "best": "equal"}
-    assert found["within"] is False
-    assert found["outputs"][0]["sqnr_db"] == pytest.approx(60, abs=0.1)  # a thousandth
+    assert found.within is False
+    assert found.outputs[0].sqnr_db == pytest.approx(60, abs=0.1)  # a thousandth
     loose = onnxq.run_pieces(manifest, DATA, use={1: tmp_path / "other.onnx"}, tolerance=59)
-    assert (verdicts(loose)["y"], loose["within"]) == ("differs", True)
-    assert not onnxq.run_pieces(manifest, DATA, use={1: tmp_path / "other.onnx"}, tolerance=61)["within"]
+    assert (verdicts(loose)["y"], loose.within) == ("differs", True)
+    assert not onnxq.run_pieces(manifest, DATA, use={1: tmp_path / "other.onnx"}, tolerance=61).within
     # an integer must be equal, whatever the bound
     weights = -weights
     piece.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "v"))
     onnx.save(piece, tmp_path / "net.1.onnx")
-    assert not onnxq.run_pieces(manifest, DATA, tolerance=-100)["within"]
+    assert not onnxq.run_pieces(manifest, DATA, tolerance=-100).within
 
 
 def test_what_passes_is_saved_and_calibrates_a_piece(model: Path, tmp_path: Path) -> None:
     *_, manifest = onnxq.split(model, at=["b"]).save(tmp_path / "net")
     found = onnxq.run_pieces(manifest, DATA, save=tmp_path / "passed", samples=3)
-    assert found["samples"] == 3
+    assert found.samples == 3
     assert sorted(path.name for path in (tmp_path / "passed").iterdir()) == [f"0000{i}.npz" for i in range(3)]
     with np.load(tmp_path / "passed" / "00001.npz") as saved:
         assert sorted(saved) == ["b", "best", "x", "y"]
@@ -105,16 +105,16 @@ def test_without_the_original_the_pieces_just_run(model: Path, tmp_path: Path) -
     *_, manifest = onnxq.split(model, at=["b"]).save(tmp_path / "net")
     model.rename(tmp_path / "moved.onnx")
     found = onnxq.run_pieces(manifest, DATA)
-    assert (found["within"], found["outputs"], found["samples"]) == (None, [], 5)
-    assert "is not there any more" in found["notes"][0]
+    assert (found.within, found.outputs, found.samples) == (None, (), 5)
+    assert "is not there any more" in found.notes[0]
     found = onnxq.run_pieces(manifest, DATA, original=tmp_path / "moved.onnx")
-    assert (found["within"], found["notes"]) == (True, [])
+    assert (found.within, found.notes) == (True, ())
     other = net()
     other.doc_string = "another"
     onnx.save(other, tmp_path / "net.onnx")
     found = onnxq.run_pieces(manifest, DATA)
-    assert found["within"]
-    assert "another SHA-256" in found["notes"][0]
+    assert found.within
+    assert "another SHA-256" in found.notes[0]
 
 
 def test_float16_is_rounded_in_the_whole_as_at_a_cut(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_float16_is_rounded_in_the_whole_as_at_a_cut(tmp_path: Path) -> None:
     *_, manifest = onnxq.split(tmp_path / "half.onnx", at=["a"]).save(tmp_path / "half")
     x = np.random.default_rng(1).standard_normal((8, 64)).astype(np.float16)
     found = onnxq.run_pieces(manifest, {"x": x})
-    assert found["within"]
-    assert found["outputs"][0]["equal"] == 1
+    assert found.within
+    assert found.outputs[0].equal == 1
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_external_data_goes_with_the_piece_that_reads_it(tmp_path: Path) -> None
         "net.0.onnx.data": 8 * 64 * 4,
         "net.1.onnx.data": 64 * 4 * 4,
     }
-    assert onnxq.run_pieces(written[-1], DATA)["within"]
+    assert onnxq.run_pieces(written[-1], DATA).within
     for name in ("net.onnx", "w.bin"):
         os.remove(tmp_path / name)
-    assert onnxq.run_pieces(written[-1], DATA)["samples"] == 5
+    assert onnxq.run_pieces(written[-1], DATA).samples == 5
 
 
 def test_extract_writes_a_model_and_a_report(model: Path, tmp_path: Path) -> None:

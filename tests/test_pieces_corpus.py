@@ -32,5 +32,5 @@ def test_cut_in_the_middle(entry: dict[str, Any], tmp_path: Path) -> None:
     often = "Sigmoid" if "Sigmoid" in operators else "Reshape" if "Reshape" in operators else None
     *_, manifest = onnxq.split(path, at=[middle], at_op=[often] if often else []).save(tmp_path / "cut")
     found = onnxq.run_pieces(manifest, samples(entry, 2))
-    assert found["samples"] == 2
-    assert found["notes"] == [] if found["within"] else "float16" in found["notes"][0]
+    assert found.samples == 2
+    assert found.notes == () if found.within else "float16" in found.notes[0]

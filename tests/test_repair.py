@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ import onnx.parser
 import pytest
 
 import onnxq
+from onnxq.analysis.reports import OpenedReport
 from onnxq.config import LayerRule
 from onnxq.errors import UserError
+from onnxq.page.layers import layers_view
 from onnxq.pipeline import repairing
 from onnxq.run import ort
 from onnxq.run.about_mean import about_mean
@@ -122,6 +125,34 @@ def test_the_report_is_of_the_repaired_model() -> None:
         assert after["scales"][name] == pytest.approx(before["scales"][name] / 2, rel=0.2)
         assert "shift" in after["thresholds"][name]["because"]
         assert after["thresholds"][name]["code"] == before["thresholds"][name]["code"]
+
+
+def _shown(result: Any, name: str) -> dict[str, Any]:
+    """What the page has of a tensor."""
+    view = layers_view(OpenedReport("r.json", result.report), None, ())
+    assert view is not None
+    return asdict(next(one for one in view.tensors if one.name == name))
+
+
+def test_what_a_shift_makes_of_a_tensor_is_reported() -> None:
+    """Its range, mean and histogram are those of the values in the file, which the pair quantizes."""
+    part = repaired().report["calibration"]
+    (by,) = (edit["by"] for edit in repaired().report["repair"]["edits"] if edit["tensor"] == "r")
+    before = quantize(repair="bias").report["calibration"]
+    low, high = before["ranges"]["r"]
+    assert part["ranges"]["r"] == pytest.approx([low - by, high - by], rel=1e-6)
+    assert part["statistics"]["r"]["mean"] == pytest.approx(before["statistics"]["r"]["mean"] - by, rel=1e-6)
+    assert part["statistics"]["r"]["variance"] == pytest.approx(
+        before["statistics"]["r"]["variance"], rel=1e-6
+    )
+    counts = [int(count) for count in part["histograms"]["r"]["counts"].split()]
+    old = [int(count) for count in before["histograms"]["r"]["counts"].split()]
+    assert sum(counts) == sum(old)
+    zeros = int(by / part["histograms"]["r"]["top"] * len(counts))  # where what was 0 is now
+    assert counts.index(max(counts)) == zeros
+    assert part["before"] == {}
+    seen = _shown(repaired(), "r")
+    assert (seen["edited"], seen["before"], seen["amax"]) == ("shift", False, pytest.approx(by))
 
 
 def test_none_is_what_there_was_without_repair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,6 +558,11 @@ def test_an_edit_by_factors(kind: str, tmp_path: Path) -> None:
     assert entry["after_db"] > entry["before_db"] + 5
     verified = result.report["about_mean"]["sqnr_about_mean_db"]
     assert verified == pytest.approx(entry["after_db"], abs=1)
+    ((tensor, by),) = result.report["calibration"]["before"].items()
+    shown = _shown(result, tensor)
+    assert (by, shown["edited"], shown["before"]) == (kind, kind, True)
+    assert shown["top"] > 30 * shown["amax"]  # the histogram has the large channel, the scale has not
+    assert shown["mean"] is not None
     onnxq.plan(model, feeds, **common).save(tmp_path / "p.toml")
     again = onnxq.quantize(model, plan=tmp_path / "p.toml", compile=False, prove="never")
     assert content(again) == content(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_a_key_of_another_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["quantize", "calibrate", "sanitize"])
 def test_groups_and_keywords_are_the_same(verb: str) -> None:
     """Each option of the groups that a function has is a keyword, and no function names one itself."""
-    code = getattr(onnxq, verb).__code__  # its signature tells of the options, too
+    code = inspect.unwrap(getattr(onnxq, verb)).__code__  # its signature tells of the options, too
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]
     names = {name for _, name, _ in OPTIONS}
     assert not names & set(parameters)
@@ -130,7 +131,7 @@ def test_keywords_win_over_their_group() -> None:
     found = keywords.group(Calibration, {"method": "percentile", "samples": 3})
     assert found == Calibration("percentile", 99.0, samples=3)
     assert keywords.group(Inputs, Inputs(assume={"N": 1})) == Inputs({"x": (1,)}, {"N": 1})
-    keywords.end(())
+    keywords.end()
 
 
 def test_wrong_keywords_and_groups() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.analysis.reports import number
 from onnxq.analysis.tensors import CodeGrid
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node
 
 _NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 
@@ -46,7 +47,7 @@ def _grid(node: Node) -> CodeGrid | None:
     step = float(scale.constant.reshape(-1)[0])
     if not (math.isfinite(step) and step > 0):
         return None
-    ends = _ends(zero if zero is not None else node.outputs[0])
+    ends = code_ends((zero if zero is not None else node.outputs[0]).dtype)
     if ends is None:
         return None
     offset = 0
@@ -57,15 +58,15 @@ def _grid(node: Node) -> CodeGrid | None:
     return CodeGrid(step, offset, *ends, node.name)
 
 
-def _ends(tensor: Tensor) -> tuple[int, int] | None:
-    """The least and the greatest code; None for codes that are no integers."""
-    if tensor.dtype is None:
+def code_ends(dtype: np.dtype | None) -> tuple[int, int] | None:
+    """The least and the greatest code of a type; None where it is not known or none of short integers."""
+    if dtype is None:
         return None
-    if str(tensor.dtype) in _NARROW:
-        return _NARROW[str(tensor.dtype)]
-    if tensor.dtype.kind not in "iu" or tensor.dtype.itemsize > 2:
+    if str(dtype) in _NARROW:
+        return _NARROW[str(dtype)]
+    if dtype.kind not in "iu" or dtype.itemsize > 2:
         return None
-    ends = np.iinfo(tensor.dtype)
+    ends = np.iinfo(dtype)
     return int(ends.min), int(ends.max)
 
 
@@ -76,13 +77,9 @@ def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
         return {}
     edited = _edited(report)
     return {
-        str(name): float(scale)
-        for name, scale in scales.items()
-        if isinstance(scale, int | float)
-        and not isinstance(scale, bool)
-        and math.isfinite(scale)
-        and scale > 0
-        and name not in edited
+        str(name): scale
+        for name, given in scales.items()
+        if (scale := number(given)) is not None and 0 < scale < math.inf and name not in edited
     }
 
 

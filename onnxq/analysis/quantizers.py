@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from onnxq.analysis.grids import code_ends
 from onnxq.analysis.stages import Stage
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.types import dtype_of
@@ -65,18 +66,11 @@ def constant(stage: Stage, name: str) -> np.ndarray:
     return SourceValues(stage.constants[name], stage.data_dir).load()
 
 
-def _ends(stage: Stage, node: onnx.NodeProto) -> tuple[float, float] | None:
+def _ends(stage: Stage, node: onnx.NodeProto) -> tuple[int, int] | None:
     """The least and the greatest code; None for codes that are no integers."""
     name = node.input[2] if len(node.input) > 2 else ""
     if name in stage.constants:
         kind = int(stage.constants[name].data_type)
     else:
         kind = next((a.i for a in node.attribute if a.name == "output_dtype" and a.i), onnx.TensorProto.UINT8)
-    text = onnx.TensorProto.DataType.Name(kind)
-    if text in ("INT4", "UINT4", "INT2", "UINT2"):
-        bits = int(text[-1])
-        return (0.0, 2.0**bits - 1) if text[0] == "U" else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
-    dtype = dtype_of(kind)
-    if dtype is None or dtype.kind not in "iu":
-        return None
-    return float(np.iinfo(dtype).min), float(np.iinfo(dtype).max)
+    return code_ends(dtype_of(kind))

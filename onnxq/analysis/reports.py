@@ -45,8 +45,7 @@ class OpenedReport:
 
     def entries(self, *keys: str) -> list[Mapping[str, Any]]:
         """The objects of the list that stands there."""
-        value = self.at(*keys)
-        return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+        return objects(self.at(*keys))
 
     def by(self, key: str, *keys: str) -> dict[str, Mapping[str, Any]]:
         """The objects of the list that stands there, by what they are called."""
@@ -74,7 +73,7 @@ def open_report(path: str | os.PathLike[str]) -> OpenedReport:
     if kind not in _RUNS:
         raise UserError(f"{str(file)!r} is no report of a run: it is of kind {kind!r}", hint=_hint(file))
     schema = document.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema > REPORT_SCHEMA:
+    if not isinstance(schema, int) or isinstance(schema, bool) or not 0 < schema <= REPORT_SCHEMA:
         raise UserError(
             f"{str(file)!r} is a report of schema {schema!r}, by onnxq {document['onnxq']}; "
             f"this version reads schema {REPORT_SCHEMA}",
@@ -92,9 +91,12 @@ def _hint(file: Path) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A number of a report, infinities included; None for anything else."""
+    """A number of a report, infinities included; None for anything else, and for what no float holds."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return None if isinstance(value, float) and math.isnan(value) else float(value)
+        try:
+            return None if math.isnan(value) else float(value)
+        except OverflowError:
+            return None
     return {"inf": math.inf, "-inf": -math.inf}.get(value) if isinstance(value, str) else None
 
 
@@ -108,3 +110,8 @@ def text(value: Any) -> str:
 def names(value: Any) -> tuple[str, ...]:
     """The texts of a list of a report."""
     return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+
+
+def objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list of a report; none of what is no list."""
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []

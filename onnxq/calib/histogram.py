@@ -69,6 +69,21 @@ class Histogram:
         """The histogram in which each value counts `factor` times."""
         return Histogram(self.zeros * factor, self.first, self.counts * factor) if factor != 1 else self
 
+    def affine(self, scale: float, offset: float) -> Histogram:
+        """The histogram of |scale |x| + offset|, each bin's values taken for its middle."""
+        with np.errstate(over="ignore"):
+            moved = np.abs(np.append(self.centers, 0.0) * scale + offset).astype(np.float32)
+        codes = (np.minimum(moved, np.finfo(np.float32).max).view(np.uint32) >> np.uint32(_SHIFT)).astype(int)
+        held = np.append(self.counts, self.zeros)
+        zeros, codes, held = int(held[codes == 0].sum()), codes[codes > 0], held[codes > 0]
+        codes, held = codes[held > 0], held[held > 0]
+        if not len(codes):
+            return Histogram(zeros)
+        first = int(codes.min())
+        counts = np.zeros(int(codes.max()) - first + 1, np.int64)
+        np.add.at(counts, codes - first, held)
+        return Histogram(zeros, first, counts)
+
     def merge(self, other: Histogram) -> Histogram:
         """The histogram of the values of both."""
         if not len(self.counts) or not len(other.counts):

@@ -50,19 +50,21 @@ def run(
     """
     import onnxq
     from onnxq.cli.pages.pieces import chain_page
+    from onnxq.reporting import to_json
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
     replaced, feeding = _numbered(use or []), chosen.group(settings.Feeding)
     with screen.progress() as observe:
-        document = onnxq.run_pieces(
+        found = onnxq.run_pieces(
             manifest, chosen.source(), original=original, use=replaced, samples=samples, tolerance=tolerance,
             images=chosen.images, skip_bad=feeding.skip_bad, input_names=feeding.input_names, save=save,
             observe=observe,
         )  # fmt: skip
+    document = to_json(found)
     screen.show(chain_page(document))
     screen.document(document)
-    return 1 if document["within"] is False else 0
+    return 1 if found.within is False else 0
 
 
 def _numbered(entries: list[str]) -> dict[int, Path]:

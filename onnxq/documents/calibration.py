@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onnxq.documents.accuracy import OutputLeftOut
 from onnxq.documents.data import CalibrationData
@@ -150,6 +150,8 @@ class CalibrationPart:
         not_verified: what the accuracy does not tell of the files, "" for nothing.
         in_float32: whether the model was run as a float32 copy.
         measured: of `onnxq plan`, that ranges are known; None in other documents.
+        before: of tensors whose range, figures and histogram are those before an edit of repair, and whose
+            scale and threshold are of what it makes of them: the kind of the edit, by name.
     """
 
     method: str
@@ -174,6 +176,7 @@ class CalibrationPart:
     not_verified: str
     in_float32: bool
     measured: bool | None = None
+    before: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class ChangeMade:
         rule: the rule's name.
         stage: the stage in which it fired.
         node: the node that it replaced; of an upgrade what was upgraded.
-        removed: names of the nodes that went.
+        removed: names of the nodes that went, but for those that a node of the result has.
         added: names of the nodes that came.
         proof: what comparing both found.
         reproducer: where a failed change's before and after are saved; None for a kept one.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.documents.data import DataRead
 from onnxq.run.compare import OutputAccuracy
+from onnxq.shown import Shown, Words, count, decibels
 
 PIECES_SCHEMA = 2
 """The schema of `Manifest`, `ExtractReport` and `ChainRun`. That of 1 had no `kind`."""
+
+_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,8 @@ class OutputOfChain(OutputAccuracy):
     verdict: Literal["equal", "differs"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChainRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChainRun(Shown):
     """What `onnxq run` found.
 
     Attributes:
@@ -151,3 +155,14 @@ class ChainRun:
     within: bool | None
     saved: str | None
     notes: tuple[str, ...]
+
+    def words(self) -> Words:
+        """Whether the outputs are near enough, those that are furthest off first."""
+        against = f" against {self.original}" if self.original is not None else ""
+        worst = sorted(self.outputs, key=lambda one: math.inf if one.sqnr_db is None else one.sqnr_db)
+        rows = [(one.output, one.verdict, decibels(one.sqnr_db)) for one in worst[:_ROWS]]
+        differ = sum(one.verdict == "differs" for one in self.outputs)
+        facts = [count(self.samples, "sample"), f"{differ} of {count(len(self.outputs), 'output')} differ"]
+        alarms = ("the outputs are not near enough",) if self.within is False else ()
+        head = f"{count(len(self.pieces), 'piece')} in a chain{against}"
+        return Words(head, [*facts, *self.notes], ("output", "", "SQNR"), rows, alarms)

@@ -32,7 +32,7 @@ def recorded_profiles(model: Path) -> tuple[dict[str, Profile], str]:
             for name, (low, usual, high) in recorded.items()
         }
         own = bool(profiles) and document.get("sha256") == sha256(model)
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}, f"{path} is not read: it is no report of onnxq"
     if profiles and not own:
         return {}, f"those in {path} are not used: it is the report of another file (another SHA-256)"
@@ -47,5 +47,5 @@ def recorded_report(model: Path) -> Mapping[str, Any] | None:
     try:
         document = json.loads(path.read_text("utf-8"))
         return document if document.get("sha256") == sha256(model) else None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None

@@ -31,11 +31,13 @@ class Edit:
     Attributes:
         added: nodes that are new to their graph, in topological order.
         removed: nodes that are gone (the root, and what nobody reads any more).
+        gone: their names, but for those that a new node has taken over.
         touched: nodes whose inputs changed.
     """
 
     added: list[Any]
     removed: list[Any]
+    gone: tuple[str, ...]
     touched: list[Any]
 
 
@@ -120,13 +122,15 @@ class Editor:
                 tensor.name = self.model.unique(f"{root.name}_unread")
         removed = self.remove_unread([root.node])
         gone = {node.name: node for node in removed}
+        names = tuple(gone)
         for node, wish in self._wishes:
             old = gone.pop(wish, None)
             if old is not None:  # the node stands in for one that has gone: it takes over the name
                 node.name, old.name = wish, node.name
         self._wishes.clear()
         self._stands.clear()
-        return Edit([n for n in added if self.alive(n)], removed, touched)
+        names = tuple(name for name in names if name in gone)
+        return Edit([n for n in added if self.alive(n)], removed, names, touched)
 
     def compute(self, tensor: Any, source: Any, value: Value) -> Edit | None:
         """Computes a tensor of the main graph that nothing produces yet, from another one."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import OpenedReport, number, objects, text
 from onnxq.page.charts import Chart, chart
 from onnxq.page.kernels import KernelRow, kinds_of, memory_along
 from onnxq.page.words import counted, level, size
@@ -77,7 +77,9 @@ def depth_view(
         KindLine(one.kind, one.precision, one.count, size(one.moved), size(one.weights), one.moved / moved)
         for one in kinds_of(kernels)
     )
-    total = f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run" if kernels else ""
+    total = (
+        f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report)}" if kernels else ""
+    )
     peak = ""
     if along:
         place = max(range(len(along)), key=along.__getitem__)
@@ -87,9 +89,20 @@ def depth_view(
     return DepthView(errors, drift, memory, peak, kinds, total)
 
 
+def _form(report: OpenedReport) -> str:
+    """Why the section on the verdict has another figure, where it has."""
+    merged = number(report.at("verdict", "merged", "int8", "moved_mb"))
+    if report.at("verdict", "form") != "merged" or merged is None:
+        return " as built by TensorRT-RTX"
+    return (
+        f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(merged * 1e6)}: it does what "
+        "follows a product in the product's kernel, and that figure is the verdict's"
+    )
+
+
 def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:
     rows = analysis.get("rows") if analysis is not None else None
-    found = [row for row in rows or () if isinstance(row, Mapping)]
+    found = objects(rows)
     found.sort(key=lambda row: number(row.get("place")) or 0)
     if analysis is None or not found:
         return None, ""

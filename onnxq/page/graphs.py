@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxq.rewrite.sketch import SketchedNode
+
 _WIDE, _HIGH, _GAP_X, _GAP_Y = 150, 36, 14, 26
-
-
-@dataclass(frozen=True, slots=True)
-class GraphNode:
-    """A node to draw.
-
-    Attributes:
-        name: its name.
-        op: its operator.
-        inputs: the tensors that it reads.
-        outputs: those that it gives.
-    """
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +46,7 @@ class GraphDrawing:
     box: tuple[int, int] = (_WIDE, _HIGH)
 
 
-def graph_drawing(nodes: Sequence[GraphNode]) -> GraphDrawing | None:
+def graph_drawing(nodes: Sequence[SketchedNode]) -> GraphDrawing | None:
     """Nodes from top to bottom, each below what it reads; None for no nodes."""
     if not nodes:
         return None
@@ -96,7 +81,7 @@ def graph_drawing(nodes: Sequence[GraphNode]) -> GraphDrawing | None:
     return GraphDrawing(width, 12 + len(layers) * (_HIGH + _GAP_Y) - _GAP_Y, tuple(boxes), tuple(edges))
 
 
-def _depths(nodes: Sequence[GraphNode], maker: dict[str, int]) -> list[int]:
+def _depths(nodes: Sequence[SketchedNode], maker: dict[str, int]) -> list[int]:
     """How many nodes stand above each at least, by the longest way; what is no graph ends all the same."""
     depth = [0] * len(nodes)
     for _ in nodes:

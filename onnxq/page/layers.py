@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import OpenedReport, names, number, objects, text
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
 
@@ -40,7 +40,7 @@ class LayerLine:
             analysis, or of a search for a goal.
         gain: what leaving it in float for a goal gains, dB.
         ratio: how many times as fast int8 is there as float16, of the estimate.
-        share: its share of the time in float16, of the estimate, 0 to 1.
+        share: its share of the time of the int8 engine, of the estimate, 0 to 1.
         causes: what is suspicious about it; of an analysis.
         node: its place in `LayersView.graph`, -1 where it is not there.
     """
@@ -91,6 +91,7 @@ class TensorLine:
         channels: how many channels a weight has, 0 for what has one scale.
         scales: some of their scales, sorted, as text.
         edited: the repair whose edit the scale is of; "" where it is of the tensor as it is.
+        before: whether what was seen, and the histogram, are of the tensor before that edit.
     """
 
     name: str
@@ -110,6 +111,7 @@ class TensorLine:
     channels: int
     scales: str
     edited: str
+    before: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class _Known:
                 text(one.get("name")),
                 text(one.get("op")),
                 tuple(
-                    r for r in one.get("reads") or () if isinstance(r, int) and 0 <= r < len(self._outline)
+                    r for r in _listed(one.get("reads")) if isinstance(r, int) and 0 <= r < len(self._outline)
                 ),
             )
             for one in self._outline
@@ -269,17 +271,14 @@ class _Known:
         self.tensors = tuple(_tensors(report))
         self._reads: dict[str, list[int]] = {}
         for place, site in enumerate(report.entries("plan", "sites")):
-            for reader in site.get("readers") or ():
-                if isinstance(reader, Mapping):
-                    self._reads.setdefault(text(reader.get("node")), []).append(place)
+            for reader in objects(site.get("readers")):
+                self._reads.setdefault(text(reader.get("node")), []).append(place)
         self._in_kernels: dict[str, list[int]] = {}
         for place, kernel in enumerate(kernels):
             for node in kernel.nodes:
                 self._in_kernels.setdefault(node, []).append(place)
         rows = analysis.get("rows") if isinstance(analysis, Mapping) else None
-        self.errors = {
-            text(row.get("layer")): row for row in rows or () if isinstance(row, Mapping) and row.get("layer")
-        }
+        self.errors = {text(row.get("layer")): row for row in objects(rows) if row.get("layer")}
         self._gains = report.by("node", "goal", "search", "float")
         self._noise = report.by("name", "goal", "search", "noise", "layers")
         self._speed = {
@@ -326,9 +325,7 @@ class _Known:
             gain=number(self._gains.get(name, {}).get("gain_db")),
             ratio=number(speed.get("ratio")),
             share=number(speed.get("share")),
-            causes=tuple(
-                text(one.get("text")) for one in error.get("causes") or () if isinstance(one, Mapping)
-            ),
+            causes=tuple(text(one.get("text")) for one in objects(error.get("causes"))),
             node=place,
         )
 
@@ -342,6 +339,10 @@ class _Known:
         return (products or own)[0].precision if own else ""
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _at(row: Mapping[str, Any], which: str) -> Any:
     figures = row.get(which)
     return figures.get("sqnr_db") if isinstance(figures, Mapping) else None
@@ -350,7 +351,7 @@ def _at(row: Mapping[str, Any], which: str) -> Any:
 def _clip(tensor: TensorLine) -> float | None:
     if (
         tensor.kind != "activation"
-        or tensor.edited
+        or tensor.before
         or tensor.amax is None
         or tensor.low is None
         or tensor.high is None
@@ -364,6 +365,9 @@ def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
     found = {key: report.part("calibration", key) for key in
              ("scales", "ranges", "thresholds", "statistics", "histograms")}  # fmt: skip
     profiles, edits = report.part("weight_scales"), report.by("tensor", "repair", "edits")
+    before = report.at("calibration", "before")
+    if not isinstance(before, Mapping):  # an earlier version does not say it
+        before = edits
 
     def of(key: str, name: str) -> Mapping[str, Any]:
         value = found[key].get(name)
@@ -394,5 +398,8 @@ def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
             counts=text(drawn.get("counts")),
             channels=_whole(profile.get("channels"), 0),
             scales=text(profile.get("values")),
-            edited=text(edits.get(name, {}).get("kind")),
+            edited=text(before.get(name))
+            if isinstance(before.get(name), str)
+            else text(edits.get(name, {}).get("kind")),
+            before=name in before,
         )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
-from onnxq.page.graphs import GraphDrawing, GraphNode, graph_drawing
+from onnxq.page.graphs import GraphDrawing, graph_drawing
 from onnxq.page.words import figure
+from onnxq.rewrite.sketch import SketchedNode
 
 _FEW = 6
 _DRAWN = 12
@@ -164,10 +165,10 @@ def _drawn(sketch: Any) -> tuple[GraphDrawing | None, GraphDrawing | None] | Non
     return (before, after) if before is not None or after is not None else None
 
 
-def _nodes(listed: Any) -> list[GraphNode]:
+def _nodes(listed: Any) -> list[SketchedNode]:
     found = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     return [
-        GraphNode(
+        SketchedNode(
             text(one.get("name")), text(one.get("op")), names(one.get("inputs")), names(one.get("outputs"))
         )
         for one in found[:_DRAWN]

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import OpenedReport, names, number, objects, text
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _TIMES = "times as fast as plain float16"
+_FORMS = {"merged": "merged", "built": "as built"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def verdict_view(report: OpenedReport) -> VerdictView:
         gpus=tuple(
             GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))),
                     text(one.get("says")))
-            for one in found.get("gpus") or ()
+            for one in objects(found.get("gpus"))
         ),
         assumptions=names(report.at("verdict", "assumptions")),
         stayed=_stayed(report),
@@ -205,7 +206,7 @@ def _engine(report: OpenedReport) -> list[Fact]:
 
 def _form(report: OpenedReport) -> Mapping[str, Any]:
     form = report.at("verdict", "form")
-    return report.part("verdict", form) if isinstance(form, str) else {}
+    return report.part("verdict", form) if form in tuple(_FORMS) else {}
 
 
 def _speed(report: OpenedReport) -> list[Fact]:
@@ -213,11 +214,16 @@ def _speed(report: OpenedReport) -> list[Fact]:
     if not found:
         reason = text(report.at("verdict", "reason"))
         return [Fact("Int8 against float16", "no verdict", reason, OPEN)] if reason else []
-    says, gpus = text(found.get("says")), found.get("gpus") or ()
+    says, gpus = text(found.get("says")), objects(found.get("gpus"))
     value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
     tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
     return [
-        Fact("Int8 against float16", value, f"{says}: an estimate over {counted(len(gpus), 'GPU')}", tone)
+        Fact(
+            "Int8 against float16",
+            value,
+            f"{says}: an estimate for {counted(len(gpus), 'GPU')}, nothing is timed",
+            tone,
+        )
     ]
 
 
@@ -225,18 +231,32 @@ def _sizes(report: OpenedReport) -> list[Fact]:
     before, after = (number(report.at("size", key)) for key in ("before", "after"))
     facts = []
     if before and after is not None:
-        facts.append(Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of it"))
-    found = _form(report)
-    moved = [number(found.get(kind, {}).get("moved_mb")) for kind in ("fp16", "int8")] if found else []
-    if moved and None not in moved:
+        facts.append(
+            Fact("File", f"{size(before)} → {size(after)}", f"{percent(after / before)} of the original's")
+        )
+    form = text(report.at("verdict", "form"))
+    moved = [number(report.at("verdict", form, kind, "moved_mb")) for kind in ("fp16", "int8")]
+    if form in _FORMS and None not in moved:
         first, second = (size((one or 0) * 1e6) for one in moved)
-        facts.append(Fact("Memory traffic of a run", f"{second}", f"{first} in plain float16"))
+        facts.append(Fact(f"Memory traffic of a run, {_FORMS[form]}", second,
+                          f"{first} in plain float16{_as_built(report)}"))  # fmt: skip
     peak = number(report.at("peak_memory_mb"))
     seconds = number(report.at("seconds"))
     if seconds is not None:
         note = f"peak memory {decimal(peak)} MiB" if peak else ""
         facts.append(Fact("The run took", f"{seconds:.1f} s", note))
     return facts
+
+
+def _as_built(report: OpenedReport) -> str:
+    """The figure of the kernels that the page lists, where the verdict's is that of others."""
+    built = number(report.at("verdict", "built", "int8", "moved_mb"))
+    if report.at("verdict", "form") != "merged" or built is None:
+        return ""
+    return (
+        f"; as built by TensorRT-RTX {size(built * 1e6)} (the kernels below), which has kernels of their own "
+        "for what TensorRT does at the end of a product's"
+    )
 
 
 def _outputs(report: OpenedReport) -> tuple[OutputFact, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.analysis.reports import number, text
+from onnxq.analysis.reports import number, objects, text
 from onnxq.page.words import figure, level
 
 
@@ -62,7 +62,7 @@ def worst_view(analysis: Mapping[str, Any] | None) -> WorstView | None:
     worst = analysis.get("worst") if analysis is not None else None
     if not isinstance(worst, Mapping):
         return None
-    outputs = [one for one in worst.get("outputs") or () if isinstance(one, Mapping)]
+    outputs = objects(worst.get("outputs"))
     where = f"sample {text(worst.get('sample'))}"
     where += f", {text(worst.get('where'))}" if worst.get("where") else ""
     return WorstView(where, level(number(worst.get("sqnr_db"))), tuple(map(_output, outputs)))
@@ -73,7 +73,7 @@ def _output(one: Mapping[str, Any]) -> WorstOutput:
     places = argmax if isinstance(argmax, list | tuple) and len(argmax) == 2 else ()
     if not isinstance(shape, list | tuple) or any(size != 1 for size in shape[:-1]):
         places = ()  # it holds no one answer
-    values = [value for value in one.get("values") or () if isinstance(value, Mapping)]
+    values = objects(one.get("values"))
     return WorstOutput(
         output=text(one.get("output")),
         argmax=f"{places[0]} in float, {places[1]} here" if places else "",

@@ -117,7 +117,7 @@ def sanitize(
     feeding, chosen = keywords.group(Feeding, feeding), image_options(images)
     format = keywords.group(Format, format, without=_OF_INT8)
     calibration = keywords.group(Calibration, calibration, without=_OF_SCALES)
-    keywords.end((*_GROUPS, "format"))
+    keywords.end()
     if format.body is None and format.io in (None, "fp32"):
         with remarks.heard(), ort.custom_ops(runtime.ort_ops):
             result = sanitize_any(model, repairs, inputs, observe)
@@ -210,8 +210,7 @@ def quantize(
     shown = keywords.group(Details, details)
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     repair = keywords.group(AccuracyRepair, accuracy)
-    own = ("format", "compilation", "layers", "goal", "division", "details", "state", "submit")
-    keywords.end((*_GROUPS, *own))
+    keywords.end()
     _check_cache(groups.repairs.target, format.cache)
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
@@ -265,7 +264,7 @@ def plan(
     format = keywords.group(Format, format, without=("cache", "plan"))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     repair = keywords.group(AccuracyRepair, accuracy)
-    keywords.end((*_GROUPS, "format", "layers"))
+    keywords.end()
     with _sanitized(model, data, groups, layers, format, observe, repair=repair) as quantization:
         return quantization.plan()
 
@@ -315,7 +314,7 @@ def accuracy(
     format = keywords.group(Format, format, without=("cache",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     repair = keywords.group(AccuracyRepair, accuracy)
-    keywords.end((*_GROUPS, "format", "layers"))
+    keywords.end()
     with _sanitized(model, data, groups, layers, format, observe, repair=repair) as quantization:
         yield quantization.accuracy(asked or Asked())
 
@@ -378,8 +377,7 @@ def sensitivity(
     division = keywords.group(Division, division, without=("shard",))
     groups = _Groups.of(keywords, repairs, inputs, feeding, images, calibration, runtime)
     repair = keywords.group(AccuracyRepair, accuracy)
-    own = ("format", "layers", "goal", "ranking", "division", "state", "submit")
-    keywords.end((*_GROUPS, *own))
+    keywords.end()
     if data is None:
         raise UserError("there are no samples to measure noise with", hint="give --calib DATA")
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
@@ -450,9 +448,6 @@ def _sanitized(
             job.sanitize()
             refuse_sizes(job)
         yield quantization
-
-
-_GROUPS = ("repairs", "inputs", "feeding", "images", "calibration", "runtime", "accuracy", "observe")
 
 
 def _check_goal(goal: Goal, target: str, data: bool) -> None:
@@ -563,7 +558,7 @@ def calibrate(
     inputs, feeding = keywords.group(Inputs, inputs), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
     calibration = keywords.group(Calibration, calibration, without=_OF_METHODS)
-    keywords.end((*_GROUPS, "division", "force"))
+    keywords.end()
     with ort.custom_ops(runtime.ort_ops):
         with uncollected():
             job = Job(model, repairs, observe)

@@ -109,10 +109,7 @@ def analyze(
     start = time.monotonic()
     keywords = Keywords("analyze", options)
     feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end((
-        "layers", "ops", "metric", "thresholds", "samples", "isolated", "histogram", "noise", "feeding",
-        "images", "runtime", "observe",
-    ))  # fmt: skip
+    keywords.end()
     if samples is not None and samples < 1:
         raise UserError(f"{samples} samples are to be run", hint="give at least 1")
     bounds = checked(thresholds or {}, metric is not None)

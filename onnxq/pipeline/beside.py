@@ -35,6 +35,7 @@ DRIFTED_DB = 20.0
 """Under this accumulated SQNR a tensor has drifted, where no threshold says otherwise."""
 
 _SIDE_BY_SIDE = 8
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ def beside(
     except NotAlone as error:
         isolated, walk = False, walked(False)
         walk.notes.append(f"layers are not run alone: {error}")
+    walk.notes.extend(_not_inside(one, other))
     tell("causes", None)
     found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage))
     if how.predict is not None:
@@ -146,6 +148,22 @@ def beside(
         worst=None if walk.worst is None else _side_by_side(walk.worst, matching),
         notes=tuple(walk.notes),
     )
+
+
+def _not_inside(one: Stage, other: Stage | Saved) -> list[str]:
+    """That nothing in the bodies of nodes is compared, where there are such nodes."""
+    stages = [stage for stage in (one, other) if isinstance(stage, Stage)]
+    whole = {
+        name: node
+        for stage in stages
+        for name, node in stage.nodes.items()
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+    }
+    if not whole:
+        return []
+    ops = " and ".join(dict.fromkeys(node.op_type for node in whole.values()))
+    names = ", ".join(map(repr, list(whole)[:_NAMED])) + (", ..." if len(whole) > _NAMED else "")
+    return [f"layers in the bodies of {ops} ({names}) are not compared, only what these nodes give"]
 
 
 def _matching(one: Stage, other: Stage | Saved, told: Recorded) -> Matching:

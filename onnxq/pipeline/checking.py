@@ -183,10 +183,7 @@ def check(
     compilation = keywords.group(Compilation, compilation, without=_NOT_HERE)
     calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
-    keywords.end((
-        "repairs", "inputs", "compilation", "calibration", "feeding", "images", "runtime", "checks",
-        "observe",
-    ))  # fmt: skip
+    keywords.end()
     own = [load_check(spec) for spec in checks]
     given = None
     if calibration.stats is not None:

@@ -117,7 +117,7 @@ def compare(
     keywords = Keywords("compare", options)
     goal = keywords.group(Goal, goal, without=OF_SEARCH)
     feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end(("samples", "goal", "feeding", "images", "runtime", "observe"))
+    keywords.end()
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
     with ort.custom_ops(runtime.ort_ops):

@@ -14,6 +14,7 @@ import numpy as np
 from onnxq.documents.typed import typed
 from onnxq.emit.files import report_path
 from onnxq.errors import unknown_name
+from onnxq.flag_words import tells_keywords
 from onnxq.graph.layers import WEIGHTED, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
@@ -229,6 +230,7 @@ class TensorSummary(Shown):
         return Words(one.name, facts)
 
 
+@tells_keywords
 def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummary:
     """What a model holds: inputs, operators, weights, layers; the nodes are what `onnxq.inspect` gives.
 
@@ -287,6 +289,7 @@ def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummar
     )
 
 
+@tells_keywords
 def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = None) -> TensorSummary:
     """All about one tensor: its type, who gives and reads it, its values, its scale and why.
 

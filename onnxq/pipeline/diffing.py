@@ -40,5 +40,5 @@ def diff(
     """
     keywords = Keywords("diff", options)
     settled = keywords.group(Margins, margins)
-    keywords.end(("match", "margins"))
+    keywords.end()
     return compare_reports(open_report(a), open_report(b), settled, match)

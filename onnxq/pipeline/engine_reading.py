@@ -14,6 +14,7 @@ from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.compiled.verdict import Verdict
 from onnxq.emit.recorded import recorded_profiles
 from onnxq.errors import UserError
+from onnxq.flag_words import tells_keywords
 from onnxq.graph.model import Model
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
 from onnxq.progress import Observer, told
@@ -100,6 +101,7 @@ class EngineDocument(Shown):
         return all(engine is None or engine.status == "compiled" for engine in engines)
 
 
+@tells_keywords
 def engine(
     model: ModelFile,
     *,

@@ -14,6 +14,7 @@ from typing import Any
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.escapes import escaped
+from onnxq.flag_words import tells_keywords
 from onnxq.option import NOT, Option, read_options
 from onnxq.pipeline.describing import ModelSummary, describe
 from onnxq.pipeline.looking import DataSeen, look
@@ -78,6 +79,7 @@ class FirstSettings(Shown):
         return Words(f"{self.output}: settings for {self.model}", self.doubts, ("", "option", "value"), rows)
 
 
+@tells_keywords
 def init(
     model: str | os.PathLike[str],
     data: str | os.PathLike[str] | None = None,

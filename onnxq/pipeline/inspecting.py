@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.analysis.drawing import drawing
 from onnxq.analysis.nodes import ModelNodes, nodes_of
+from onnxq.flag_words import tells_keywords
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 
 __all__ = ["draw", "inspect"]
 
 
+@tells_keywords
 def inspect(
     model: ModelSource,
     *,

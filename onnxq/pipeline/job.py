@@ -337,7 +337,7 @@ class Job:
         document = {
             **reporting.header(model, self.target),
             "nodes_before": self.first_nodes,
-            **reporting.rewrite_part(self.rewrites),
+            **reporting.rewrite_part(self.rewrites, model),
             "interface_changes": reporting.interface_changes(
                 self.before,
                 reporting.interface(model),

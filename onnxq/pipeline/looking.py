@@ -181,7 +181,7 @@ def look(
     """
     keywords = Keywords("look", options)
     feeding, inputs = keywords.group(Feeding, feeding), keywords.group(Inputs, inputs)
-    keywords.end(("samples", "sheet", "force", "feeding", "images", "inputs", "observe"))
+    keywords.end()
     most, tell = Look().samples if samples is None else samples, told(observe)
     if most < 1:
         raise UserError(f"--samples {most}: there must be at least 1")

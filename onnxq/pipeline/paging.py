@@ -15,6 +15,7 @@ from onnxq import remarks
 from onnxq.analysis.reports import OpenedReport, open_report
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.flag_words import tells_keywords
 from onnxq.page.making import html_of, page_of
 from onnxq.progress import Observer, told
 from onnxq.shown import Shown, Words, size
@@ -45,6 +46,7 @@ class WrittenPage(Shown):
         return Words(f"page {self.page}, {size(self.bytes)}", [f"of {self.report}"])
 
 
+@tells_keywords
 def report(
     report: str | os.PathLike[str],
     output: str | os.PathLike[str] | None = None,

@@ -45,6 +45,7 @@ from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
 from onnxq.quant.spans import spans
 from onnxq.reason import code_of
+from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
@@ -59,7 +60,7 @@ NOT_VERIFIED = (
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What is known when the scales are."""
+    """What is known when the scales are; `seen`: the statistics before repair edited the model."""
 
     wish: Wish
     prepared: Prepared
@@ -69,6 +70,7 @@ class _Measured:
     expected: Recording | None
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
+    seen: Stats | None = None
 
 
 class Quantization:
@@ -123,7 +125,7 @@ class Quantization:
         prepared, done, wish = measured.prepared, measured.done, measured.wish
         finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
         made = finish(done.model)
-        calibration = self._report(sampling, prepared, measured.stats, done, None)
+        calibration = self._report(sampling, measured, prepared, done, None)
         part = {
             "plan": self._plan_part(prepared.plan, measured.heads),
             "calibration": {"measured": True, **calibration},
@@ -177,8 +179,10 @@ class Quantization:
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
-        stats, ranges, expected = measured.stats, measured.ranges, measured.expected
-        best = pursuit.sought(job, sampling, measured.wish, stats, measured.prepared, measured.done, expected)
+        ranges, expected = measured.ranges, measured.expected
+        best = pursuit.sought(
+            job, sampling, measured.wish, measured.stats, measured.prepared, measured.done, expected
+        )
         prepared, done, finish = best.prepared, best.done, best.finish
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
@@ -195,7 +199,7 @@ class Quantization:
         body = self._judged(sampling, finish, final, expected, verified, whole=not prepared.not_run)
         part = {
             "plan": self._plan_part(final.plan, measured.heads),
-            "calibration": self._report(sampling, prepared, stats, done, cache),
+            "calibration": self._report(sampling, measured, prepared, done, cache),
             "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in verified.accuracy],
             **pursuit.part(verified),
             "repair": measured.repair,
@@ -257,7 +261,7 @@ class Quantization:
         sampling = self._sampling(chooses=True)
         measured = self._measured(sampling, sampling.shapes)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
-        data = self._report(sampling, measured.prepared, measured.stats, measured.done, None)
+        data = self._report(sampling, measured, measured.prepared, measured.done, None)
 
         def verified(prepared: Prepared, done: Quantized) -> Verified:
             found = pursuit.attempt(
@@ -345,7 +349,7 @@ class Quantization:
             prepared, done, heads = offered(job, sampling, prepared, done, weights)
         else:
             heads = stated(job, prepared, asked_heads)
-        return _Measured(wish, prepared, found.stats, ranges, done, expected, found.part, heads)
+        return _Measured(wish, prepared, found.stats, ranges, done, expected, found.part, heads, stats)
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""
@@ -362,15 +366,18 @@ class Quantization:
         return write_cache(scales, self._header)
 
     def _report(
-        self, sampling: Sampling, prepared: Prepared, stats: Stats, done: Quantized, cache: str | None
+        self, sampling: Sampling, measured: _Measured, prepared: Prepared, done: Quantized, cache: str | None
     ) -> dict[str, Any]:
+        stats = measured.stats
+        shown, before = of_report(stats, measured.seen or stats, prepared.edits)
         given = self._given
         read = given.stats if given is not None else None
         counting = read.origin.counting if read is not None else self._options.counting
         return reporting.calibration_part(
             reporting.CalibrationFacts(
                 plan=prepared.plan,
-                stats=self._of_plan(prepared, stats),
+                stats=self._of_plan(prepared, shown),
+                before=before,
                 method=self._method(done.ranges),
                 choice=done.choice.to_json() if done.choice is not None else None,
                 ranges=done.ranges,

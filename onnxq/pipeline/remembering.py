@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.memory import MemoryOf, ModelMemory, memory_of
 from onnxq.errors import UserError, unknown_name
+from onnxq.flag_words import tells_keywords
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.progress import Observer, told
@@ -15,6 +16,7 @@ from onnxq.progress import Observer, told
 __all__ = ["memory"]
 
 
+@tells_keywords
 def memory(
     model: ModelSource,
     against: ModelSource | None = None,

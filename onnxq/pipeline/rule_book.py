@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxq.errors import OnnxqError, UserError, unknown_name
+from onnxq.flag_words import tells_keywords
 from onnxq.pipeline.examples import check_rule
 from onnxq.progress import Observer, told
 from onnxq.rule.api import Rule
@@ -162,6 +163,7 @@ class RulesTried(Shown):
         return Words(head, (), ("rule", "failure"), rows)
 
 
+@tells_keywords
 def list_rules(rules: Sequence[PathLike] = ()) -> RuleList:
     """The rules, by stage.
 
@@ -174,6 +176,7 @@ def list_rules(rules: Sequence[PathLike] = ()) -> RuleList:
     return RuleList("rules", 1, tuple(map(_entry, load_rules(_folders(rules)))))
 
 
+@tells_keywords
 def explain_rule(name: str, *, rules: Sequence[PathLike] = ()) -> RuleText:
     """A rule's documentation.
 
@@ -193,6 +196,7 @@ def explain_rule(name: str, *, rules: Sequence[PathLike] = ()) -> RuleText:
     return RuleText("rule", 1, ExplainedRule(**fields, doc=rule.doc))
 
 
+@tells_keywords
 def explain_message(message: str, *, target: str = DEFAULT, rules: Sequence[PathLike] = ()) -> KnownOfMessage:
     """The rules that repair what TensorRT said, or what to do about it; names and numbers may differ.
 
@@ -210,6 +214,7 @@ def explain_message(message: str, *, target: str = DEFAULT, rules: Sequence[Path
     )
 
 
+@tells_keywords
 def try_rules(folder: PathLike | None = None, *, observe: Observer | None = None) -> RulesTried:
     """Runs the examples of rules, and proves what they change.
 
@@ -242,6 +247,7 @@ def try_rules(folder: PathLike | None = None, *, observe: Observer | None = None
     return RulesTried("tried-rules", 1, tuple(found))
 
 
+@tells_keywords
 def rules_page() -> str:
     """The documentation of all built-in rules as one page of Markdown."""
     return markdown(load_rules(()))

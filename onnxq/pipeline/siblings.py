@@ -56,7 +56,7 @@ def report_of(model: Path) -> dict[str, Any] | None:
     try:
         document = json.loads(report_path(model).read_text("utf-8"))
         own = isinstance(document, dict) and document.get("sha256") == sha256(model)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return document if own else None
 

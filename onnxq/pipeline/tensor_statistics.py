@@ -73,10 +73,7 @@ def statistics(
     """
     keywords = Keywords("statistics", options)
     feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end((
-        "stats", "against", "samples", "channels", "integers", "match", "ops", "feeding", "images", "runtime",
-        "observe",
-    ))  # fmt: skip
+    keywords.end()
     if (data is None) == (stats is None):
         given = "neither data nor a statistics file is given" if data is None else "both are given"
         raise UserError(f"statistics of what is not said: {given}", hint="give --calib DATA or --stats S")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.weights import WeightTable, weight_rows
 from onnxq.errors import UserError
+from onnxq.flag_words import tells_keywords
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.progress import Observer, told
@@ -14,6 +15,7 @@ from onnxq.progress import Observer, told
 __all__ = ["weights"]
 
 
+@tells_keywords
 def weights(
     model: ModelSource,
     against: ModelSource | None = None,

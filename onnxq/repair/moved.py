@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -11,10 +12,18 @@ from onnxq.calib.stats import Stats, TensorStats
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.repair.affine import ChannelMap
+from onnxq.repair.edits import FloatEdit
+from onnxq.repair.lattice import Lattice
+
+_UNITS = 2**149
+"""In a value: units of the sums in `TensorStats`."""
 
 
 def moved(stats: Stats, maps: Mapping[str, ChannelMap], model: Model | None = None) -> Stats:
-    """Statistics after edits: of what they change the ends alone, which hold all values, and perhaps more.
+    """Statistics after edits.
+
+    What a number scales and another one shifts, the same for all channels, is known as before. Of what else
+    they change the ends alone are, which hold all values, and perhaps more.
 
     Args:
         stats: of the model before them.
@@ -34,6 +43,32 @@ def moved(stats: Stats, maps: Mapping[str, ChannelMap], model: Model | None = No
         if new is not None:
             known[out.name] = found[out.name] = new
     return replace(stats, tensors=known) if found else stats
+
+
+def of_report(after: Stats, seen: Stats, edits: Sequence[FloatEdit]) -> tuple[Stats, dict[str, str]]:
+    """The statistics that a report shows: those after edits, and where these are ends alone those before.
+
+    Args:
+        after: what `moved` gives, or what was seen of the edited model.
+        seen: those before the edits.
+        edits: the edits.
+
+    Returns:
+        The statistics, and by which edit the tensors of which they are of before are changed.
+    """
+    kinds = {edit.tensor: edit.kind for edit in edits}
+    # what a lattice quantizes is made of its tensor, which stays as it is
+    before = {edit.tensor: edit.kind for edit in edits if isinstance(edit, Lattice)}
+    tensors = dict(after.tensors)
+    for name, entry in seen.tensors.items():
+        if name in tensors and _is_known(entry) and not _is_known(tensors[name]):
+            tensors[name] = entry
+            before[name] = kinds.get(name, "repair")
+    return replace(after, tensors=tensors), {name: kind for name, kind in before.items() if name in tensors}
+
+
+def _is_known(entry: TensorStats) -> bool:
+    return entry.total is not None or entry.histogram is not None
 
 
 def _made(first: TensorStats, node: Node) -> TensorStats | None:
@@ -67,4 +102,26 @@ def _moved(found: TensorStats, change: ChannelMap) -> TensorStats:
     ends = np.stack([end[:, None] * scale + offset for end in (found.lows, found.highs)])
     lows = np.where(held, ends.min((0, 2)), found.lows).astype(np.float32)
     highs = np.where(held, ends.max((0, 2)), found.highs).astype(np.float32)
-    return TensorStats(lows, highs, found.size, None, None)
+    ends_alone = TensorStats(lows, highs, found.size, None, None)
+    if change.scale.ndim or change.offset.ndim or change.index is not None:
+        return ends_alone
+    return _uniform(found, ends_alone, Fraction(float(change.scale)), Fraction(float(change.offset)))
+
+
+def _uniform(found: TensorStats, ends: TensorStats, scale: Fraction, offset: Fraction) -> TensorStats:
+    """Statistics of `values * scale + offset`; the ends alone where magnitudes do not tell the values."""
+    below, above = bool(np.all(found.highs <= 0)), bool(np.all(found.lows >= 0))
+    if found.total is None or found.squares is None or (offset and not (below or above)):
+        return ends
+    sign = -1 if below and not above else 1
+    drawn = found.histogram.affine(sign * float(scale), float(offset)) if found.histogram else None
+    return replace(
+        ends,
+        total=round(scale * found.total + offset * found.size * _UNITS),
+        squares=round(
+            scale**2 * found.squares + 2 * scale * offset * found.total + offset**2 * found.size * _UNITS
+        ),
+        step=found.step,
+        spread=found.spread,
+        histogram=drawn,
+    )

@@ -52,7 +52,7 @@ class Change:
         rule: the rule's name.
         stage: the stage in which it fired, or `upgrade`.
         node: the node that it replaced.
-        removed: names of the nodes that went.
+        removed: names of the nodes that went; one that a new node has taken over is not among them.
         added: names of the nodes that came.
         proof: what comparing before and after found.
         reproducer: where a failed change's before and after are saved.
@@ -361,10 +361,11 @@ class _Run:
             edit = editor.replace(view, results)
             if edit is None:
                 return None
-            added, removed, touched = edit.added, edit.removed, edit.touched
+            added, removed, gone, touched = edit.added, edit.removed, edit.gone, edit.touched
         else:
             producers = [p for tensor in view.node.inputs for p in tensor.inputs]
             added, removed, touched = [], editor.remove_unread([view.node]), producers
+            gone = tuple(str(n.name) for n in removed)
         self.report.exact = self.report.exact and claim.is_exact
         self.report.steps = self.report.steps or claim.steps > 0
         self._drawn[rule.id] += drawn
@@ -373,7 +374,7 @@ class _Run:
                 rule.id,
                 stage,
                 name,
-                tuple(str(n.name) for n in removed),
+                gone,
                 tuple(str(n.name) for n in added),
                 proof,
                 sketch=sketch(above, removed, added) if drawn else None,

@@ -133,3 +133,17 @@ def test_room_is_for_what_is_there() -> None:
     counter.add(np.array([0.3, 70], np.float32))
     counter.histogram()
     assert counter._counts.nbytes == 9 * 1024 * 8
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, -3.0), (-1.0, 2.5), (0.25, 0.0), (1.0, 0.0), (0.0, 0.0)])
+def test_scaled_and_shifted(scale: float, offset: float) -> None:
+    """As counted of the values themselves, but for what the width of a bin moves over an edge."""
+    values = np.abs(np.random.default_rng(0).standard_normal(20_000)).astype(np.float32) * 3
+    values[:100] = 0
+    drawn = count(values).affine(scale, offset)
+    exact = count((values * np.float32(scale) + np.float32(offset)).astype(np.float32))
+    assert drawn.total == exact.total == len(values)
+    top = 12.0
+    assert np.abs(drawn.coarse(top, 64) - exact.coarse(top, 64)).max() <= 60
+    if scale == 1 and not offset:
+        assert counted(drawn) == counted(exact)

@@ -118,6 +118,19 @@ def test_what_cannot_be_used_is_said(
     assert "Traceback" not in done.err
 
 
+def test_the_noise_model_says_what_the_layer_costs(typed: Typed) -> None:
+    """Its product is all that is quantized: what the output is off by is its noise."""
+    done = typed("net.int8.onnx", "--noise", "--samples", "4", "--json")
+    assert done.code == 0, done.err
+    found = done.json()
+    rows = {row["layer"]: row for row in found["rows"]}
+    assert rows["product"]["predicted_db"] == pytest.approx(
+        rows["relu"]["accumulated"]["sqnr_about_mean_db"], abs=1.5
+    )
+    assert [name for name, row in rows.items() if row["predicted_db"] is not None] == ["product"]
+    assert any(note.startswith("predicted noise is of the plan") for note in found["notes"])
+
+
 def test_another_file_is_not_replaced_by_a_table(quantized: Path, typed: Typed) -> None:
     command = ("net.int8.onnx", "--samples", "1", "--csv")
     (quantized / "mine.csv").write_text("name,value\n")

@@ -275,7 +275,7 @@ def test_engine_says_what_its_kernels_move(tmp_path: Path, onnxq) -> None:
     ran = onnxq("engine", "net.onnx", "--profile", "x=1x128:4x128:8x128", "--json")
     moved = ran.json()["traffic"]
     assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 2, True)
-    assert "0.00102 MB, in 2 kernels; each dynamic size counts as 1" in " ".join(ran.err.split())
+    assert "0.00102 MB as built, in 2 kernels; each dynamic size counts as 1" in " ".join(ran.err.split())
     ran = onnxq("engine", "net.onnx", "--json")
     moved = ran.json()["traffic"]
     assert (moved["moved_mb"], moved["kernels"], moved["dynamic"]) == (0.001024, 1, False)

@@ -66,6 +66,10 @@ def test_the_page_has_both_forms_the_layers_that_lose_and_what_is_assumed() -> N
         "Slower",
         "Assumed",
     ]
+    assert [line.split(":")[0] for line in text if line.startswith(("merged", "as built"))] == [
+        "merged",
+        "as built by TensorRT-RTX",
+    ]
     assert "0.80  conv: 25 % of the time, 3 kernels for 1" in text
     assert "nothing" in text
     refused = verdict_page("m.onnx", to_json(Verdict("why", "built")))

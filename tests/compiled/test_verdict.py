@@ -14,7 +14,7 @@ from onnxq.compiled.gpus import Gpu, gpus, read_gpus
 from onnxq.compiled.kernels import Kernel, tensor_bytes
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, work_of
-from onnxq.compiled.verdict import BAND, CONSTANTS, judge, says
+from onnxq.compiled.verdict import BAND, CONSTANTS, Form, judge, says
 from onnxq.errors import UserError
 from onnxq.run.engine_log import EngineTensor
 
@@ -245,3 +245,12 @@ def test_the_constants_are_possible() -> None:
     assert CONSTANTS.cache >= 1
     assert 0 < CONSTANTS.start_us < 20
     assert 0 < BAND < 1
+
+
+@pytest.mark.parametrize(("form", "said"), [("merged", "4 of them wrongly"), ("built", "nothing checks it")])
+def test_it_says_how_often_it_was_right(form: Form, said: str) -> None:
+    """As the page of the project has it: not only of the pairs that it is fitted to."""
+    found = judge((), (), form).assumptions[-1]
+    assert said in found
+    page = " ".join((Path(__file__).parents[2] / "docs" / "verdict.md").read_text("utf-8").split())
+    assert form == "built" or "of all 67 pairs 51 are decided, 4 of them wrongly" in page

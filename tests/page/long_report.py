@@ -97,7 +97,8 @@ def synthetic(count: int, names: list[str] | None = None) -> dict[str, Any]:
         },
         "verdict": {"form": "merged", "merged": {
             "low": 1.4, "high": 1.6, "says": "faster", "gpus": [{"gpu": "T4", "ratio": 1.5, "says": "faster"}],
-            "fp16": {"moved_mb": 4.0}, "int8": {"moved_mb": 2.0}}, "assumptions": ["times are estimates"]},
+            "fp16": {"moved_mb": 4.0}, "int8": {"moved_mb": 2.0}},
+            "built": {"int8": {"moved_mb": 5.0}}, "assumptions": ["times are estimates"]},
         "files": ["net.int8.onnx", "net.int8.report.json"], "commands": ["trtexec --onnx=net.int8.onnx"],
         "notes": ["nothing else"], "phases": {"load": 0.1, "calibrate": 9.0},
     }  # fmt: skip

@@ -17,8 +17,9 @@ from long_report import analysis_of, synthetic
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
-from onnxq.page.graphs import GraphNode, graph_drawing
+from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
+from onnxq.rewrite.sketch import SketchedNode
 
 ROOT = Path(__file__).resolve().parents[2]
 EARLY = ROOT / "tests" / "analysis" / "early.report.json"
@@ -52,6 +53,12 @@ ANSWERS: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "Is it worth it?": ("1.40 to 1.60 times as fast as plain float16", ("verdict", "merged", "low")),
     "How large is the file?": ("4 MB → 1 MB", ("size", "before")),
     "How much memory does it take?": ("401 kB at most", ("engine", "layers", 5, "outputs", 0, "shape", 1)),
+    "What does a run move, and as which engine?": (
+        "Memory traffic of a run, merged 2 MB 4 MB in plain float16; as built by TensorRT-RTX 5 MB",
+        ("verdict", "merged", "int8", "moved_mb")),
+    "Why do the kernels move more than the verdict says?": (
+        "moved in a run as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, 2 MB",
+        ("verdict", "merged", "int8", "moved_mb")),
     "Is the goal met?": ("not met: 29.5 31 asked for", ("goal", "gates", 0, "measured")),
     "What stays in float, and why?": ("depthwise: int8 gains nothing : 1 layer", ("plan", "kept_float", 0, "because")),
     "Is my normalization wrong?": ("pixels are fed from 0 to 255", ("calibration", "data", "doubts", 0, "text")),
@@ -215,7 +222,7 @@ def test_a_change_is_drawn_before_and_after() -> None:
 def test_what_is_no_graph_is_drawn_all_the_same(inputs: list[list[str]]) -> None:
     """A report that somebody edited: nodes that read themselves, or each other."""
     nodes = [
-        GraphNode(str(at), "Add", tuple(read), (give,))
+        SketchedNode(str(at), "Add", tuple(read), (give,))
         for at, (read, give) in enumerate(zip(inputs, "ab", strict=True))
     ]
     drawing = graph_drawing(nodes)

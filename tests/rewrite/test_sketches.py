@@ -5,6 +5,10 @@ from __future__ import annotations
 import onnx.parser
 
 import onnxq
+from onnxq.graph.model import Model
+from onnxq.reporting import rewrite_part
+from onnxq.rewrite.engine import Change, RewriteReport
+from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.sketch import CHANGES
 
 NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[2, 3] x) => (float[2, 3] y)
@@ -37,3 +41,20 @@ def test_constants_are_left_out_and_many_changes_have_no_drawing() -> None:
     assert all(
         "one" not in node["inputs"] for one in changes for node in one.get("sketch", {}).get("before", ())
     )
+
+
+def test_a_node_whose_name_was_handed_on_is_not_removed() -> None:
+    """The Conv of the result has the name of the one that is gone; nothing else of the two was called so."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        net (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y)
+        <float[2, 2, 1, 1] w = {1, 2, 3, 4}, float[2] one = {1, 2}, float[2] two = {3, 4}> {
+            [conv] a = Conv (x, w) [norm] b = BatchNormalization (a, one, two, one, two)
+            [end] y = Relu (b) }""")
+    result = onnxq.sanitize(model)
+    (change,) = result.report["changes"]
+    assert (change["removed"], change["added"]) == (["norm"], ["conv"])
+    assert {node.name for node in result.model.graph.node} == {"conv", "end"}
+    assert {node["name"] for node in change["sketch"]["before"]} == {"conv", "norm"}
+    later = Change("rule", "clean", "n", ("gone", "end"), (), Proof("exact"))  # another node is "end" now
+    (told,) = rewrite_part(RewriteReport(changes=[later]), Model.open(result.model))["changes"]
+    assert told["removed"] == ["gone"]

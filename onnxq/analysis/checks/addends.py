@@ -34,6 +34,7 @@ def add_ranges(evidence: Evidence) -> Iterator[Finding]:
             + (keep_float(evidence, readers) or evidence.command),
             tensor=small,
             consequence=f"one step of the sum is {threshold / 127:.3g}: the smaller has {left:.1f} dB",
+            db=left,
         )  # fmt: skip
 
 

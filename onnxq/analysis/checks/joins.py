@@ -41,4 +41,5 @@ def concat_ranges(evidence: Evidence) -> Iterator[Finding]:
                 + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
                 tensor=name,
                 consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
+                db=lost[0],
             )  # fmt: skip

@@ -27,4 +27,5 @@ def coarse_outputs(evidence: Evidence) -> Iterator[Finding]:
                     f"leave the pair in front of the output out; onnxq places none there: {evidence.command}",
                     tensor=output.name,
                     consequence=f"one step is {threshold / 127:.3g}: {left:.1f} dB, by this pair alone",
+                    db=left,
                 )  # fmt: skip

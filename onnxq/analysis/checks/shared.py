@@ -36,6 +36,7 @@ def shared_scales(evidence: Evidence) -> Iterator[Finding]:
                 f"give each use a quantizer of its own; onnxq does: {evidence.command}",
                 tensor=name,
                 consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
+                db=lost[0],
             )  # fmt: skip
 
 

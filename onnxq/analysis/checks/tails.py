@@ -40,6 +40,7 @@ def far_ranges(evidence: Evidence) -> Iterator[Finding]:
             advice,
             tensor=name,
             consequence=f"those have {127 * usual / threshold:.1f} of the 127 codes of a side: {now:.1f} dB",
+            db=now,
         )  # fmt: skip
 
 
@@ -64,6 +65,7 @@ def misfits(evidence: Evidence) -> Iterator[Finding]:
             "calibrate on data that are prepared as in use, and as these are: " + evidence.command,
             tensor=name,
             consequence=f"{lost[0]:.1f} dB to rounding; with {evidence.best(name):.4g} {lost[1]:.1f}",
+            db=lost[0],
         )  # fmt: skip
 
 

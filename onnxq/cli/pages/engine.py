@@ -121,7 +121,7 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
         f"weights {size_text(totals.bytes_weights)} in {counted(totals.constants, 'constant')}",
     ]
     if document.traffic:
-        page.section("Moves", _moved(document.traffic))
+        page.section("Moves", _moved(document.traffic, judged=document.verdict is not None))
         page.entry(", ".join(moved))
     else:
         page.section("Moves", ", ".join(moved))
@@ -131,10 +131,10 @@ def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:
         page.section("Unknown", f"{', '.join(totals.unknown_types)}: counted as no bytes", "yellow")
 
 
-def _moved(traffic: Traffic) -> str:
-    """What kernels read and write."""
-    text = f"{traffic.moved_mb:.3g} MB, in {counted(traffic.kernels, 'kernel')}"
-    if traffic.merged_kernels < traffic.kernels:
+def _moved(traffic: Traffic, judged: bool) -> str:
+    """What kernels read and write; the merged figure where no verdict follows, which tells it."""
+    text = f"{traffic.moved_mb:.3g} MB as built, in {counted(traffic.kernels, 'kernel')}"
+    if traffic.merged_kernels < traffic.kernels and not judged:
         text += f"; {traffic.merged_mb:.3g} MB where products are not written before what follows them"
     return text + ("; each dynamic size counts as 1" if traffic.dynamic else "")
 

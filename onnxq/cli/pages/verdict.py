@@ -59,9 +59,14 @@ def verdict_page(name: str, verdict: Mapping[str, Any]) -> Page:
         page.section("Verdict", f"none: {verdict['reason']}")
         return page
     titles = {"merged": "TensorRT", "built": "For RTX"}
+    forms = {
+        "merged": "merged: what follows a product is done in its kernel, so that less is moved than as built",
+        "built": "as built by TensorRT-RTX: what follows an int8 product is a kernel of its own",
+    }
     for form in sorted(titles, key=lambda form: form != verdict["form"]):
         found = verdict[form]
         page.section(titles[form], _said(found))
+        page.entry(forms[form])
         for what in ("fp16", "int8"):
             one = found[what]
             macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in one["macs"].items())

@@ -36,14 +36,14 @@
     { key: "op", title: "operator", width: 95 },
     { key: "planned", title: "planned", width: 88 },
     { key: "compiled", title: "compiled", width: 94 },
-    { key: "isolated", title: "alone, dB", width: 102, show: level, right: true, hint: "SQNR of the layer alone" },
-    { key: "accumulated", title: "accum., dB", width: 112, show: level, right: true, hint: "SQNR with all before it" },
-    { key: "noise", title: "outputs, dB", width: 118, show: level, right: true, hint: "SQNR of the outputs with its noise alone, predicted" },
+    { key: "isolated", title: "alone, dB", width: 102, show: level, right: true, hint: "SQNR of the layer alone, on the float model's values" },
+    { key: "accumulated", title: "accum., dB", width: 112, show: level, right: true, hint: "SQNR with the errors of all layers before it" },
+    { key: "noise", title: "outputs, dB", width: 118, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone in int8, predicted" },
     { key: "gain", title: "gain, dB", width: 94, show: level, right: true, hint: "What leaving it in float gains" },
     { key: "clip", title: "threshold", width: 104, show: percent, right: true, hint: "Threshold over the greatest magnitude of what it reads" },
     { key: "macs", title: "MACs", width: 80, show: decimal, right: true },
     { key: "moved", title: "moved", width: 86, show: bytes, right: true, hint: "Bytes that its kernels read and write" },
-    { key: "share", title: "time", width: 70, show: percent, right: true, hint: "Share of the float16 time, estimated" },
+    { key: "share", title: "time", width: 70, show: percent, right: true, hint: "Share of the time of the int8 engine, estimated" },
     { key: "ratio", title: "speed", width: 76, show: (v) => v.toFixed(2), right: true, hint: "Int8 against float16, estimated" },
     { key: "shape", title: "shape", width: 130 },
     { key: "because", title: "reason", width: 300, show: (v) => shown(v, 120) },
@@ -192,7 +192,7 @@
       drawing.append(svg("rect", { x: at * wide, y: 130 - high, width: wide * 0.9, height: high }));
     });
     drawing.append(svg("title", {}, "How often magnitudes occur, by their logarithm; the line is the threshold"));
-    if (tensor.amax !== null && tensor.top && !tensor.edited) {
+    if (tensor.amax !== null && tensor.top && !tensor.before) {
       const x = Math.min(638, 640 * tensor.amax / tensor.top);
       drawing.append(svg("line", { class: "threshold", x1: x, x2: x, y1: 0, y2: 130 }));
     }
@@ -217,12 +217,14 @@
       ["seen", tensor.low === null ? "" : `${figure(tensor.low)} to ${figure(tensor.high)}`],
       ["threshold", tensor.amax === null ? "" : `\u00b1${figure(tensor.amax)}`],
       ["found by", shown(tensor.range_because, 300)],
-      ["edited by", tensor.edited ? `${tensor.edited}: scale and threshold are of what that makes of it` : ""],
+      ["edited by", !tensor.edited ? "" : tensor.before
+        ? `${tensor.edited}: scale and threshold are after it; what was seen, mean and histogram are before it`
+        : `${tensor.edited}: all figures here are after it`],
       ["mean, deviation", tensor.mean === null ? "" : `${figure(tensor.mean)}, ${figure(tensor.deviation)}`],
       ["scale shared with", group ? shown(group.tensors.filter((name) => name !== tensor.name).join(", "), 600) : ""],
       ["shared because", group ? shown(group.reasons.join("; "), 600) : ""],
     ]));
-    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.edited ? "" : "; line: threshold"}`, "quiet"), histogram(tensor));
+    if (tensor.counts) part.append(element("p", `magnitudes from 0 to ${figure(tensor.top)}, how often (logarithmic)${tensor.before ? `, before ${tensor.edited}` : "; line: threshold"}`, "quiet"), histogram(tensor));
     if (spread.length > 1) part.append(element("p", "scales of the channels, from the least to the greatest", "quiet"), profile(tensor));
     return part;
   }
@@ -257,8 +259,8 @@
       ["compiled", layer.compiled],
       ["reason", shown(layer.because, 600)],
       ["MACs", layer.macs === null ? "" : decimal(layer.macs)],
-      ["error alone", some(layer.isolated) ? `${level(layer.isolated)} dB` : ""],
-      ["error accumulated", some(layer.accumulated) ? `${level(layer.accumulated)} dB` : ""],
+      ["SQNR alone", some(layer.isolated) ? `${level(layer.isolated)} dB` : ""],
+      ["SQNR accumulated", some(layer.accumulated) ? `${level(layer.accumulated)} dB` : ""],
       ["noise at outputs", some(layer.noise) ? `${level(layer.noise)} dB, predicted` : ""],
       ["gain in float", some(layer.gain) ? `${level(layer.gain)} dB` : ""],
       ["threshold", some(layer.clip) ? `${percent(layer.clip)} of the greatest magnitude` : ""],

@@ -46,6 +46,7 @@ def test_a_misuse_is_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
         assert one["severity"] == CHECKS[misuse.check].severity
         assert one["consequence"]
         assert one["advice"]
+        assert (one["db"] is not None) == (" dB" in one["consequence"])
         if one["check"] not in ("few-samples", "odd-type", "unfused") and not one["check"].endswith(
             ("units", "pixels", "order", "input")
         ):

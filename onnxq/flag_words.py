@@ -1,0 +1,84 @@
+"""Flags of the command line that somebody gives as keywords: what to give in their place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from onnxq.errors import nearest
+from onnxq.option import NOT, read_options
+from onnxq.settings import GROUPS, ImageOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KEYWORDS = {
+    "calib": "data=", "from": "start=", "to": "end=", "check": "checks=", "op": "ops=", "match": "layers=",
+    "threshold": "thresholds=", "no_channels": "channels=False", "no_isolated": "isolated=False",
+}  # fmt: skip
+"""Flags of single verbs whose keyword has another name."""
+
+_SAVE = "files are written by .save(PATH) of what it returns, where that has files"
+_SCREEN = "it is of the screen, and nothing is printed: look at what it returns"
+_ELSEWHERE = {
+    "output": _SAVE,
+    "force": _SAVE,
+    "report": "what it returns is the report",
+    "csv": "what it returns has the rows, as dataclasses",
+    "no_page": "give .save(PATH, page=False) of what it returns",
+    "json": "what it returns is that document",
+    "quiet": "nothing is printed; observe= is told the steps",
+    "verbose": "an exception has its traceback",
+    "config": "only the command line reads onnxq.toml: give its options as keywords",
+    "strict": "there is no exit code: look at what it returns",
+    "all": _SCREEN,
+    "match": _SCREEN,
+    "nodes": "call onnxq.inspect",
+    "tensor": "call onnxq.describe_tensor",
+    "dot": "call onnxq.draw with what onnxq.inspect returns",
+    "merge": "call onnxq.merge_stats",
+    "target": "it does the same for each target",
+    "message": "call onnxq.explain_message",
+    "data_loader_script": "give data= what the script's function yields",
+}
+"""Flags of which there is no keyword: what does it in Python."""
+
+
+def instead(name: str, keywords: Collection[str]) -> str:
+    """What to give in the place of a keyword that a function does not have, "" where nothing is known.
+
+    Args:
+        name: the keyword that was given.
+        keywords: those that the function has.
+    """
+    for group in GROUPS:
+        for field, said in read_options(group).items():
+            if name not in (flag.lstrip("-").replace("-", "_") for flag in said.flag):
+                continue
+            if field in keywords:
+                return f"give {field}{'=False' if said.kind is NOT else '='}"
+            if group is ImageOptions and "images" in keywords:
+                return f"give images={{{field!r}: ...}}"
+    given = _KEYWORDS.get(name, "")
+    if given.partition("=")[0] in keywords:
+        return f"give {given}"
+    return _ELSEWHERE.get(name) or nearest(name, keywords)
+
+
+def tells_keywords(function: F) -> F:
+    """Has the error of a keyword that is not in a function's signature say which one to give."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                hint = instead(name, known)
+                raise TypeError(
+                    f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                    f"{f'; {hint}' if hint else ''}"
+                )
+        return function(*args, **keywords)
+
+    return call  # type: ignore[return-value]
