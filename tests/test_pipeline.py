@@ -221,6 +221,22 @@ def test_asymmetric_pairs_are_computed_in_float() -> None:
     np.testing.assert_array_equal(before, after)
 
 
+def test_weights_that_are_an_output_are_quantized_all_the_same() -> None:
+    weights = np.random.default_rng(5).standard_normal((32, 32)).astype(np.float32)
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[32, 32] x, float[32, 32] w) => (float[32, 32] y, float[32, 32] w) { y = MatMul (x, w) }"""
+    )
+    del model.graph.input[1]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    feeds = [{"x": np.random.default_rng(i).standard_normal((32, 32)).astype(np.float32)} for i in range(6)]
+    report = quantize(model, feeds, compile=False, repair="none").report
+    assert [layer["format"] for layer in report["plan"]["layers"]] == ["int8"]
+    y, w = report["accuracy"]
+    assert 30 < y["sqnr_db"] < 60
+    assert w["equal"] == 1.0
+
+
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 def test_an_input_that_is_an_output_does_not_lose_the_result() -> None:
     """NVIDIA's parser gives such an input another name, which no profile knows."""
