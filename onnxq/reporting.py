@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
 from onnxq.rewrite.engine import Change, RewriteReport
 from onnxq.run import trt
-from onnxq.target import Target
+from onnxq.target import Target, load_target
 from onnxq.version import VERSION
 
 _ADVICE = (
@@ -250,14 +250,48 @@ def engine_part(
     return part
 
 
-def refused(engine: Mapping[str, Any], known: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """What the compiler says against a model that the target's table does not say already."""
+def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
+    """The operator of each node that the target takes and TensorRT-RTX, which is here, does not."""
+    own = {entry["node"] for entry in unsupported(model, target)}
+    here = unsupported(model, load_target("tensorrt-rtx"))
+    return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
+
+
+def told_beyond(engine: Mapping[str, Any], model: Model, target: Target) -> Mapping[str, Any]:
+    """The report's part on the compiler, which fails by what the target takes: then that is said first."""
+    beyond = beyond_compiler(model, target) if engine["status"] == "failed" else {}
+    nodes = {error["node"] for error in engine["errors"]} or {trt.node_of(engine["reason"])}
+    if not nodes <= beyond.keys():
+        return engine
+    ops = ", ".join(dict.fromkeys(beyond[node] for node in sorted(nodes)))
+    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not: {engine['reason']}"
+    return {**engine, "reason": told}
+
+
+def refused(
+    engine: Mapping[str, Any],
+    known: Sequence[Mapping[str, str]],
+    ops: Mapping[str, str],
+    beyond: Collection[str] = (),
+) -> list[dict[str, str]]:
+    """What the compiler says against a model that the target's table does not say already.
+
+    Args:
+        engine: the report's part on it.
+        known: what the table says.
+        ops: the operators of the model's nodes, by name.
+        beyond: nodes that the target takes, and the compiler that is here does not.
+    """
     if engine["status"] != "failed":
         return []
-    named = {entry["node"] for entry in known}
+    named = {entry["node"] for entry in known} | set(beyond)
     errors = [error for error in engine["errors"] if error["node"] not in named]
     if not engine["errors"]:
-        errors = [{"node": "", "op": "", "message": engine["reason"]}]
+        node = trt.node_of(engine["reason"])  # the builder names layers, not nodes
+        if node and node in named:
+            return []
+        op = ops.get(node, "")
+        errors = [{"node": node if op else "", "op": op, "message": engine["reason"]}]
     return [
         {
             "node": error["node"],

@@ -28,7 +28,7 @@ ONE_WAY = {"PRelu": 1, "Gemm": 2}
 SMALL = 1 << 12
 
 
-@rule(*ELEMENTWISE, *ONE_WAY, "MatMul", stage="clean")
+@rule(*ELEMENTWISE, *ONE_WAY, "MatMul", stage="fuse")
 def drop_broadcast(node: Node) -> Value | None:
     for tensor in node.inputs:
         if tensor is None or tensor.is_output:
@@ -139,6 +139,14 @@ EXAMPLES = [
         becomes="""a = PRelu (x, [3, 1, 1] {0.1, 0.2, -0.5}); b = Mul ([3, 1, 1] {0.1, 0.2, -0.5}, x); y = Add (a, b)""",
     ),
     Fires(_NET % "s = Shape (x)  e = Expand (v, s)  y = Sub (e, x)", gone="Expand", becomes="y = Sub (v, x)"),
+    Fires(  # as a mask is repeated for each head of attention
+        (_NET % "e = Expand (slope, to)  r = Reshape (e, flat)  f = Reshape (r, to)  y = Add (x, f)").replace(
+            "int64[3] to", "int64[2] flat = {3, 32}, int64[3] to"
+        ),
+        after=("merge_reshapes",),
+        gone="Expand",
+        becomes="y = Add (x, [3, 1, 1] {0.1, 0.2, -0.5})",
+    ),
     Fires(
         _NET % "e = Tile (slope, once)  y = Add (x, e)",
         gone="Tile",

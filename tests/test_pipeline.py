@@ -14,6 +14,7 @@ from onnxq import quantize, sanitize
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import unloadable
+from onnxq.reporting import refused
 from onnxq.rewrite import whole
 from onnxq.run import ort, trt
 
@@ -160,6 +161,28 @@ def test_what_the_compiler_refuses_is_listed_with_advice() -> None:
     assert "onnxq split" in entry["advice"]
 
 
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+def test_what_the_target_takes_and_the_compiler_here_does_not_is_told_apart() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 10, 4] b, float[1, 2, 10] s) => (y) <int64 k = {3}, float t = {0.5}> {
+            [nms] y = NonMaxSuppression (b, s, k, t) }"""
+    )
+    feeds = {"b": np.ones((1, 10, 4), np.float32), "s": np.ones((1, 2, 10), np.float32)}
+    report = quantize(model, [feeds]).report
+    assert report["engine"]["status"] == "failed"
+    assert report["engine"]["reason"].startswith("TensorRT 11 takes NonMaxSuppression; TensorRT-RTX, which ")
+    assert report["unsupported"] == []
+
+
+def test_the_layer_that_the_builder_names_is_the_node_that_is_listed() -> None:
+    reason = "Assertion !layerImpls.empty() failed. cut_12 has no runners that implement it"
+    (entry,) = refused({"status": "failed", "errors": (), "reason": reason}, [], {"cut": "NonMaxSuppression"})
+    assert (entry["node"], entry["op"]) == ("cut", "NonMaxSuppression")
+    (entry,) = refused({"status": "failed", "errors": (), "reason": reason}, [], {"other": "Relu"})
+    assert (entry["node"], entry["op"]) == ("", "")
+
+
 def test_close_changes_stay_close_after_a_size_is_written_into_the_inputs() -> None:
     """The second run of the rules makes exact changes only, to a model that is no longer bit-equal."""
     text = BATCH_NORM.replace(
@@ -196,6 +219,22 @@ def test_asymmetric_pairs_are_computed_in_float() -> None:
     x = np.linspace(-20, 20, 256, dtype=np.float32).reshape(16, 16)
     (before,), (after,) = (ort.load(one).run({"x": x}) for one in (model, result.model))
     np.testing.assert_array_equal(before, after)
+
+
+def test_weights_that_are_an_output_are_quantized_all_the_same() -> None:
+    weights = np.random.default_rng(5).standard_normal((32, 32)).astype(np.float32)
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[32, 32] x, float[32, 32] w) => (float[32, 32] y, float[32, 32] w) { y = MatMul (x, w) }"""
+    )
+    del model.graph.input[1]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    feeds = [{"x": np.random.default_rng(i).standard_normal((32, 32)).astype(np.float32)} for i in range(6)]
+    report = quantize(model, feeds, compile=False, repair="none").report
+    assert [layer["format"] for layer in report["plan"]["layers"]] == ["int8"]
+    y, w = report["accuracy"]
+    assert 30 < y["sqnr_db"] < 60
+    assert w["equal"] == 1.0
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")

@@ -12,7 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from onnxq.run.engine_log import EngineLayer, EngineTensor, is_attention, matrix_operations, operations_of
+from onnxq.run.engine_log import (
+    EngineLayer,
+    EngineTensor,
+    attention_factors,
+    is_attention,
+    matrix_operations,
+    operations_of,
+)
 from onnxq.run.product_shapes import Product, operands
 
 BITS: Mapping[str, int] = {
@@ -336,5 +343,6 @@ def _attention_macs(layer: EngineLayer) -> int:
     """Of softmax(Q K) V: [.., queries, depth] by keys, then [.., queries, keys] by V's depth."""
     if len(layer.inputs) < 3 or len(layer.inputs[-1].shape) < 2:
         return 0
-    queries, values, out = layer.inputs[0], layer.inputs[-1], layer.outputs[0]
+    queries, _, values = attention_factors(layer.inputs, layer.outputs)
+    out = layer.outputs[0]
     return (elements(queries) + elements(out)) * max(values.shape[-2], 1)

@@ -7,6 +7,7 @@ process's own; here a file is read by plain reads, so that memory does not grow 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 import zipfile
 import zlib
@@ -134,6 +135,46 @@ class FileArray:
 
     def _corrupt(self, error: BaseException) -> UserError:
         return UserError(f"{self.where} is truncated or corrupt: {error}", hint="copy it again")
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedArray:
+    """An array each of whose rows is there several times.
+
+    Attributes:
+        array: it.
+        times: how often.
+    """
+
+    array: Array
+    times: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, with all repetitions."""
+        count, *rest = self.array.shape
+        return (count * self.times, *rest)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Its dtype."""
+        return self.array.dtype
+
+    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+        """Its rows; each is read once."""
+        indices = [index // self.times for index in wanted]
+        read = self.array.rows(dict.fromkeys(indices))
+        for _, group in itertools.groupby(indices):
+            row = next(read)
+            yield from (row for _ in group)
+
+    def read(self) -> np.ndarray:
+        """All of it."""
+        return np.repeat(self.array.read(), self.times, 0)
+
+    def merged(self) -> Array:
+        """The array with its first two axes as one."""
+        return MemoryArray(self.read()).merged()
 
 
 def open_npy(path: Path, tensor: str) -> FileArray:

@@ -165,13 +165,20 @@ class Reader:
     def _open(self, record: Record) -> dict[str, arrays.Array]:
         """A record's arrays; whole batches of a static size are rows, as everything else."""
         members = self._by_input(record.where, record.open())
+        whole: tuple[int, int] | None = None  # how many batches there are, and their size
         for spec in self._inputs:
             array, lead = members[spec.name], (spec.shape or (None,))[0]
             if spec.shape is None or spec.name not in self._has_batch:
                 continue
-            whole = len(array.shape) == len(spec.shape) + 1 and array.shape[1] == lead
-            if whole and isinstance(lead, int) and lead > 1:
+            further = len(array.shape) == len(spec.shape) + 1 and array.shape[1] == lead
+            if further and isinstance(lead, int) and lead > 1:
+                whole = array.shape[0], lead
                 members[spec.name] = array.merged()
+        for spec in self._inputs if whole is not None else ():  # what has no batch has a value for each
+            array = members[spec.name]
+            own = spec.shape is not None and len(array.shape) == len(spec.shape) + 1
+            if whole is not None and own and spec.name not in self._has_batch and array.shape[0] == whole[0]:
+                members[spec.name] = arrays.RepeatedArray(array, whole[1])
         return members
 
     def _by_input(self, where: str, found: Mapping[str, arrays.Array]) -> dict[str, arrays.Array]:

@@ -284,7 +284,7 @@ def finish_of(
         except Exception as error:  # a fault of ours
             finish.notes.append(_fault(error))
             return finish
-        finish.notes += _notes(finish.decision, samples)
+        finish.notes += _notes(finish.decision, samples, job.model, measured=sampling.parts is not None)
         collected()
     return finish
 
@@ -313,16 +313,29 @@ def _unchanged(wish: Wish) -> BodyType:
     return "own" if wish.half and not wish.widens else "fp32"
 
 
-def _notes(decision: Decision, samples: Sequence[Any]) -> list[str]:
+def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured: bool) -> list[str]:
+    """What the user may not expect of a body; `measured`: whether this run took the ranges itself."""
     notes = []
     dtype = DTYPES[decision.kind]
     unknown = decision.islands.without_range if decision.islands is not None else ()
-    if unknown:
-        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        notes.append(
-            f"the range of {unknown[0]!r}{more} was not measured: what makes and reads it stays float32 "
-            "(give --calib, or take the statistics again)"
-        )
+    reached = {tensor.name for node in model.graph.nodes for tensor in node.outputs}
+    reached |= {tensor.name for tensor in model.graph.inputs}
+    for names, why in (
+        (
+            [name for name in unknown if name in reached],
+            "" if measured else " (give --calib, or take the statistics again)",
+        ),
+        (
+            [name for name in unknown if name not in reached],
+            " (nothing is measured inside bodies of If, Loop and Scan)",
+        ),
+    ):
+        if names:
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            notes.append(
+                f"the range of {names[0]!r}{more} was not measured: what makes and reads it stays "
+                f"float32{why}"
+            )
     if not samples:
         notes.append(f"the {dtype} body was not run: what stays float32 is by ranges and operators alone")
     elif decision.settled is not None and not decision.settled.reached:

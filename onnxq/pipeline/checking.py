@@ -30,13 +30,13 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.progress import Observer, told
 from onnxq.quant.lint import confirmed_lint, explains
-from onnxq.reporting import deciding_inputs, unsupported
+from onnxq.reporting import beyond_compiler, deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
 from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
 from onnxq.shown import Shown, Words, count
-from onnxq.target import SAME_PARSER, Target, load_target
+from onnxq.target import SAME_PARSER, load_target
 from onnxq.user_code import UserFunction
 from onnxq.version import VERSION
 
@@ -231,7 +231,7 @@ def _check(
         engines = (_parsed(path, compiler, compilation.sm),) * 2
     found = result.report
     compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
-    beyond = _beyond(original, target)
+    beyond = beyond_compiler(original, target)
     lint = confirmed_lint(original, target.name, engines[0] if engines is not None else None)
     constructs = _constructs(original, found, compat)
     lint, constructs = _joined(lint if target.explicit else [], constructs)
@@ -380,13 +380,6 @@ def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Find
         if (one.node, lacks) not in told and (one.op or lacks not in features)
     ]
     return merged, rest
-
-
-def _beyond(model: Model, target: Target) -> dict[str, str]:
-    """The nodes that the target takes and the compiler that is here, TensorRT-RTX, does not."""
-    own = {entry["node"] for entry in unsupported(model, target)}
-    here = unsupported(model, load_target("tensorrt-rtx"))
-    return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
 
 
 # --- what onnxruntime and NVIDIA's compiler say ---------------------------------------------------

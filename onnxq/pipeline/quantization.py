@@ -210,9 +210,15 @@ class Quantization:
         result = as_float or job.result(final.made.proto, {}, final.made.model)
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
-        result.report["engine"] = final.engine
+        written, target = final.made.model, job.target
+        result.report["engine"] = reporting.told_beyond(final.engine, written, target)
         result.report["verdict"] = reporting.to_json(final.verdict)
-        result.report["unsupported"] += reporting.refused(final.engine, result.report["unsupported"])
+        result.report["unsupported"] += reporting.refused(
+            final.engine,
+            result.report["unsupported"],
+            {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
+            reporting.beyond_compiler(written, target),
+        )
         result.report["layer_errors"] = reporting.to_json(
             self._layer_errors(sampling, measured, final, result, details or Details())
         )

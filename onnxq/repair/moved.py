@@ -31,8 +31,11 @@ def moved(stats: Stats, maps: Mapping[str, ChannelMap], model: Model | None = No
         model: the edited one, of whose new tensors the ends follow from what they are made of; None: there
             are none.
     """
-    known_maps = {name: change for name, change in maps.items() if name in stats.tensors and not change.wide}
-    found = {name: _moved(stats.tensors[name], change) for name, change in known_maps.items()}
+    found = {
+        name: _moved(stats.tensors[change.was or name], change)
+        for name, change in maps.items()
+        if (change.was or name) in stats.tensors and not change.wide
+    }
     known = {**stats.tensors, **found}
     for raw in model.graph.nodes if model is not None else ():
         node = Node(model, raw)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ Verdict = Literal["exact", "close", "unproven", "failed"]
 _ENOUGH_BINDINGS = 3
 # ONNX's reference evaluator is slow: it runs so many inputs of so many sizes of the dynamic dimensions,
 # and begins no further run after so many seconds.
-_REFERENCE_INPUTS, _REFERENCE_BINDINGS, _REFERENCE_SECONDS = 3, 2, 20.0
+_REFERENCE_INPUTS, _REFERENCE_BINDINGS, REFERENCE_SECONDS = 3, 2, 20.0
 # Samples of more elements together are run one by one.
 _MAX_BATCH = 1 << 20
 
@@ -84,7 +84,7 @@ def compare(
 ) -> Proof:
     """Runs both sides of a snippet on sampled inputs and compares their outputs.
 
-    In onnxruntime; where that does not run the original at all, in ONNX's reference evaluator.
+    In onnxruntime; where that does not load the original, in ONNX's reference evaluator.
 
     Args:
         snippet: the two sides.
@@ -98,15 +98,18 @@ def compare(
         before = wires or ort.load(snippet.before, optimize=False, threads=1)
     except ort.RunError as error:
         proof = _never_runs(error)
-        return proof if seconds is not None else _by_definition(snippet, claim, assumed, proof)
+        # the evaluator cannot be stopped
+        return proof if seconds is not None else by_definition(snippet, claim, assumed, proof)
     try:
         after = Wires.of(snippet) or ort.load(snippet.after, optimize=False, threads=1)
     except ort.RunError as error:
         return Proof("failed", why=_does_not_run(error))
-    proof = _compared(snippet, before, after, claim, assumed, seconds)
-    if code_of(proof.why) == _NEVER_RUNS and seconds is None:  # the evaluator cannot be stopped
-        return _by_definition(snippet, claim, assumed, proof)
-    return proof
+    return _compared(snippet, before, after, claim, assumed, seconds)
+
+
+def ran_on_nothing(proof: Proof) -> bool:
+    """Whether all that is known of a snippet is that the original does not run."""
+    return proof.verdict == "unproven" and code_of(proof.why) == _NEVER_RUNS
 
 
 def _never_runs(error: ort.RunError) -> Proof:
@@ -118,10 +121,24 @@ def _does_not_run(error: ort.RunError) -> Reason:
     return Reason(_DOES_NOT_RUN, f"the replacement does not run: {error}", "onnxruntime")
 
 
-def _by_definition(snippet: Snippet, claim: Claim, assumed: Mapping[str, int], unproven: Proof) -> Proof:
-    """The proof by ONNX's reference evaluator; the one given where that does not run it either."""
+def by_definition(
+    snippet: Snippet,
+    claim: Claim,
+    assumed: Mapping[str, int],
+    unproven: Proof,
+    seconds: float = REFERENCE_SECONDS,
+) -> Proof:
+    """The proof by ONNX's reference evaluator; `unproven` where that does not run the original either.
+
+    Args:
+        snippet: the two sides.
+        claim: as what they must be the same.
+        assumed: sizes of dimensions.
+        unproven: what onnxruntime said.
+        seconds: after so many no further run of the original is begun.
+    """
     try:
-        before = reference.Evaluator(snippet.before, _REFERENCE_SECONDS)
+        before = reference.Evaluator(snippet.before, seconds)
         after = Wires.of(snippet) or reference.Evaluator(snippet.after)
     except ort.RunError:
         return unproven
@@ -173,7 +190,11 @@ def _sampled(
     small = _needs_small_integers(snippet.before)
     roomy: sampling.Binding | None = None
     try:
+        free = sampling.is_free(inputs, assumed)
         for sizes in sampling.bindings(inputs, assumed):
+            # sizes that do not fit each other mostly: all other inputs of them would be in vain
+            if free and run.bindings == 0 and not run.any_runs(sampling.probes(inputs, sizes, small=small)):
+                continue
             full = run.bindings == 0 and not few
             samples: Iterable[Feeds] = sampling.feeds(
                 inputs,
@@ -189,7 +210,6 @@ def _sampled(
                 roomy = sizes
             if run.bindings == (_REFERENCE_BINDINGS if few else _ENOUGH_BINDINGS):
                 break
-        free = sampling.is_free(inputs, assumed)
         if run.count == 0:
             return run.never
         if free and run.bindings < 2:
@@ -281,6 +301,26 @@ class _Comparison:
                 return True
         ran = [self.agree(feeds) for feeds in samples]  # all of them, also behind one that runs
         return any(ran)
+
+    def any_runs(self, samples: Iterable[Feeds]) -> bool:
+        """Whether the original runs on any of several inputs, which are not compared.
+
+        Raises:
+            _Decided: it does not end.
+        """
+        missed = 0
+        for feeds in samples:
+            try:
+                self._before.run(feeds, seconds=self._clock.left())
+            except ort.Endless:
+                raise self._decided("unproven", f"the original: {_endless(self._seconds)}") from None
+            except ort.RunError as error:
+                self.never = _never_runs(error)
+                missed += 1
+            else:
+                return True
+        self.not_run += missed
+        return False
 
     def agree(self, feeds: Feeds) -> bool:
         """Whether the original runs on an input; if so the replacement gives the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onnxq.graph.edit import Replacement
 from onnxq.graph.loops import has_loop
@@ -11,11 +11,13 @@ from onnxq.graph.model import Model
 from onnxq.graph.snippet import NoSnippet, Snippet, snippets
 from onnxq.graph.view import Node
 from onnxq.rewrite.difference import Claim
-from onnxq.rewrite.proof import Proof, compare
+from onnxq.rewrite.proof import Proof, by_definition, compare, ran_on_nothing
 
 # The runs of a snippet with a Loop are given up after so many seconds: its condition may never be false.
 # After so many seconds in vain, others are not run any more.
 _LOOP_SECONDS, _IN_VAIN = 5.0, 10.0
+# The same for ONNX's own evaluator, of parts that onnxruntime loads and runs on nothing.
+_SILENT_SECONDS, _SILENT_IN_VAIN = 3.0, 10.0
 
 
 class Prover:
@@ -29,6 +31,7 @@ class Prover:
     def __init__(self, *, loops: bool = True) -> None:
         self._known: dict[str, Proof] = {}
         self._patience = _IN_VAIN if loops else 0.0
+        self._silence = _SILENT_IN_VAIN
         self.runs = 0
 
     def prove(
@@ -46,6 +49,7 @@ class Prover:
             The proof, and the snippet that it is about (None where none could be cut).
         """
         last: tuple[Proof, Snippet | None] = (Proof("unproven", why="nothing to compare"), None)
+        silent: list[tuple[Proof, Snippet]] = []
         try:
             for snippet in snippets(model, root, results):
                 if last[1] is not None and has_loop(snippet.before) and not has_loop(last[1].before):
@@ -55,17 +59,45 @@ class Prover:
                 proof = self._compare(snippet, claim, model.assumed)
                 if proof.holds and proof.inputs >= proof.not_run:
                     return proof, snippet
+                if ran_on_nothing(
+                    proof
+                ):  # mostly as its sizes do not fit each other: a larger part states them
+                    silent.append((proof, snippet))
                 # what runs on few of its inputs may be wrong where it did not: a larger part tells
                 if not snippet.upstream and (proof.verdict == "failed" or not last[0].holds):
                     last = (proof, snippet)
         except NoSnippet as reason:
             if last[1] is None:
                 return Proof("unproven", why=str(reason)), None
-        return last
+        return last if last[0].holds else self._defined(silent, claim, model.assumed) or last
+
+    def _defined(
+        self, silent: Sequence[tuple[Proof, Snippet]], claim: Claim, sizes: Mapping[str, int]
+    ) -> tuple[Proof, Snippet] | None:
+        """What ONNX's own evaluator says of parts that onnxruntime ran on nothing; None: as little.
+
+        It is slow, so that of all the parts it runs the smallest one and the largest.
+        """
+        for unproven, snippet in silent if len(silent) < 3 else (silent[0], silent[-1]):
+            if self._silence <= 0 or has_loop(snippet.before) or has_loop(snippet.after):
+                continue
+            key = f"by definition {self._key(snippet, claim, sizes)}"
+            if key not in self._known:
+                start = time.monotonic()
+                found = by_definition(snippet, claim, sizes, unproven, min(_SILENT_SECONDS, self._silence))
+                self._known[key] = found
+                if ran_on_nothing(found):
+                    self._silence -= time.monotonic() - start
+            if not ran_on_nothing(self._known[key]):
+                return self._known[key], snippet
+        return None
+
+    def _key(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> str:
+        stated = [[sizes.get(d) if isinstance(d, str) else d for d in s] for _, _, s in snippet.inputs]
+        return f"{snippet.key} {claim} {stated}"  # equal snippets may differ in what is assumed
 
     def _compare(self, snippet: Snippet, claim: Claim, sizes: Mapping[str, int]) -> Proof:
-        stated = [[sizes.get(d) if isinstance(d, str) else d for d in s] for _, _, s in snippet.inputs]
-        key = f"{snippet.key} {claim} {stated}"  # equal snippets may differ in what is assumed
+        key = self._key(snippet, claim, sizes)
         if key not in self._known:
             self.runs += 1
             self._known[key] = self._compared(snippet, claim, sizes)

@@ -22,6 +22,8 @@ _SMALL = 1 << 12
 _SPARSE = 16
 # A dynamic dimension is not given a size that makes an input larger than this, or than two samples.
 _MAX_ELEMENTS = 1 << 22
+# Nor larger than this where no dimension has a size: mostly such sizes do not fit those of other inputs.
+_MAX_UNKNOWN = 1 << 18
 # The same for a size that stands in the graph, one input and all runs together.
 _MAX_MINED, _MAX_MINED_TOTAL = 1 << 20, 3 << 19
 # Integers that say how much is computed go up to here.
@@ -70,7 +72,7 @@ def bindings(inputs: SnippetInputs, assumed: Mapping[str, int]) -> Iterator[list
             int(np.prod([d for d in shape if isinstance(d, int)], dtype=np.int64)) for _, _, shape in inputs
         ]
         if all(
-            int(np.prod(dims, dtype=np.int64)) <= max(_MAX_ELEMENTS, 2 * least)
+            int(np.prod(dims, dtype=np.int64)) <= max(_MAX_ELEMENTS if least > 1 else _MAX_UNKNOWN, 2 * least)
             for dims, least in zip(chosen, static, strict=True)
         ):
             yield chosen
@@ -170,6 +172,19 @@ def feeds(
                 for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True))
             }
             yield made if nan else {name: _without_nan(array) for name, array in made.items()}
+
+
+def probes(inputs: SnippetInputs, sizes: Binding, *, small: bool) -> Iterator[Feeds]:
+    """Ordinary inputs, zeros, and integers of 0 and 1: what runs on none of them has no such sizes."""
+    for kind in ("ordinary", "zeros", "bits"):
+        if kind == "bits" and not any(dtype.kind in "iu" for _, dtype, _ in inputs):
+            continue
+        made = {}
+        for index, ((name, dtype, _), shape) in enumerate(zip(inputs, sizes, strict=True)):
+            own = "ordinary" if kind == "zeros" or (small and _is_wide(dtype) and kind != "bits") else kind
+            values = sample(dtype, shape, own, index)
+            made[name] = np.zeros_like(values) if kind == "zeros" and dtype.kind != "O" else values
+        yield made
 
 
 def tame(feeds: Feeds) -> Feeds:

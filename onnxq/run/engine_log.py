@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.errors import Fault
-from onnxq.run.product_shapes import Product, operands
+from onnxq.run.product_shapes import Product, attention_places, operands
 
 # The compiler's spelling of a datatype, and ours. A product of operands of different types counts
 # as the later one here (the compiler converts the other): never int8 unless every operand is.
@@ -316,6 +317,17 @@ def is_attention(name: str) -> bool:
     return name.startswith(_ATTENTION)
 
 
+def attention_factors(
+    inputs: Sequence[EngineTensor], outputs: Sequence[EngineTensor]
+) -> tuple[EngineTensor, ...]:
+    """Queries, keys and values of a fused attention, among what it reads."""
+    out = outputs[0].shape if outputs else ()
+    places = attention_places([tensor.shape for tensor in inputs], out)
+    if places is None:
+        return (*inputs[:2], *inputs[-1:])
+    return tuple(inputs[place] for place in places)
+
+
 def precision_of(
     name: str,
     kind: str,
@@ -336,7 +348,7 @@ def precision_of(
     ops = operations_of(name)
     matrix_at = next((i for i, op in enumerate(ops) if op in _MATRIX_OPS), None)
     if is_attention(name):
-        factors = (*inputs[:2], *inputs[-1:])  # Q, K, V; masks stand between K and V
+        factors = attention_factors(inputs, outputs)
     elif kind in _MATRIX_KINDS or matrix_at is not None:
         factors = _factors(kind, ops, inputs, constants, outputs)
         if "Cast" in ops[:matrix_at]:  # the kernel converts what it reads before it multiplies

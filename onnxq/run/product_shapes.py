@@ -6,6 +6,7 @@ weights on either side. Their shapes tell: they fit each other and the result.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +58,31 @@ def operands(
             if found is not None:
                 return found
     return None
+
+
+def attention_places(inputs: Sequence[TensorShape], out: TensorShape) -> tuple[int, int, int] | None:
+    """The places of queries, keys and values among what a fused attention reads, or None where none fit.
+
+    Mostly they are the first two and the last, with masks in between; a mask may stand first as well.
+
+    Args:
+        inputs: shapes, -1 where dynamic.
+        out: of what it writes.
+    """
+    last = len(inputs) - 1
+    for q, k, v in ((0, 1, last), *itertools.permutations(range(len(inputs)), 3)):
+        if last >= 2 and _attends(inputs[q], inputs[k], inputs[v], out):
+            return q, k, v
+    return None
+
+
+def _attends(queries: TensorShape, keys: TensorShape, values: TensorShape, out: TensorShape) -> bool:
+    """Whether these may be the factors of softmax(Q K) V: as many matrices each, whose sides fit."""
+    shapes = (queries, keys, values, out)
+    if min(map(len, shapes)) < 2 or len({math.prod(shape[:-2]) for shape in shapes}) > 1:
+        return False
+    (rows, depth), (length, columns) = queries[-2:], values[-2:]
+    return (rows, columns) == out[-2:] and keys[-2:] in ((depth, length), (length, depth))
 
 
 def _matrices(shapes: list[TensorShape], firsts: list[int], second: int, out: TensorShape) -> Operands | None:

@@ -173,6 +173,7 @@ class Switched:
         self._known = {info.name: info for info in model.graph.input if info.name not in self._constants}
         self.inputs = tuple(self._known)
         self.outputs = tuple(info.name for info in model.graph.output)
+        self._held = {name: self._constants[name] for name in self.outputs if name in self._constants}
         self._own_scales = {name: onnx.numpy_helper.to_array(t) for name, t in self._settable.items()}
         known = {node.name for node in floats.graph.node}
         self._makers = {
@@ -230,6 +231,9 @@ class Switched:
         wanted = self.outputs if outputs is None else tuple(outputs)
         steps = [self._steps(setting) for setting in settings]
         values = {name: ort.as_value(feeds[name]) for name in self.inputs}
+        folder = str(self._data_dir or "")
+        for name, tensor in self._held.items():  # an output that no node gives
+            values[name] = ort.as_value(onnx.numpy_helper.to_array(tensor, folder))
         done: list[tuple[Any, ...] | None] = [None] * len(self._pieces)
         for index in _in_order(steps):
             changed: set[str] = set()

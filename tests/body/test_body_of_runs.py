@@ -274,6 +274,20 @@ def test_a_fault_of_the_body_does_not_cost_the_run(
     assert told == (body is None or "slices" in step)
 
 
+INSIDE = """g (float[1, 16, 8, 8] x, bool c) => (float[1, 16, 8, 8] y) {
+    [one] a = Conv <pads = [1, 1, 1, 1]> (x, w)
+    [if] y = If (c) <then_branch = t () => (p) { q = Mul (a, a)  p = Add (q, a) },
+                     else_branch = e () => (r) { r = Relu (a) }> }"""
+
+
+def test_what_no_data_measure_is_told_without_advice_to_give_data() -> None:
+    feeds = [{**one, "c": np.array(number % 2 == 0)} for number, one in enumerate(samples(6))]
+    notes = " ".join(onnxq.quantize(net(INSIDE), feeds, **QUICK).report["body"]["notes"])
+    assert "the range of 'q' was not measured" in notes
+    assert "(nothing is measured inside bodies of If, Loop and Scan)" in notes
+    assert "--calib" not in notes
+
+
 def test_no_figure_is_given_of_a_body_that_did_not_run() -> None:
     """Behind an operator that onnxruntime does not know, the ends of the part that runs are others."""
     text = NET.replace("[out] y = Sigmoid (s)", "i = Identity (s)  [out] y = own.Unknown (i)")

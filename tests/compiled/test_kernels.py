@@ -120,6 +120,8 @@ def test_bytes_and_multiply_accumulates() -> None:
     ]
     mha = one(layer("_gemm_mha_v2_myl0_5", heads, [tensor("fp16", 4, 64, 16)]))
     assert mha.macs == 4 * 64 * 48 * (32 + 16)
+    masked = one(layer("_gemm_mha_v2_myl0_5", [heads[2], *heads[:2], heads[3]], [tensor("fp16", 4, 64, 16)]))
+    assert masked.macs == mha.macs
     summed = one(
         layer(
             "ReshMulSum", [HALF], [tensor("fp16", 3, 8)], ("mm",), [tensor("fp16", 4, 8), tensor("fp16", 8)]

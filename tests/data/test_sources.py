@@ -170,6 +170,24 @@ class TestAxes:
         samples = feeds(data, InputSpec("x", F4, (2, 2, 3)))
         np.testing.assert_array_equal([s.feeds["x"] for s in samples], [DATA[:2], DATA[2:4]])
 
+    @pytest.mark.parametrize("kind", ["npz", "memory"])
+    def test_whole_batches_beside_values_without_a_batch(self, tmp_path: Path, kind: str) -> None:
+        """A state of [layers, batch, size] is no batch along its first axis, and neither is a number."""
+        arrays = {
+            "x": DATA[:4].reshape(2, 2, 2, 3),
+            "state": np.arange(24, dtype=F4).reshape(2, 3, 2, 2),
+            "gain": np.array([5, 6]),
+        }
+        np.savez(tmp_path / "d.npz", **arrays)
+        data: object = tmp_path / "d.npz" if kind == "npz" else arrays
+        inputs = InputSpec("x", F4, (2, 2, 3)), InputSpec("state", F4, (3, 2, 2)), InputSpec("gain", I8, ())
+        source = open_source(data, inputs)
+        for samples in (list(source), list(source.read([0])) + list(source.read([1]))):
+            assert len(samples) == 2
+            for index, sample in enumerate(samples):
+                for name, values in arrays.items():
+                    np.testing.assert_array_equal(sample.feeds[name], values[index])
+
     def test_fewer_than_a_batch(self) -> None:
         (sample,) = feeds({"x": DATA}, InputSpec("x", F4, (8, 2, 3)))
         np.testing.assert_array_equal(sample.feeds["x"], DATA[[0, 1, 2, 3, 4, 0, 1, 2]])

@@ -12,11 +12,13 @@ from edit_nets import Case, kernels, net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxq.calib.stats import Stats, TensorStats
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.repair import shift, split
 from onnxq.repair.edits import edited
+from onnxq.repair.moved import moved
 from onnxq.repair.registry import edit_of
 from onnxq.run import trt
 
@@ -108,6 +110,16 @@ def test_it_is_a_bit() -> None:
     both = moved.extended(split.find(edited(case.model, moved.edits)[0], moved).edits)
     assert case.close(both) > CLOSE_DB
     assert 11.0 < case.noise(both) - case.noise(before) < 13.0
+
+
+def test_what_stays_as_it_was_has_its_statistics() -> None:
+    case = Case(net("{} {}".format(FRONTS["conv"], ENDS["conv"].format(y="y")), WEIGHTS))
+    edit = next(one for one in split.find(case.model, case.draft).edits if one.tensor == "a")
+    model, maps = edited(case.model, [edit])
+    of_a = TensorStats(np.zeros(1, np.float32), np.full(1, 3, np.float32), 8, None, None)
+    after = moved(Stats({"a": of_a}, np.arange(1)), maps, model).tensors
+    assert (after["a_once"].lows.item(), after["a_once"].highs.item()) == (0, 3)
+    assert after["a"].highs.item() == np.float32(3 + edit.step / 4)
 
 
 def test_the_price_is_stated() -> None:

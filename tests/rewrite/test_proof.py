@@ -539,6 +539,29 @@ def test_what_onnxruntime_refuses_is_compared_by_its_definition(pads: list[int],
         assert found.why.startswith(proving.BY_DEFINITION)
 
 
+HALVES = """g (float[4, 6] x, int64[1] k, float[6, 3] w) => (y)
+    <int64[1] o = {0}, int64[1] a1 = {1}, int64[1] a0 = {0}> {
+    u = Slice (x, o, k, a1)
+    v = Slice (w, o, k, a0)
+    v2 = Concat <axis = 0> (v, v)
+    u2 = Concat <axis = 1> (u, u)
+    [n] y = MatMul (u2, v2) }"""
+
+
+def test_a_larger_part_tells_before_the_slow_evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around the MatMul alone the sizes of u and v2 are unknown, and no two that are tried fit each other."""
+
+    def twice(node: Node) -> Any:
+        u = node.inputs[0].producer.inputs[0]  # type: ignore[union-attr]
+        return op.MatMul(op.Concat(u, u, axis=1), node.inputs[1])
+
+    def slow(*_: Any) -> Any:
+        raise AssertionError("onnx's own evaluator was asked")
+
+    monkeypatch.setattr(reference, "Evaluator", slow)
+    assert prove(HALVES, twice).verdict == "exact"
+
+
 def test_what_nobody_runs_stays_unproven() -> None:
     found = prove("g (float[N, 4] x) => (y) { [n] y = Mystery (x) }", lambda node: op.Relu(node.inputs[0]))
     assert found.verdict == "unproven"

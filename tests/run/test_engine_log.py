@@ -107,6 +107,19 @@ INT8, FP32 = ("x", "Int8", "64,128"), ("x", "Float", "64,128")
 OUT = (("y", "Float", "64,32"),)
 
 
+MASK = ("m", "Half", "1,1,1,64")
+HEADS = {"q": "4,16,32", "k": "4,32,64", "v": "4,64,32"}
+
+
+def attention(*reads):
+    inputs = [
+        (one, {"8": "Int8", "16": "Half"}[one[1:]], HEADS[one[0]]) if isinstance(one, str) else one
+        for one in reads
+    ]
+    out = [("y", "Int8", "4,16,32")]
+    return {"kind": "kgen", "name": "_gemm_mha_v2_myl0_3", "inputs": inputs, "outputs": out}
+
+
 @pytest.mark.parametrize(
     ("changes", "precision"),
     [
@@ -157,6 +170,12 @@ OUT = (("y", "Float", "64,32"),)
         # attention multiplies all three of its inputs
         ({"kind": "kgen", "name": "_gemm_mha_v2_myl0_3", "inputs": [INT8] * 3}, "int8"),
         ({"kind": "kgen", "name": "_gemm_mha_v2_myl0_3", "inputs": [INT8, INT8, FP32]}, "fp32"),
+        # which are found by their shapes: a mask may stand anywhere
+        (attention(MASK, "q8", "k8", "v8"), "int8"),
+        (attention("q8", "k8", MASK, "v8"), "int8"),
+        (attention(MASK, "q8", "k16", "v8"), "fp16"),
+        (attention(("m", "Half", "4,16,64"), "q8", "k8", "v8"), "int8"),
+        (attention(("m", "Half", "4,16,32"), "q8", "k8", "v8"), "fp16"),  # it may be the queries
     ],
 )
 def test_a_product_is_int8_only_where_every_factor_is(changes, precision):
