@@ -26,7 +26,7 @@ from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
-ALPHAS = (0.5, 0.35, 0.65)
+ALPHAS = (0.5, 0.65)
 """How much of the range of channels smoothing moves into the weights: which are tried, the first first."""
 
 NEAR_DB = 60.0
@@ -43,6 +43,7 @@ _WORTH_DB = 1.0
 
 
 _WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
 _UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
 
 
@@ -188,6 +189,7 @@ class Course:
         self._allowed = dict(allowed or {})
         self._first = draft
         self._spent = tools.runs
+        self._wide = False  # whether drafts are judged on the samples that fit, too
         self._seen = False  # whether the float model ran on the samples that fit
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self.ledger: list[StepEntry] = []
@@ -225,8 +227,9 @@ class Course:
             if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
-            if self._is_wide(*proposal.drafts, state.draft) and state.levels.wider is None:
-                state = replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
+            self._wide = self._on_all(step, proposal.drafts, state, later)
+            if self._wide and state.levels.wider is None:
+                state = replace(state, levels=self._levels(state.model, state.draft, state.fitted))
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
                 after = self._there(later, state)
@@ -245,7 +248,8 @@ class Course:
             return state
         searched = step in SEARCHING or len(proposal.drafts) > 1
         least = _WORTH_DB if step == "residual" else LEAST_DB
-        found = judged(state.levels, best.levels, of_several=searched, least_db=least)
+        fits = best.draft.fitted != state.draft.fitted
+        found = judged(state.levels, best.levels, of_several=searched, least_db=least, seen=fits)
         why = found.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
@@ -318,16 +322,28 @@ class Course:
         fitted = Fitted(draft.patches)
         if draft.fitted:
             fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
-        levels = self._levels(model, draft, fitted.patches, wide=before is not None)
+        levels = self._levels(model, draft, fitted)
         return Version(draft, model, maps, fitted, levels, near)
 
-    def _levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = True) -> Levels:
-        """How near a draft is, on as many samples as tell anything of it."""
-        return self._tools.levels(model, draft, patches, wide=wide and self._is_wide(draft))
+    def _levels(self, model: Model, draft: Draft, fitted: Fitted) -> Levels:
+        """How near a draft is, on as many samples as tell anything of it, and as runs are left for."""
+        wide = self._wide and fitted.rows_each >= _ROWS_EACH
+        return self._tools.levels(model, draft, fitted.patches, wide=wide)
 
-    def _is_wide(self, *drafts: Draft) -> bool:
-        """Whether drafts can be judged on the samples that fit, too: nothing is fitted to these."""
-        return self._effort.wide and bool(drafts) and not any(draft.fitted for draft in drafts)
+    def _on_all(self, step: str, drafts: Sequence[Draft], state: Version, later: Sequence[str]) -> bool:
+        """Whether drafts are judged on the samples that fit, too.
+
+        Where something is fitted, that is no part of what a step costs: it is where runs are left for it.
+        """
+        if not self._effort.wide or not drafts or state.fitted.rows_each < _ROWS_EACH:
+            return False
+        most = self._effort.most
+        if most is None or not any(draft.fitted for draft in (*drafts, state.draft)):
+            return True
+        again = len(drafts) + (state.levels.wider is None)
+        cost = self._effort.cost(step, len(drafts)) + again * self._effort.fitting
+        kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
+        return self.spent + cost + kept <= most
 
     def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
         """Those of the steps that a layer may have."""

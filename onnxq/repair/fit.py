@@ -8,6 +8,7 @@ thread: the same bits by any number of threads.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ class Fitted:
         changed: `biases`: how many layers have another bias; `codes`: how many codes of weights are not the
             nearest ones.
         skipped: layers for which less was fitted than was asked for, and why.
+        rows_each: rows for each number that an output channel was fitted with: a bias is one, codes are as
+            many as products are summed; of the layer with the fewest.
     """
 
     patches: Patches
@@ -59,6 +62,7 @@ class Fitted:
     rows: int = 0
     changed: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+    rows_each: float = math.inf
 
 
 class Fitter:
@@ -205,6 +209,7 @@ class _Fit:
         self._biases = dict(draft.patches.biases)
         self._constants = dict(draft.patches.constants)
         self._moved = self._shifted = self._most_rows = 0
+        self._rows_each = math.inf
         self._tensors = model.graph.tensors()
         layers, skipped = fit_layers(model, draft.plan)
         self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
@@ -230,6 +235,7 @@ class _Fit:
             rows=self._most_rows,
             changed={"biases": self._shifted, "codes": self._moved},
             skipped=self._skipped,
+            rows_each=self._rows_each,
         )
 
     def _stream(self, stream: Stream) -> None:
@@ -272,6 +278,8 @@ class _Fit:
             if count < _FEW:
                 whys.append(f"{count} rows: too few to fit it")
                 bias = gptq = False
+        if bias or gptq:
+            self._rows_each = min(self._rows_each, count / (layer.terms if gptq else 1))
         if gptq:
             codes = work.rounded(centred=bias)
             self._moved += int(np.count_nonzero(codes != work.codes))
