@@ -27,8 +27,8 @@ class Levels:
         of_all: over all samples.
         without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
             few groups, or where a level is not known.
-        wider: likewise over these samples and those that fit; None: it was not measured, or means nothing, as
-            something is fitted to them.
+        wider: likewise over these samples and those that fit; None: it was not measured, or means little, as
+            something is fitted to few rows of them.
     """
 
     of_all: AboutMean
@@ -74,7 +74,12 @@ class Judgement:
 
 
 def judged(
-    before: Levels, after: Levels, *, of_several: bool = False, least_db: float = LEAST_DB
+    before: Levels,
+    after: Levels,
+    *,
+    of_several: bool = False,
+    least_db: float = LEAST_DB,
+    seen: bool = False,
 ) -> Judgement:
     """Whether a candidate is kept.
 
@@ -88,8 +93,14 @@ def judged(
         of_several: whether it is the best of several, or was searched for: then all outputs together are to
             be nearer by more than half a standard error over the samples.
         least_db: by how much it is to be nearer.
+        seen: whether something of it was fitted to the samples that fit. It is not fitted to the outputs, but
+            to means and moments of far more rows than it has numbers, so that these samples judge it nearly
+            as others do; still, those that choose alone may not speak against it, by more than a standard
+            error.
     """
     if before.wider is not None and after.wider is not None:
+        if seen and (against := _against(before, after)):
+            return against
         found = judged(before.wider, after.wider, of_several=of_several, least_db=least_db)
         return replace(found, why=f"{found.why}, on the samples that fit and choose")
     if before.sqnr_db is None:
@@ -111,6 +122,17 @@ def judged(
     if worst is not None and worst[1] < -MARGIN_DB:
         return Judgement(False, f"output {worst[0]!r} loses {-worst[1]:.2f} dB", gain, worst)
     return Judgement(True, f"it gains {gain:.2f} dB", gain, worst)
+
+
+def _against(before: Levels, after: Levels) -> Judgement | None:
+    """What the samples that choose say, where they alone are against a candidate."""
+    if before.sqnr_db is None or after.sqnr_db is None:
+        return None
+    gain, error = after.sqnr_db - before.sqnr_db, _error(before.without, after.without)
+    if gain >= -error:
+        return None
+    worst = _worst(before.of_all.outputs, after.of_all.outputs)
+    return Judgement(False, f"it loses {-gain:.2f} dB", gain, worst)
 
 
 def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, float] | None:

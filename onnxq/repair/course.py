@@ -26,7 +26,7 @@ from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.settings import REPAIR_STEPS
 
-ALPHAS = (0.5, 0.35, 0.65)
+ALPHAS = (0.5, 0.65)
 """How much of the range of channels smoothing moves into the weights: which are tried, the first first."""
 
 NEAR_DB = 60.0
@@ -43,6 +43,7 @@ _WORTH_DB = 1.0
 
 
 _WORTH = 1 - 10 ** (-_WORTH_DB / 10)
+_ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
 _UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
 
 
@@ -132,6 +133,7 @@ class _Proposal:
         changed: what a candidate changes beside what is fitted.
         why_not: why there is none.
         too_dear: why the search for one is left out.
+        before: the version they follow, where the search measured it on more samples.
     """
 
     drafts: list[Draft] = field(default_factory=list)
@@ -139,6 +141,7 @@ class _Proposal:
     changed: dict[str, int] = field(default_factory=dict)
     why_not: str = ""
     too_dear: str = ""
+    before: Version | None = None
 
 
 def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
@@ -189,6 +192,7 @@ class Course:
         self._allowed = dict(allowed or {})
         self._first = draft
         self._spent = tools.runs
+        self._wide = False  # whether drafts are judged on the samples that fit, too
         self._seen = False  # whether the float model ran on the samples that fit
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._known: Version | None = None  # a candidate that was measured before it is proposed
@@ -228,7 +232,8 @@ class Course:
             if not proposal.drafts and not proposal.too_dear:
                 entry("not-applicable", proposal.why_not, skipped=proposal.skipped)
                 return state
-            state = self._widened(state, proposal.drafts)
+            self._wide = self._on_all(step, proposal.drafts, state, later)
+            state = self._widened(proposal.before or state)
             why = proposal.too_dear
             if step not in SEARCHING:  # these are asked before they search
                 after = self._there(later, state)
@@ -247,7 +252,8 @@ class Course:
             return state
         searched = step in SEARCHING or len(proposal.drafts) > 1
         least = _WORTH_DB if step == "residual" else LEAST_DB
-        found = judged(state.levels, best.levels, of_several=searched, least_db=least)
+        fits = best.draft.fitted != state.draft.fitted
+        found = judged(state.levels, best.levels, of_several=searched, least_db=least, seen=fits)
         why = found.why
         if best.near_db is not None and best.draft.edits != state.draft.edits:
             why += f"; the edited float model is within {best.near_db:.0f} dB of the one without edits"
@@ -322,22 +328,34 @@ class Course:
         fitted = Fitted(draft.patches)
         if draft.fitted:
             fitted = self._tools.fit(model, maps, draft, lambda node: self._of(node, draft.fitted))
-        levels = self._levels(model, draft, fitted.patches, wide=before is not None)
+        levels = self._levels(model, draft, fitted)
         return Version(draft, model, maps, fitted, levels, near)
 
-    def _levels(self, model: Model, draft: Draft, patches: Patches, *, wide: bool = True) -> Levels:
-        """How near a draft is, on as many samples as tell anything of it."""
-        return self._tools.levels(model, draft, patches, wide=wide and self._is_wide(draft))
+    def _levels(self, model: Model, draft: Draft, fitted: Fitted) -> Levels:
+        """How near a draft is, on as many samples as tell anything of it, and as runs are left for."""
+        wide = self._wide and fitted.rows_each >= _ROWS_EACH
+        return self._tools.levels(model, draft, fitted.patches, wide=wide)
 
-    def _widened(self, state: Version, drafts: Sequence[Draft]) -> Version:
-        """A version, judged on as many samples as candidates that follow it are."""
-        if state.levels.wider is not None or not self._is_wide(*drafts, state.draft):
+    def _widened(self, state: Version) -> Version:
+        """A version, judged on as many samples as the candidates that follow it."""
+        if not self._wide or state.levels.wider is not None:
             return state
-        return replace(state, levels=self._levels(state.model, state.draft, state.fitted.patches))
+        return replace(state, levels=self._levels(state.model, state.draft, state.fitted))
 
-    def _is_wide(self, *drafts: Draft) -> bool:
-        """Whether drafts can be judged on the samples that fit, too: nothing is fitted to these."""
-        return self._effort.wide and bool(drafts) and not any(draft.fitted for draft in drafts)
+    def _on_all(self, step: str, drafts: Sequence[Draft], state: Version, later: Sequence[str]) -> bool:
+        """Whether drafts are judged on the samples that fit, too.
+
+        Where something is fitted, that is no part of what a step costs: it is where runs are left for it.
+        """
+        if not self._effort.wide or not drafts or state.fitted.rows_each < _ROWS_EACH:
+            return False
+        most = self._effort.most
+        if most is None or not any(draft.fitted for draft in (*drafts, state.draft)):
+            return True
+        again = len(drafts) + (state.levels.wider is None)
+        cost = self._effort.cost(step, len(drafts)) + again * self._effort.fitting
+        kept = self._effort.reserved(self._there(later, state), floats=not self._seen)
+        return self.spent + cost + kept <= most
 
     def _of(self, node: str, steps: frozenset[str]) -> frozenset[str]:
         """Those of the steps that a layer may have."""
@@ -416,21 +434,22 @@ class Course:
         if too_dear:
             return _Proposal(skipped=skipped, too_dear=too_dear)
         every = tuple(name for name in found.edges if found.costs[name] <= _MOST_MOVED)
+        if not every:
+            return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
         best = replace(state.draft, plan=residual.in_float(plan, found, every))
-        if not every or self._gain(best, state) < _WORTH_DB:  # some of them gain less than all
+        self._wide = self._on_all("residual", [best], state, ())
+        state = self._widened(state)
+        self._known = self._made(best, state)
+        if judged(state.levels, self._known.levels).gain_db < _WORTH_DB:  # some of them gain less than all
             return _Proposal(skipped=skipped, why_not=_NOTHING["residual"])
         if sum(found.costs[name] for name in every) <= _MOST_MOVED:
-            return _Proposal([best], skipped, {"sums": len(every)})
+            return _Proposal([best], skipped, {"sums": len(every)}, before=state)
         shares = self._tools.shares(state, found.edges)
         sets = affordable(shares, found.costs, _MOST_MOVED)[-1:]  # one sum alone gains less
         sets = [names for names in sets if _UNSURE * sum(map(shares.__getitem__, names)) > _WORTH]
         drafts = [replace(state.draft, plan=residual.in_float(plan, found, names)) for names in sets]
-        return _Proposal(drafts, skipped, {"sums": max(map(len, sets), default=0)}, _NOTHING["residual"])
-
-    def _gain(self, draft: Draft, state: Version) -> float:
-        """By how much a candidate is nearer, dB."""
-        (self._known,) = self._each([draft], state)
-        return judged(self._widened(state, [draft]).levels, self._known.levels).gain_db
+        count = max(map(len, sets), default=0)
+        return _Proposal(drafts, skipped, {"sums": count}, _NOTHING["residual"], before=state)
 
     def _split(self, state: Version) -> _Proposal:
         """The tensor that makes most noise; and as many as may be, the most noise for the work first."""

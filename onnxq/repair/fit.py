@@ -8,6 +8,7 @@ thread: the same bits by any number of threads.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -37,7 +38,7 @@ from onnxq.run.ort import Feeds
 STEPS = ("bias", "gptq")
 """What can be fitted."""
 
-_ROWS, _FOR_A_TERM, _MOST_ROWS = 2048, 8, 8192
+_ROWS, _FOR_A_TERM, _MOST_ROWS = 2048, 16, 8192
 """With how many rows a layer is fitted, about; for each product of a sum, where codes are fitted; at most.
 
 Measured: MobileNetV1's logits are as near with 2048 as with 8192 (its sums are of 256 products at most)."""
@@ -57,6 +58,8 @@ class Fitted:
         changed: `biases`: how many layers have another bias; `codes`: how many codes of weights are not the
             nearest ones.
         skipped: layers for which less was fitted than was asked for, and why.
+        rows_each: rows for each number that an output channel was fitted with: a bias is one, codes are as
+            many as products are summed; of the layer with the fewest.
     """
 
     patches: Patches
@@ -64,6 +67,7 @@ class Fitted:
     rows: int = 0
     changed: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+    rows_each: float = math.inf
 
 
 class Fitter:
@@ -219,6 +223,7 @@ class _Fit:
         self._biases = dict(draft.patches.biases)
         self._constants = dict(draft.patches.constants)
         self._moved = self._shifted = self._most_rows = 0
+        self._rows_each = math.inf
         self._tensors = model.graph.tensors()
         layers, skipped = fit_layers(model, draft.plan)
         self._steps = {name: steps_of(name) for name in (*layers, *skipped)}
@@ -244,6 +249,7 @@ class _Fit:
             rows=self._most_rows,
             changed={"biases": self._shifted, "codes": self._moved},
             skipped=self._skipped,
+            rows_each=self._rows_each,
         )
 
     def _stream(self, stream: Stream) -> None:
@@ -286,6 +292,8 @@ class _Fit:
             if count < _FEW:
                 whys.append(f"{count} rows: too few to fit it")
                 bias = gptq = False
+        if bias or gptq:
+            self._rows_each = min(self._rows_each, count / (layer.terms if gptq else 1))
         if gptq:
             codes = work.rounded(centred=bias)
             self._moved += int(np.count_nonzero(codes != work.codes))

@@ -54,7 +54,7 @@ class Workload:
         fitting: how many samples fit.
         judging: how many judge.
         most: how many runs it may take; None: as many as it takes.
-        wide: whether steps that fit nothing are judged on the samples that fit, too.
+        wide: whether steps are judged on the samples that fit, too; what is fitted where runs are left.
     """
 
     fitting: int

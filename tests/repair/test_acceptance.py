@@ -72,6 +72,16 @@ def test_more_samples_decide_where_both_were_measured_there() -> None:
     ).kept
 
 
+@pytest.mark.parametrize(("gain", "kept"), [(-0.4, True), (-0.6, False)])
+def test_of_what_is_fitted_the_samples_that_choose_may_not_speak_against_it(gain: float, kept: bool) -> None:
+    spread = tuple(20.0 + gain + off for off in (-0.1, 0.1, 0.3, -0.3) * 2)  # a standard error of 0.59 dB
+    before = replace(levels(20.0, 20.0, without=(20.0,) * 8), wider=levels(20.0, 20.0))
+    after = replace(levels(20.0 + gain, 20.0 + gain, without=spread), wider=levels(21.0, 21.0))
+    found = judged(before, after, seen=True)
+    assert (found.kept, found.gain_db) == (kept, pytest.approx(1.0 if kept else gain))
+    assert judged(before, after).kept
+
+
 def test_levels_are_those_of_all_samples() -> None:
     rng = np.random.default_rng(0)
     whole, groups = AboutMeanMeter(["y"]), [AboutMeanMeter(["y"]) for _ in range(4)]

@@ -60,6 +60,7 @@ class Bench(Tools):
     fails: str = ""
     near: float = 120.0
     wider: Mapping[str, float] = field(default_factory=dict)
+    rows_each: float = 64.0
     ran: float = 0.0
     fits: list[dict[str, frozenset[str]]] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -93,7 +94,9 @@ class Bench(Tools):
         self.ran += 5
         self.fits.append({layer: steps_of(layer) for layer in draft.plan.planned})
         biases = {"first": np.ones(16, np.float32)}
-        return Fitted(replace(draft.patches, biases=biases), 5, 64, {"biases": 1}, {"third": "why not"})
+        return Fitted(
+            replace(draft.patches, biases=biases), 5, 64, {"biases": 1}, {"third": "why not"}, self.rows_each
+        )
 
     def values(self, model: Model, tensor: str) -> Sequence[np.ndarray]:
         return [np.linspace(-1, 1, 999, dtype=np.float32)]
@@ -280,10 +283,13 @@ def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
     few: float, many: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smoothed(monkeypatch)
-    bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0})
+    bench = Bench({"smooth": few, "bias": 1.0}, wider={"smooth": many, "bias": -9.0}, rows_each=7.9)
     found = course(bench, "smooth", "bias", work=Workload(8, 8, wide=True))
     state = found.run()
-    assert verdicts(found) == {"smooth": verdict, "bias": "kept"}  # bias is fitted to them: by the others
+    assert verdicts(found) == {
+        "smooth": verdict,
+        "bias": "kept",
+    }  # bias is fitted to few rows of them: by the others
     assert [entry.before_db for entry in found.ledger] == [20, 20 + few if verdict == "kept" else 20]
     assert state.levels.wider is None
     narrow = course(Bench({"smooth": few}, wider={"smooth": many}), "smooth")
@@ -291,7 +297,29 @@ def test_what_fits_nothing_is_judged_on_the_samples_that_fit_too(
     assert verdicts(narrow) == {"smooth": "kept" if few > 0 else "dropped"}
 
 
-@pytest.mark.parametrize(("most", "tried"), [(48.0, 3), (47.0, 2), (16.0, 1), (15.0, 0)])
+@pytest.mark.parametrize(
+    ("few", "many", "verdict"), [(-0.01, 1.0, "dropped"), (0.5, 1.0, "kept"), (0.5, -1.0, "dropped")]
+)
+def test_what_is_fitted_to_many_rows_is_judged_on_their_samples_too(
+    few: float, many: float, verdict: str
+) -> None:
+    """Still the samples that choose may not speak against it, here without any error of their own."""
+    found = course(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 8, wide=True))
+    found.run()
+    assert verdicts(found) == {"bias": verdict}
+    assert ("on the samples that fit and choose" in found.ledger[0].why) is (few > 0)
+
+
+@pytest.mark.parametrize(("most", "both"), [(10 + 24 + 16, True), (10 + 24 + 16 - 1, False)])
+def test_what_is_fitted_is_judged_on_more_samples_where_runs_are_left(most: float, both: bool) -> None:
+    """10 first, 24 to fit it and to judge it on the samples that choose, 16 for those that fit."""
+    bench = Bench({"bias": 1.0}, wider={"bias": -1.0})
+    found = course(bench, "bias", work=Workload(8, 8, most, wide=True))
+    found.run()
+    assert verdicts(found) == {"bias": "dropped" if both else "kept"}
+
+
+@pytest.mark.parametrize(("most", "tried"), [(32.0, 2), (31.0, 1), (16.0, 1), (15.0, 0)])
 def test_fewer_candidates_where_all_are_too_dear(
     most: float, tried: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
