@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ LEAST_DB = 0.01
 """A gain of less is rounding."""
 
 _SURE = 0.5  # standard errors, by which the best of several is to be better: one of them is by chance
+_SURELY, _GROUPS_TELL = 2.5, 6  # likewise, where groups of samples count alike; so many groups tell it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +28,39 @@ class Levels:
         of_all: over all samples.
         without: the SQNR of all outputs together without each group of samples, dB; empty where there are too
             few groups, or where a level is not known.
+        each: that of each group alone, dB; empty likewise.
         wider: likewise over these samples and those that fit; None: it was not measured, or means little, as
             something is fitted to few rows of them.
     """
 
     of_all: AboutMean
     without: tuple[float, ...] = ()
+    each: tuple[float, ...] = ()
     wider: Levels | None = None
 
     @staticmethod
     def of(groups: Sequence[AboutMeanMeter]) -> Levels:
         """That of groups of samples, of one candidate."""
         some = [one for one in groups if one.samples]
-        first, *rest = some or list(groups[:1])
-        of_all = first.joined(rest).result()
+        first, *more = some or list(groups[:1])
+        of_all = first.joined(more).result()
         if len(some) < 3:
             return Levels(of_all)
-        levels = []
-        for place in range(len(some)):
-            one, *others = some[:place] + some[place + 1 :]
-            levels.append(one.joined(others).result().sqnr_db)
-        known = [level for level in levels if level is not None]
-        return Levels(of_all, tuple(known) if len(known) == len(levels) else ())
+        rest = [some[:place] + some[place + 1 :] for place in range(len(some))]
+        without = (one.joined(others).result().sqnr_db for one, *others in rest)
+        return Levels(of_all, _known(without), _known(one.result().sqnr_db for one in some))
 
     @property
     def sqnr_db(self) -> float | None:
         """Of all outputs together; None where none counts."""
         return self.of_all.sqnr_db
+
+
+def _known(levels: Iterable[float | None]) -> tuple[float, ...]:
+    """Levels, none where one of them is not known."""
+    found = list(levels)
+    known = tuple(level for level in found if level is not None)
+    return known if len(known) == len(found) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,7 @@ def judged(
         before: without it.
         after: with it.
         of_several: whether it is the best of several, or was searched for: then all outputs together are to
-            be nearer by more than half a standard error over the samples.
+            be nearer by more than half a standard error over the samples, or nearly all groups of samples.
         least_db: by how much it is to be nearer.
         seen: whether something of it was fitted to the samples that fit. It is not fitted to the outputs, but
             to means and moments of far more rows than it has numbers, so that these samples judge it nearly
@@ -116,7 +123,7 @@ def judged(
         return Judgement(False, why, gain, worst)
     if gain < least_db:
         return Judgement(False, f"a gain of {gain:.2f} dB is not worth what it costs", gain, worst)
-    if of_several and gain <= _SURE * error:
+    if of_several and gain <= _SURE * error and not _nearly_all(before.each, after.each):
         why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
         return Judgement(False, why, gain, worst)
     if worst is not None and worst[1] < -MARGIN_DB:
@@ -147,3 +154,11 @@ def _error(before: Sequence[float], after: Sequence[float]) -> float:
         return 0.0
     gains = np.subtract(after, before)
     return float(np.sqrt((len(gains) - 1) * np.var(gains)))
+
+
+def _nearly_all(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether groups of samples are surely nearer, each counted alike: a few do not make most of this."""
+    if len(before) != len(after) or len(before) < _GROUPS_TELL:
+        return False
+    gains = np.subtract(after, before)
+    return bool(gains.mean() > _SURELY * gains.std(ddof=1) / np.sqrt(len(gains)))

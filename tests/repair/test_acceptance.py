@@ -94,3 +94,35 @@ def test_levels_are_those_of_all_samples() -> None:
     assert levels.sqnr_db == pytest.approx(whole.result().sqnr_db, abs=1e-9)
     assert len(levels.without) == 4
     assert Levels.of(groups[:1] + [AboutMeanMeter(["y"])] * 3).without == ()
+
+
+@pytest.mark.parametrize(
+    ("gains", "kept"),
+    [
+        ((0.5, 0.4, 0.6, 0.5, 0.4, 0.6, 0.5, -0.2), True),  # nearly all groups, each counted alike
+        ((4.0, -1.0, 2.0, -1.0, -0.5, 0.3, -0.2, -0.4), False),
+        ((0.5, 0.4, 0.6), False),  # too few tell nothing
+        ((), False),
+    ],
+)
+def test_a_gain_of_nearly_all_groups_is_none_by_chance(gains: tuple[float, ...], kept: bool) -> None:
+    """Where a few samples make most of the noise, the standard error of all together says nothing else."""
+    spread = tuple(20.2 + off for off in (-2.0, 2.0) * 4)
+    before = replace(levels(20.0, 20.0, without=(20.0,) * 8), each=(25.0,) * len(gains))
+    after = replace(levels(20.2, 20.2, without=spread), each=tuple(25.0 + gain for gain in gains))
+    assert judged(before, after, of_several=True).kept is kept
+    lost = replace(after, of_all=replace(after.of_all, sqnr_db=19.9))
+    assert not judged(before, lost, of_several=True).kept  # all together have to be nearer in any case
+
+
+def test_groups_have_levels_of_their_own() -> None:
+    generator = np.random.default_rng(0)
+    groups = []
+    for noise in (0.1, 0.01, 0.001):
+        group = AboutMeanMeter(["y"])
+        for _ in range(4):
+            exact = generator.standard_normal(50)
+            group.add([exact], [[exact + noise * generator.standard_normal(50)]])
+        groups.append(group)
+    assert Levels.of(groups).each == pytest.approx((20.0, 40.0, 60.0), abs=1.5)
+    assert Levels.of(groups[:2]).each == ()
