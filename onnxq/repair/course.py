@@ -152,8 +152,8 @@ def there(steps: Sequence[str], model: Model, draft: Draft) -> list[str]:
         model: with the draft's edits.
         draft: what they would begin with.
     """
-    looked: dict[str, Callable[[], Collection[Any]]] = {
-        "lattice": lambda: lattice.near_inputs(model, draft),
+    looked: dict[str, Callable[[], bool | Collection[Any]]] = {
+        "lattice": lambda: lattice.there(model, draft),
         "shift": lambda: shift.find(model, draft).edits,
         "residual": lambda: residual.find(model, draft.plan).edges,
         "split": lambda: split.find(model, draft).edits,

@@ -168,16 +168,39 @@ def near_inputs(model: Model, draft: Draft) -> list[tuple[Site, Tensor]]:
     return found
 
 
+def there(model: Model, draft: Draft) -> bool:
+    """Whether there are such whose readers can have other codes, whatever their values are."""
+    return any(_fits(tensor, site) for site, tensor in near_inputs(model, draft))
+
+
+def _fits(tensor: Tensor, site: Site) -> bool:
+    try:
+        _readers_of(tensor, site)
+    except NoFit:
+        return False
+    return True
+
+
+def _readers_of(tensor: Tensor, site: Site) -> tuple[str, ...]:
+    """The layers that read a tensor.
+
+    Raises:
+        NoFit: something reads it that cannot have other codes.
+    """
+    found = tuple(dict.fromkeys(edge.node for edge in site.readers))
+    _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, found))
+    return found
+
+
 def _lattice(
     tensor: Tensor, site: Site, draft: Draft, values: Callable[[str], Iterable[np.ndarray]]
 ) -> Lattice:
     """The edit of a tensor."""
-    readers = tuple(dict.fromkeys(edge.node for edge in site.readers))
+    readers = _readers_of(tensor, site)
     axis = channel_axis(tensor)
     shape = tensor.shape
     count = None if axis is None or shape is None else shape[axis]
     few = isinstance(count, int) and count <= _CHANNELS
-    _Readers(tensor, Lattice(tensor.name, 1.0, (), (), 0, readers))
     found = spacing_of(values(tensor.name), axis if few else None)
     scale = float(draft.scales[site.group])
     if is_exact(found, scale):
