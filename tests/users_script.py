@@ -43,7 +43,8 @@ def made(model: Path) -> list[Path]:
     pieces: onnxq.Pieces = onnxq.split(model, at=["a"])
     part: onnxq.Extract = onnxq.extract(model, end=["a"])
     page: onnxq.WrittenPage = onnxq.report("a.report.json")
-    onnxq.run_pieces(pieces.save("pieces")[-1], "images")
+    chain: onnxq.ChainRun = onnxq.run_pieces(pieces.save("pieces")[-1], "images")
+    print(chain)
     written = [*result.save("a.onnx"), *planned.save("plan.toml"), *ranked.save("best.toml")]
     return [*written, *repaired.save("b.onnx"), *part.save("c.onnx"), Path(first.output), Path(page.page)]
 
