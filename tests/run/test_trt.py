@@ -223,7 +223,7 @@ def test_an_error_that_names_nothing_is_that_of_the_node_which_is_not_ended(tmp_
     model = save(
         tmp_path / "m.onnx",
         "g (float[4, 4] x, int64[2, 4] i, float[2, 4] u) => (float[4, 4] z)"
-        " { [whole] y = ScatterElements(x, i, u) [odd] w = ScatterElements<reduction = \"add\">(y, i, u)"
+        ' { [whole] y = ScatterElements(x, i, u) [odd] w = ScatterElements<reduction = "add">(y, i, u)'
         " [later] z = Relu(w) }",
     )
     proto = onnx.load(model)
