@@ -26,10 +26,9 @@ def at_fault(session: Session, feeds: Mapping[str, np.ndarray]) -> str:
         return "it runs on zeros or ones of the same sizes: check the sample's values, indices above all"
     ranks = ranks_that_run(session, feeds)
     if ranks:
-        flags = " ".join(f"{shlex.quote(name)}={'x'.join(map(str, dims))}" for name, dims in ranks.items())
-        return (
-            f"the model does not say its input's shape, and runs with another rank: state it, --shape {flags}"
-        )
+        flags = [f"--shape {shlex.quote(name)}={'x'.join(map(str, dims))}" for name, dims in ranks.items()]
+        flag = " ".join(flags)
+        return f"the model does not say its input's shape, and runs with another rank: state it, {flag}"
     sizes = sizes_that_run(session, feeds)
     if sizes:
         shown = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sizes.items())
