@@ -22,6 +22,7 @@ from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
 from onnxq.graph.statements import deciding_numbers, shape_of
+from onnxq.graph.twins import twins
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.lint import lint_pairs
@@ -216,18 +217,29 @@ def _type_text(dtype: np.dtype | None, shape: Shape | None, symbols: set[str]) -
 
 
 def engine_part(
-    engine: trt.Engine, planned: Sequence[str], regression: Mapping[str, str] | None = None
+    engine: trt.Engine,
+    model: onnx.ModelProto,
+    planned: Sequence[str],
+    regression: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What the compiler made of a model, for the report.
 
+    A layer of which no kernel is, and that computes what another does, is what the other is: the compiler
+    merges them.
+
     Args:
         engine: the outcome of compiling.
+        model: what was compiled.
         planned: names of the nodes that are meant to run in int8.
         regression: why the model did not compile, and the original does: the reason, what it is by
             ("quantization" or "repair") and the node, where one is known. With that node in float it may
             compile after all.
     """
     runs = trt.int8_of(engine, planned)
+    alike = twins(model) if engine.layers and None in runs.values() else {}
+    for name in [name for name, layer in runs.items() if layer is None]:
+        found = trt.int8_of(engine, alike.get(name, ()))
+        runs[name] = next(filter(None, found.values()), None)
     int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
     part: dict[str, Any] = to_json(
         EnginePart(

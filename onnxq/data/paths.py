@@ -101,8 +101,23 @@ def _open_columns(
     }
     shared = {name for name, table in tables.items() if table.count == 1 and name not in has_batch}
     own = {name: found[name] for name in tables if name not in shared}
-    notes = _check_pairs(own, {name: tables[name].count for name in own})
-    return Opened(Columns(tables, frozenset(shared), notes), has_batch, prepared)
+    times = _times(
+        {name: tables[name].count for name in own}, has_batch, layout.batch_size(inputs, has_batch)
+    )
+    notes = _check_pairs(own, {name: tables[name].count * times.get(name, 1) for name in own})
+    return Opened(Columns(tables, frozenset(shared), notes, times), has_batch, prepared)
+
+
+def _times(counts: Mapping[str, int], has_batch: frozenset[str], size: int) -> dict[str, int]:
+    """How often each value is there of inputs without a batch axis that have one for each batch.
+
+    Args:
+        counts: how many rows each input has.
+        has_batch: the inputs with a batch axis.
+        size: of a batch.
+    """
+    rows = {counts[name] for name in counts if name in has_batch}
+    return {name: size for name in counts if name not in has_batch and rows == {counts[name] * size}}
 
 
 def _check_pairs(found: Mapping[str, Found], counts: Mapping[str, int]) -> list[str]:

@@ -334,14 +334,20 @@ class Columns:
         tables: the table of each input.
         shared: inputs whose only row is every sample's.
         notes: what the user may not expect.
+        times: how many samples in turn have a row, of inputs where that is more than one.
     """
 
     def __init__(
-        self, tables: Mapping[str, RecordTable], shared: frozenset[str], notes: Sequence[str]
+        self,
+        tables: Mapping[str, RecordTable],
+        shared: frozenset[str],
+        notes: Sequence[str],
+        times: Mapping[str, int],
     ) -> None:
         self._tables = tables
         self._shared = shared
         self._notes = notes
+        self._times = times
         self.count = max(table.count for table in tables.values())
 
     @property
@@ -358,7 +364,9 @@ class Columns:
         """The rows of these indices, ascending."""
         indices = list(wanted)
         parts = [
-            itertools.repeat(next(table.rows([0]))) if name in self._shared else table.rows(indices)
+            itertools.repeat(next(table.rows([0])))
+            if name in self._shared
+            else _in_turn(table, indices, self._times.get(name, 1))
             for name, table in self._tables.items()
         ]
         own = [i for i, name in enumerate(self._tables) if name not in self._shared] or [0]
@@ -366,3 +374,12 @@ class Columns:
             bad = next((part for part in row if part.error is not None), None)
             where = ", ".join(row[i].where for i in own)
             yield bad or Row(where, {name: array for part in row for name, array in part.feeds.items()})
+
+
+def _in_turn(table: RecordTable, wanted: Sequence[int], times: int) -> Iterator[Row]:
+    """Rows of a table of which each is there several times in turn; it is read once."""
+    indices = [index // times for index in wanted]
+    read = table.rows(dict.fromkeys(indices))
+    for _, group in itertools.groupby(indices):
+        row = next(read)
+        yield from (row for _ in group)

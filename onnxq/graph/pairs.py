@@ -39,6 +39,21 @@ def is_quantized_constant(tensor: Tensor) -> bool:
     return maker.inputs[0].is_constant
 
 
+def other_codes(tensor: Tensor) -> str:
+    """What codes a tensor is dequantized from, where a product in int8 cannot read them; "" else.
+
+    It reads int8 and uint8, with one scale or one a channel.
+    """
+    node = dequantizer(tensor)
+    codes = node.inputs[0] if node is not None else None
+    if node is None or codes is None or codes.dtype is None:
+        return ""
+    block = node.attr("block_size", 0)
+    if codes.dtype.name in ("int8", "uint8") and not block:
+        return ""
+    return f"{codes.dtype.name} in blocks of {block}" if block else codes.dtype.name
+
+
 def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
     """The dequantized tensor, where a pair of the model quantizes this one for somebody.
 

@@ -27,6 +27,7 @@ from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
+from onnxq.pipeline.typical_sizes import measure_open_sizes
 from onnxq.quant.fits import Fit, fits_of, within
 from onnxq.quant.heads import in_float
 from onnxq.quant.obey import Obeyed, obey
@@ -155,6 +156,7 @@ def prepare(
     file: PlanFile | None = None,
     *,
     quantizes: bool = True,
+    first: Sample | None = None,
 ) -> Prepared:
     """Upgrades the model where Q/DQ needs it, and plans.
 
@@ -165,6 +167,7 @@ def prepare(
         layers: what the configuration says of layers.
         file: the plan to obey; where it says something, the configuration does not count.
         quantizes: whether anything is to be quantized.
+        first: a typical sample, for sizes that inference leaves open.
 
     Raises:
         UserError: a glob or an entry matches nothing.
@@ -183,6 +186,8 @@ def prepare(
         if edits:
             sanitized = job.model.to_proto(handover=True)
             reference = job.runnable(job.part(sanitized)[0])
+        if first is not None:
+            measure_open_sizes(job, reference, first)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
         vetoes: dict[str, str] = {
             node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()

@@ -124,7 +124,7 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            part = reporting.engine_part(engine, plan.planned)
+            part = reporting.engine_part(engine, done.proto, plan.planned)
             return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
         plain = _plain(job, prepared, finish, profiles)
         try:
@@ -137,7 +137,7 @@ def compiled(
                 if wanted.fastest:
                     best = _fastest(job, compiler, plain, first, finish)
                 made, plan = best.made, best.prepared.plan
-                part = reporting.engine_part(best.engine, plan.planned)
+                part = reporting.engine_part(best.engine, made.proto, plan.planned)
                 changed = best.done if best.done is not done else None
                 return Compiled(made, best.done.proto, plan, part, best.verdict, changed)
             verdict = compiler.judge(engine, done.proto, prepared, finish)
@@ -149,7 +149,7 @@ def compiled(
         ops = {node.name: node.op_type for node in quantized.graph.node}
         plan = plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
         made = verdict.made or made
-    engine_part = reporting.engine_part(verdict.engine, plan.planned, verdict.regression)
+    engine_part = reporting.engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
     compared = _verdict(plain, compiler, verdict.engine, made, plan, form)
     return Compiled(made, quantized, plan, engine_part, compared)
 

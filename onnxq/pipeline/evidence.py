@@ -69,7 +69,7 @@ def evidence_of(
     sampling = Sampling(job, options, source, None if of_float else given)
     if of_float and given is not None and given.stats is not None:
         sampling.shapes = sampling.shapes or dict(given.stats.origin.shapes)
-    prepared = prepare(job, sampling.shapes, Format(), ())
+    prepared = prepare(job, sampling.shapes, Format(), (), first=sampling.first)
     known = (
         given.stats.stats
         if given is not None and given.stats is not None

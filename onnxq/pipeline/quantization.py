@@ -328,7 +328,9 @@ class Quantization:
         wish = Wish.of(job, self._format, self._file)
         if wish.widens:
             job.widen(io=wish.io)
-        prepared = prepare(job, shapes, self._format, options.layers, self._file, quantizes=quantizes)
+        prepared = prepare(
+            job, shapes, self._format, options.layers, self._file, quantizes=quantizes, first=sampling.first
+        )
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
         with job.step("calibrate"):

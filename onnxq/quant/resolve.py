@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
 from onnxq.graph.layers import layer_of, multiplies, other_macs
-from onnxq.graph.pairs import is_dequantized, own_pair
+from onnxq.graph.pairs import is_dequantized, other_codes, own_pair
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
@@ -187,6 +187,8 @@ class Resolver:
             )
         if node in self.skipped:
             return self.skipped[node]
+        if why := of_other_codes(node):
+            return why
         layer = layer_of(node)
         if layer is None:
             return Reason("no-constant-weights", "it has no constant weights")
@@ -208,9 +210,18 @@ def _planned(node: Node, edges: Collection[Edge]) -> PlannedLayer:
     )
 
 
+def of_other_codes(node: Node) -> str:
+    """Why a layer cannot multiply in int8: by the codes that the model has; "" where it can."""
+    for tensor in node.operands(2):
+        if tensor is not None and (codes := other_codes(tensor)):
+            text = f"the model holds {tensor.name!r} as {codes}, which products in int8 do not read"
+            return Reason("other-codes", text, "model")
+    return ""
+
+
 def is_whole(node: Node, edges: Collection[Edge] = ()) -> bool:
-    """Whether both operands of a layer are quantized: by the model itself, or because these edges are."""
-    return all(
+    """Whether both operands of a layer are int8: by the model itself, or because these edges are."""
+    return not of_other_codes(node) and all(
         tensor is not None and (is_dequantized(tensor) or Edge(node.name, index) in edges)
         for index, tensor in enumerate(node.operands(2))
     )

@@ -9,7 +9,7 @@ from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import joint_reason
-from onnxq.quant.resolve import is_whole
+from onnxq.quant.resolve import is_whole, of_other_codes
 from onnxq.reason import Reason
 from onnxq.rule.api import Quantize, Together
 
@@ -32,6 +32,9 @@ def settle(
     asked: dict[Node, list[Quantize]] = {}
     for wish in wishes:
         asked.setdefault(wish.node, []).append(wish)
+    for node in filter(multiplies, asked):
+        if why := of_other_codes(node):
+            refused.setdefault(node, why)
     members = {node for joint in together for node in joint.nodes}
     finished = {node for node in {*asked, *members} if multiplies(node) and is_whole(node)}
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 import numpy as np
@@ -23,6 +24,11 @@ def at_fault(session: Session, feeds: Mapping[str, np.ndarray]) -> str:
     """
     if runs_on_made_up(session, feeds):
         return "it runs on zeros or ones of the same sizes: check the sample's values, indices above all"
+    ranks = ranks_that_run(session, feeds)
+    if ranks:
+        flags = [f"--shape {shlex.quote(name)}={'x'.join(map(str, dims))}" for name, dims in ranks.items()]
+        flag = " ".join(flags)
+        return f"the model does not say its input's shape, and runs with another rank: state it, {flag}"
     sizes = sizes_that_run(session, feeds)
     if sizes:
         shown = ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in sizes.items())
@@ -36,6 +42,20 @@ def runs_on_made_up(session: Session, feeds: Mapping[str, np.ndarray]) -> bool:
         _runs(session, {name: _filled(array.dtype, array.shape, value) for name, array in feeds.items()})
         for value in (0, 1)
     )
+
+
+def ranks_that_run(session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """Shapes with an axis less or more in front at which a model runs on zeros or ones.
+
+    Only those of inputs without a rank; empty where none was found.
+    """
+    filled = [name for name, array in feeds.items() if array.ndim and array.size]
+    free = [name for name in filled if session.input_shapes.get(name) == ()]
+    for less in (True, False) if free else ():
+        made = {**feeds, **{name: feeds[name][0] if less else feeds[name][None] for name in free}}
+        if runs_on_made_up(session, made):
+            return {name: made[name].shape for name in free}
+    return {}
 
 
 def sizes_that_run(session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:

@@ -268,6 +268,8 @@ def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | Non
     }
 
 
+_PARSING = re.compile(r"Parsing node: (.*) \[(.*?)\]", re.DOTALL)
+
 # --- the child process ----------------------------------------------------------------------------
 
 
@@ -280,7 +282,20 @@ class _Child:
     ended: str
 
     def errors(self) -> tuple[ParserError, ...]:
-        return tuple(ParserError(*error) for error in self.result.get("errors", ()))
+        found = [ParserError(*error) for error in self.result.get("errors", ())]
+        return tuple(error if error.node or error.op else self._where(error) for error in found)
+
+    def _where(self, error: ParserError) -> ParserError:
+        """An error that names nothing, with the node that the parser had begun and not ended."""
+        begun = None
+        for severity, text in self.log if error.message.startswith("import") else ():
+            if severity != "VERBOSE":
+                continue
+            if found := _PARSING.fullmatch(text):
+                begun = found
+            elif begun and text.startswith(f"{begun[1]} [{begun[2]}] outputs: "):
+                begun = None
+        return ParserError(begun[1].removeprefix("node_of_"), begun[2], error.message) if begun else error
 
     def messages(self, severities: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(text for severity, text in self.log if severity in severities))

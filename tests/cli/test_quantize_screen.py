@@ -169,6 +169,29 @@ def test_which_outputs_are_destroyed(
     assert [(line.text[:6], line.style) for line in said] == [("y has ", "yellow")] * lost
 
 
+@pytest.mark.parametrize(
+    ("kind", "level", "told"),
+    [("fp16", 44.9, True), ("fp16", 45.0, False), ("fp16", None, False), ("bf16", 30.0, False)],
+)
+def test_a_model_that_magnifies_what_is_rounded(
+    plain: tuple[Path, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    level: float | None,
+    told: bool,
+) -> None:
+    monkeypatch.chdir(plain[0])
+    entry = plain[1]["accuracy"][0]
+    output = {"output": entry["output"], "int8_db": 5.0, "body_db": level, "together_db": 5.0}
+    for sqnr in (5.0, 30.0):
+        report = plain[1] | {
+            "accuracy": [entry | {"sqnr_db": sqnr, "cosine": 0.95}],
+            "body": plain[1]["body"] | {"type": kind, "outputs": [output]},
+        }
+        text = "\n".join(line.text for line in end_screen(report).lines)
+        assert ("the model magnifies whatever is rounded" in text) == (told and sqnr == 5.0)
+
+
 PROBABILITY = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 1] y) {
         [c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)

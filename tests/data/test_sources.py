@@ -170,7 +170,7 @@ class TestAxes:
         samples = feeds(data, InputSpec("x", F4, (2, 2, 3)))
         np.testing.assert_array_equal([s.feeds["x"] for s in samples], [DATA[:2], DATA[2:4]])
 
-    @pytest.mark.parametrize("kind", ["npz", "memory"])
+    @pytest.mark.parametrize("kind", ["npz", "memory", "a file each", "a folder each"])
     def test_whole_batches_beside_values_without_a_batch(self, tmp_path: Path, kind: str) -> None:
         """A state of [layers, batch, size] is no batch along its first axis, and neither is a number."""
         arrays = {
@@ -178,8 +178,15 @@ class TestAxes:
             "state": np.arange(24, dtype=F4).reshape(2, 3, 2, 2),
             "gain": np.array([5, 6]),
         }
-        np.savez(tmp_path / "d.npz", **arrays)
-        data: object = tmp_path / "d.npz" if kind == "npz" else arrays
+        data: object = tmp_path / "d.npz" if kind == "npz" else tmp_path if "each" in kind else arrays
+        if kind == "npz":
+            np.savez(tmp_path / "d.npz", **arrays)
+        for name, array in arrays.items() if kind == "a file each" else ():
+            np.save(tmp_path / f"{name}.npy", array)
+        for name, array in arrays.items() if kind == "a folder each" else ():
+            (tmp_path / name).mkdir()
+            for index, values in enumerate(array):
+                np.save(tmp_path / name / f"{index}.npy", values)
         inputs = InputSpec("x", F4, (2, 2, 3)), InputSpec("state", F4, (3, 2, 2)), InputSpec("gain", I8, ())
         source = open_source(data, inputs)
         for samples in (list(source), list(source.read([0])) + list(source.read([1]))):

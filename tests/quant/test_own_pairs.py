@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from grid_nets import Net
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from test_compiled import NETS
 
@@ -103,6 +104,39 @@ def test_quantized_weights_get_a_quantized_input(codes: bool) -> None:
     result = quantize(net.model(net.add("Conv", "x", weight, name="c")))
     assert layers(result) == {"c": True}
     assert [site["tensor"] for site in result.report["plan"]["sites"]] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"), [("int4", "'w' as int4 in blocks of 16"), ("fp8", "'d' as float8_e4m3fn")]
+)
+def test_other_codes_than_int8_are_not_completed(kind: str, says: str) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 32])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    if kind == "int4":
+        codes = helper.make_tensor("q", TensorProto.INT4, [32, 16], np.arange(512) % 15 - 7)
+        scales = numpy_helper.from_array(np.full((2, 16), 0.1, np.float32), "s")
+        nodes = [
+            helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0, block_size=16),
+            helper.make_node("MatMul", ["x", "w"], ["y"], name="m"),
+        ]
+        constants = [codes, scales]
+    else:
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("MatMul", ["d", "w"], ["y"], name="m"),
+        ]
+        zero = helper.make_tensor("z", TensorProto.FLOAT8E4M3FN, [], [0.0])
+        weights = numpy_helper.from_array(np.linspace(-1, 1, 512, dtype=np.float32).reshape(32, 16), "w")
+        constants = [numpy_helper.from_array(np.float32(0.1), "s"), zero, weights]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    result = quantize(model)
+    assert layers(result) == {"m": False}
+    assert result.report["plan"]["sites"] == []
+    (kept,) = result.report["plan"]["kept_float"]
+    assert (kept["code"], kept["by"]) == ("other-codes", "model")
+    assert says in kept["because"]
 
 
 def test_a_quantized_input_gets_quantized_weights() -> None:

@@ -22,6 +22,11 @@ CASES = {
         {"x": np.ones((2, 3, 5, 7), F)},
         "others do (x 1x3x8x8): check the sample's sizes",
     ),
+    "rank": (
+        "(float[] x, float[4, 3, 3, 3] w) => (y) { y = Conv (x, w) }",
+        {"x": np.ones((5, 1, 3, 8, 8), F), "w": np.ones((4, 3, 3, 3), F)},
+        "state it, --shape x=1x3x8x8",
+    ),
     "model": (
         """(float[N, 1, H, W] x, float[1, 1, 3, 3] w) => (y) {
             y = Conv <auto_pad = "SAME_UPPER", dilations = [2, 2], strides = [2, 2]> (x, w) }""",

@@ -219,6 +219,22 @@ def test_what_the_parser_rejects_is_named(tmp_path):
 
 
 @needs_compiler
+def test_an_error_that_names_nothing_is_that_of_the_node_which_is_not_ended(tmp_path):
+    model = save(
+        tmp_path / "m.onnx",
+        "g (float[4, 4] x, int64[2, 4] i, float[2, 4] u) => (float[4, 4] z)"
+        ' { [whole] y = ScatterElements(x, i, u) [odd] w = ScatterElements<reduction = "add">(y, i, u)'
+        " [later] z = Relu(w) }",
+    )
+    proto = onnx.load(model)
+    proto.graph.node[1].name = "a [b] c"
+    onnx.save(proto, model)
+    (error,) = trt.check_parse(model)
+    assert (error.node, error.op) == ("a [b] c", "ScatterElements")
+    assert str(error).startswith("node 'a [b] c' (ScatterElements): importScatterElements: ")
+
+
+@needs_compiler
 def test_what_the_parser_takes_and_the_compiler_does_not(tmp_path):
     model = save(
         tmp_path / "m.onnx",

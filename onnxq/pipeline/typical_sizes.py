@@ -1,0 +1,45 @@
+"""Sizes of layers that inference leaves open, as they are in a sample: behind a Loop, a NonZero and such."""
+
+from __future__ import annotations
+
+import onnx
+
+from onnxq.calib.probes import makers
+from onnxq.calib.shapes import shapes_of
+from onnxq.data.samples import Sample
+from onnxq.errors import UserError
+from onnxq.graph.layers import layer_of, multiplies, other_macs
+from onnxq.graph.view import Node
+from onnxq.pipeline.job import Job
+from onnxq.run import ort
+
+
+def measure_open_sizes(job: Job, reference: onnx.ModelProto, sample: Sample) -> None:
+    """Completes the model's typical shapes for layers of which a size is not known, by one run.
+
+    A sample that does not run leaves them open: calibration says so, or skips it.
+
+    Args:
+        job: of a model whose typical shapes are those that inference finds.
+        reference: the part of it that runs.
+        sample: the sample that it is typical of.
+    """
+    model, made = job.model, makers(reference.graph)
+    layers = [node for raw in model.graph.nodes if multiplies(node := Node(model, raw)) and _is_open(node)]
+    read = [
+        tensor for node in layers for tensor in (*node.operands(2), node.outputs[0]) if tensor is not None
+    ]
+    names = list(dict.fromkeys(t.name for t in read if t.name in made and not t.is_constant))
+    if not names:
+        return
+    try:
+        (fed,) = job.feeds([sample])
+        found = shapes_of(reference, names, fed, model.typical_shapes, model.data_dir)
+    except (UserError, ort.RunError):
+        return
+    model.typical_shapes = {**model.typical_shapes, **found}
+
+
+def _is_open(node: Node) -> bool:
+    layer = layer_of(node, quantized=True)
+    return (other_macs(node) if layer is None else layer.rows) is None
