@@ -44,6 +44,8 @@ def fold_scale(node: Node) -> Close | None:
     if before.op == "MatMul" and (node.op in ("Add", "Sub") or layer.index == 0 or layer.weight.rank != 2):
         return None
     if len(source.users) != 1 or source.is_output:
+        if any(user.op in ("Erf", "Sigmoid") and not user.domain for user in node.outputs[0].users):
+            return None  # a GELU or a Swish that is written out: nothing could be folded, nor is to be
         raise Skip(f"others read {source.name!r} too")
     channels = _per_channel(number, source, layer)
     if channels is None:
@@ -161,6 +163,8 @@ EXAMPLES = [
     Skips(_NET % "y = Add (a, row)", because="not one number a channel"),
     Skips((_NET % "y = Add (a, k)  z = Relu (a)").replace("(y)", "(y, z)"), because="others read"),
     Skips((_NET % "y = Add (a, k)").replace("(y)", "(y, a)"), because="others read"),
+    Skips(_NET % "d = Mul (a, k)  s = Sigmoid (d)  y = Mul (a, s)"),
+    Skips(_NET % "d = Div (a, k)  e = Erf (d)  y = Mul (a, e)"),
     Skips(
         """<ir_version: 8, opset_import: ["" : 17]>
         g (float[3, 2] x) => (y) <float[2, 3] w = {1, 2, 3, -4, 0.5, 0}, float[3, 1] c = {1, 2, 3}, float k = {3}> {

@@ -11,7 +11,8 @@ float32 body).
 
 So have MatMul weights of more than two dimensions: onnxruntime takes no other.
 
-A layer that the model has half quantized is completed: what has a pair keeps it, the rest gets one.
+A layer that the model has half quantized is completed: what has a pair keeps it, the rest gets one. Not
+so where the model's codes are none that a product in int8 reads: int4, fp8, a scale for each block.
 
 Left in float, because int8 is slower there or has no kernel: ConvTranspose, depthwise and groups of
 fewer than 4 channels, fewer than 16 rows (bound by reading the weights), fewer than 16 channels both in
