@@ -44,6 +44,7 @@ _WORTH_DB = 1.0
 
 _WORTH = 1 - 10 ** (-_WORTH_DB / 10)
 _ROWS_EACH = 8  # rows for each number that is fitted: with fewer the samples that fit judge it too well
+_TELL = 16  # of fewer samples that choose it is not known by how much they may speak against a fit
 _UNSURE = 2.0  # so many times the noise that something makes alone it may make beside others
 
 
@@ -350,7 +351,11 @@ class Course:
         if not self._effort.wide or not drafts or state.fitted.rows_each < _ROWS_EACH:
             return False
         most = self._effort.most
-        if most is None or not any(draft.fitted for draft in (*drafts, state.draft)):
+        if not any(draft.fitted for draft in (*drafts, state.draft)):
+            return True
+        if self._effort.judging < _TELL:
+            return False
+        if most is None:
             return True
         again = len(drafts) + (state.levels.wider is None)
         cost = self._effort.cost(step, len(drafts)) + again * self._effort.fitting

@@ -16,6 +16,7 @@ from PIL import Image
 
 from onnxq.cli.app import app
 from onnxq.cli.pages.end import end_screen
+from onnxq.cli.pages.repair import outcome
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -375,3 +376,13 @@ def test_where_quantization_changes_no_output_the_prior_is_taken(here: Path, onn
     ran = onnxq(*QUANTIZE)
     assert ran.code == 0, ran.err
     assert "quantization changes no output that can be compared: there was nothing to choose by" in ran.out
+
+
+def test_a_step_that_more_samples_kept_says_so() -> None:
+    entry = {
+        "verdict": "kept", "before_db": 35.01, "after_db": 34.05, "runs": 160.0, "worst": None,
+        "changed": {"biases": 6}, "why": "it gains 1.95 dB, on the samples that fit and choose; and so on",
+    }  # fmt: skip
+    said = outcome(entry)
+    assert said.endswith("6 biases; it gains 1.95 dB, on the samples that fit and choose")
+    assert outcome({**entry, "after_db": 36.0}).endswith("160 runs: 6 biases")

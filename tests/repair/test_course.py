@@ -304,19 +304,22 @@ def test_what_is_fitted_to_many_rows_is_judged_on_their_samples_too(
     few: float, many: float, verdict: str
 ) -> None:
     """Still the samples that choose may not speak against it, here without any error of their own."""
-    found = course(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 8, wide=True))
+    found = course(Bench({"bias": few}, wider={"bias": many}), "bias", work=Workload(8, 16, wide=True))
     found.run()
     assert verdicts(found) == {"bias": verdict}
     assert ("on the samples that fit and choose" in found.ledger[0].why) is (few > 0)
 
 
-@pytest.mark.parametrize(("most", "both"), [(10 + 24 + 16, True), (10 + 24 + 16 - 1, False)])
+@pytest.mark.parametrize(("most", "both"), [(10 + 32 + 16, True), (10 + 32 + 16 - 1, False)])
 def test_what_is_fitted_is_judged_on_more_samples_where_runs_are_left(most: float, both: bool) -> None:
-    """10 first, 24 to fit it and to judge it on the samples that choose, 16 for those that fit."""
+    """10 first, 32 to fit it and to judge it on the samples that choose, 16 for those that fit."""
     bench = Bench({"bias": 1.0}, wider={"bias": -1.0})
-    found = course(bench, "bias", work=Workload(8, 8, most, wide=True))
+    found = course(bench, "bias", work=Workload(8, 16, most, wide=True))
     found.run()
     assert verdicts(found) == {"bias": "dropped" if both else "kept"}
+    fewer = course(Bench({"bias": 1.0}, wider={"bias": -1.0}), "bias", work=Workload(8, 15, wide=True))
+    fewer.run()
+    assert verdicts(fewer) == {"bias": "kept"}  # of which few that choose say too little against it
 
 
 @pytest.mark.parametrize(("most", "tried"), [(32.0, 2), (31.0, 1), (16.0, 1), (15.0, 0)])

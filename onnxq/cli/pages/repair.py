@@ -25,7 +25,7 @@ def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
     width = max((len(entry["step"]) for entry in shown), default=0)
     for entry in shown:
         head = f"{entry['step']:<{width}}  {entry['verdict'].replace('-', ' '):<7}"
-        page.entry(f"{head}  {_outcome(entry)}", style="yellow" if entry["verdict"] == "failed" else "")
+        page.entry(f"{head}  {outcome(entry)}", style="yellow" if entry["verdict"] == "failed" else "")
     if auto:
         _unmeasured(page, steps)
     if part.get("few"):
@@ -60,7 +60,7 @@ def _summary(part: Mapping[str, Any]) -> str:
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 
 
-def _outcome(entry: Mapping[str, Any]) -> str:
+def outcome(entry: Mapping[str, Any]) -> str:
     """What a step did: figures where it was measured, else why not."""
     if entry["after_db"] is None:
         return str(entry["why"])
@@ -74,6 +74,8 @@ def _outcome(entry: Mapping[str, Any]) -> str:
         return f"{text}: {entry['why']}"
     worst = entry["worst"]
     text += f": {changed}" if changed else ""
+    if entry["after_db"] < entry["before_db"]:  # more samples than these judged
+        text += f"; {entry['why'].split(';')[0]}"
     if worst is not None and worst["change_db"] < -0.05:
         text += f"; {shorten(worst['output'], 40)} {worst['change_db']:.2f} dB"
     return text
