@@ -37,7 +37,9 @@ def measure_open_sizes(job: Job, reference: onnx.ModelProto, sample: Sample) -> 
         found = shapes_of(reference, names, fed, model.typical_shapes, model.data_dir)
     except (UserError, ort.RunError):
         return
-    model.typical_shapes = {**model.typical_shapes, **found}
+    # where the sample has nothing (a detection, say), it tells nothing of others
+    some = {name: shape for name, shape in found.items() if 0 not in shape}
+    model.typical_shapes = {**model.typical_shapes, **some}
 
 
 def _is_open(node: Node) -> bool:
