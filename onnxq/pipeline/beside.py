@@ -30,6 +30,7 @@ from onnxq.analysis.stages import Saved, Stage
 from onnxq.analysis.thresholds import missed
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
+from onnxq.run import ort
 
 DRIFTED_DB = 20.0
 """Under this accumulated SQNR a tensor has drifted, where no threshold says otherwise."""
@@ -130,6 +131,8 @@ def beside(
         isolated, walk = False, walked(False)
         walk.notes.append(f"layers are not run alone: {error}")
     walk.notes.extend(_not_inside(one, other))
+    if how.by_parts:
+        ort.give_back()  # what follows reads weights
     tell("causes", None)
     found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage))
     if how.predict is not None:
