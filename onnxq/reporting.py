@@ -269,11 +269,16 @@ def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
     return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
 
 
-def told_beyond(engine: Mapping[str, Any], model: Model, target: Target) -> Mapping[str, Any]:
-    """The report's part on the compiler, which fails by what the target takes: then that is said first."""
-    beyond = beyond_compiler(model, target) if engine["status"] == "failed" else {}
+def told_beyond(engine: Mapping[str, Any], beyond: Mapping[str, str], target: Target) -> Mapping[str, Any]:
+    """The report's part on the compiler; where it fails by what the target takes, that is said first.
+
+    Args:
+        engine: the part.
+        beyond: of `beyond_compiler`.
+        target: the target.
+    """
     nodes = {error["node"] for error in engine["errors"]} or {trt.node_of(engine["reason"])}
-    if not nodes <= beyond.keys():
+    if engine["status"] != "failed" or not nodes <= beyond.keys():
         return engine
     ops = ", ".join(dict.fromkeys(beyond[node] for node in sorted(nodes)))
     told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not: {engine['reason']}"

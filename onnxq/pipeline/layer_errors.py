@@ -43,7 +43,7 @@ _OPENED, _OF_A_BYTE = 0.1, 7.5e-9
 Measured: 0.5 CPU seconds of `digits`, 0.7 of UltraFace 320, 0.9 of ResNet-18 (45 MB)."""
 
 
-_HEAVY = 1 << 23  # bytes of weights that are worth writing them once
+_HEAVY = 1 << 23  # bytes of weights that are worth the files they are written to
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,20 @@ def _measured(
     cost: float,
     before: float,
 ) -> LayerErrors:
+    def tell(step: str, done: int | None) -> None:
+        job.observe("layers", done, None if done is None else count)
+
     with interrupts.Folder() as name:
         one = _stage(job.original(), Path(name) / "original")
         other = _stage(Model(made.proto, None, made.model.data_dir), Path(name) / "result")
-        collected()  # the graphs of both, which nobody needs any more
-        return _compared(one, other, job, sampling, count, report, cost, before)
+        if one.data_dir is not None or other.data_dir is not None:  # weights in files, of heavy models
+            collected()  # the graphs of both, which nobody needs any more
+        samples = itertools.islice(sampling.held_out(silent=True), count)
+        found = beside(one, other, recorded(report), samples, How(histogram=False, by_parts=True), tell)
+    return LayerErrors(
+        samples=found.samples, runs=cost, runs_before=before, rows=lines_of(found.rows), drift=found.drift,
+        drift_db=found.drift_db, nonfinite=found.nonfinite, worst=found.worst, notes=found.notes,
+    )  # fmt: skip
 
 
 def _stage(source: Path | onnx.ModelProto | Model, folder: Path) -> Stage:
@@ -151,25 +160,3 @@ def _stage(source: Path | onnx.ModelProto | Model, folder: Path) -> Stage:
         return Stage(source)
     folder.mkdir()
     return Stage(Model(externalize(proto, folder / "weights", data_dir), path, folder))
-
-
-def _compared(
-    one: Stage,
-    other: Stage,
-    job: Job,
-    sampling: Sampling,
-    count: int,
-    report: Mapping[str, Any],
-    cost: float,
-    before: float,
-) -> LayerErrors:
-    samples = itertools.islice(sampling.held_out(silent=True), count)
-
-    def tell(step: str, done: int | None) -> None:
-        job.observe("layers", done, None if done is None else count)
-
-    found = beside(one, other, recorded(report), samples, How(histogram=False, by_parts=True), tell)
-    return LayerErrors(
-        samples=found.samples, runs=cost, runs_before=before, rows=lines_of(found.rows), drift=found.drift,
-        drift_db=found.drift_db, nonfinite=found.nonfinite, worst=found.worst, notes=found.notes,
-    )  # fmt: skip

@@ -211,13 +211,15 @@ class Quantization:
         result.report.update(reporting.to_json(part))
         result.profiles, result.cache = profiles, cache
         written, target = final.made.model, job.target
-        result.report["engine"] = reporting.told_beyond(final.engine, written, target)
+        failed = final.engine["status"] == "failed"
+        beyond = reporting.beyond_compiler(written, target) if failed else {}
+        result.report["engine"] = reporting.told_beyond(final.engine, beyond, target)
         result.report["verdict"] = reporting.to_json(final.verdict)
         result.report["unsupported"] += reporting.refused(
             final.engine,
             result.report["unsupported"],
             {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
-            reporting.beyond_compiler(written, target),
+            beyond,
         )
         result.report["layer_errors"] = reporting.to_json(
             self._layer_errors(sampling, measured, final, result, details or Details())

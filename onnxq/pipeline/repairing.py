@@ -66,7 +66,7 @@ _HEAVY = 1 << 25
 METHOD = (
     "a step is kept where all outputs together are nearer to the float model's on samples that choose (SQNR "
     "about the mean; where runs are left for it, on those that fit, too: of what is fitted with many rows "
-    "for each number, where those that choose do not speak against it), the best of several by more than "
+    "for each number, where 16 or more choose and do not speak against it), the best of several by more than "
     "half a standard error, or in nearly all groups of samples, and none of them loses more than {0:g} dB; "
     "the samples that verify judge the end alone"
 )
