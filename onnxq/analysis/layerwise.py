@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
+from onnxq.run.output_parts import OutputPart, OutputParts
 
 BUDGET = 1 << 22
 """Bytes of the tensors of A that are in memory at a time, as far as sizes are known beforehand."""
@@ -187,6 +188,7 @@ class Walker:
         budget: int = BUDGET,
         threads: int = 0,
         by_parts: bool = False,
+        parts: OutputParts | None = None,
     ) -> None:
         """Cuts and loads them.
 
@@ -202,12 +204,14 @@ class Walker:
             threads: threads inside an operator, 0 for all cores.
             by_parts: whether all samples run through a part before the next one is loaded, for few samples
                 of heavy models: the weights of one part are in memory then.
+            parts: in which the outputs of A are judged; None: each as a whole.
 
         Raises:
             UserError: onnxruntime does not take one of them.
         """
         self._a, self._b = a, b
         self._pairs, self._histogram, self._metric = tuple(pairs), histogram, metric
+        self._parts = judged_in(a, pairs, parts)
         groups = grouped(a, pairs, budget, WEIGHTS if by_parts else None)
         self._isolated = isolated and isinstance(b, Stage)
         first, second = self._cut(groups)
@@ -245,9 +249,10 @@ class Walker:
         Raises:
             UserError: a stage does not run on a sample, or there is none.
         """
-        found = {entry.b: Measured(self._meter(), self._meter()) for entry in self._pairs}
-        outputs = [entry for entry in self._pairs if entry.a in self._a.outputs]
-        means = Means(MEANS, {entry.b for entry in outputs})
+        ends = {part.name: part for some in self._parts.values() for part in some}
+        names = [*dict.fromkeys([*(entry.b for entry in self._pairs), *ends])]
+        found = {name: Measured(self._meter(), self._meter()) for name in names}
+        means = Means(MEANS, ends)
         walk = Walk(found, means, groups=len(self._groups))
         begun = (self._begun(place, sample) for place, sample in enumerate(samples))
         for one in (self._part_by_part if self._runners is None else self._one_by_one)(begun, walk):
@@ -305,9 +310,13 @@ class Walker:
             one.theirs.update(given)
         for entry in group:
             other = as_tensor(one.theirs[entry.b])
-            operand = self._add(one.sample, entry, one.fed[entry.b], other, alone, walk)
-            if entry.a in self._a.outputs and operand is not None:
-                one.ends[entry.b] = (one.fed[entry.b], other, operand.power)
+            ours, theirs_alone = one.fed[entry.b], alone.get(entry.b)
+            power = self._add(one.sample, entry.b, ours, other, theirs_alone, walk)
+            for part in self._parts.get(entry.b, ()) if power is not None else ():
+                if part.axis is not None:
+                    of_part = None if theirs_alone is None else part.of(theirs_alone)
+                    power = self._add(one.sample, part.name, part.of(ours), part.of(other), of_part, walk)
+                one.ends[part.name] = part.of(ours), part.of(other), power or 0.0
         rest = [entry for later in self._groups[number + 1 :] for entry in later]
         given_a, given_b = (parts[number + 1 :] for parts in self._given)
         _drop(one.ours, given_a, {entry.a for entry in rest})
@@ -329,24 +338,25 @@ class Walker:
         return self._b.outputs[place]
 
     def _add(
-        self, sample: Sample, entry: Matched, ours: np.ndarray, theirs: np.ndarray,
-        alone: Mapping[str, np.ndarray], walk: Walk,
-    ) -> Operand | None:  # fmt: skip
-        measured = walk.found[entry.b]
+        self, sample: Sample, name: str, ours: np.ndarray, theirs: np.ndarray, alone: np.ndarray | None,
+        walk: Walk,
+    ) -> float | None:  # fmt: skip
+        """Adds a tensor, or a part of an output, of a sample; its power in A, None where it is no float."""
+        measured = walk.found[name]
         if not is_real(ours.dtype):
             return None
         operand = Operand.of(ours, histogram=self._histogram)
-        walk.means.add(entry.b, operand)
-        walk.widen(entry.b, operand.values)
+        walk.means.add(name, operand)
+        walk.widen(name, operand.values)
         if operand.finite is not None and not operand.finite.all() and measured.unborn is None:
             measured.unborn = sample
         if math.isinf(measured.accumulated.add(operand, theirs)) and measured.broken is None:
             measured.broken = sample
-        if entry.b in alone:
-            noise = measured.isolated.add(operand, as_tensor(alone[entry.b]))
+        if alone is not None:
+            noise = measured.isolated.add(operand, as_tensor(alone))
             if math.isinf(noise) and measured.born is None:
                 measured.born = sample
-        return operand
+        return operand.power
 
     def _judge(
         self,
@@ -369,6 +379,24 @@ class Walker:
         if walk.worst is None or level < walk.worst.sqnr_db:
             ends = {name: (ours.copy(), theirs.copy()) for name, (ours, theirs, _) in values.items()}
             walk.worst = WorstSample(sample.index, sample.where, level, ends)
+
+
+def judged_in(
+    a: Stage, pairs: Sequence[Matched], parts: OutputParts | None
+) -> dict[str, tuple[OutputPart, ...]]:
+    """The parts of the outputs of A that are compared, by their names in B and under these.
+
+    Args:
+        a: the reference.
+        pairs: what is compared.
+        parts: in which the outputs of A are judged; None: each as a whole.
+    """
+    known = OutputParts.of(a.outputs) if parts is None else parts.only(a.outputs)
+    return {
+        entry.b: tuple(replace(part, output=entry.b) for part in known.only([entry.a]).parts)
+        for entry in pairs
+        if entry.a in a.outputs
+    }
 
 
 def _drop(values: dict[str, np.ndarray], later: Sequence[Sequence[str]], wanted: set[str]) -> None:

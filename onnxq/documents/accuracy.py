@@ -16,9 +16,13 @@ class OutputOfRun(OutputAccuracy):
 
     Attributes:
         span: how far its values can be apart, 1 of a probability; None where its operators do not tell.
+        part_of: the output that it is a part of, as the rest has another scale; None for a whole output.
+        axis: the axis that its indices are of; None likewise.
     """
 
     span: float | None = None
+    part_of: str | None = None
+    axis: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from onnxq.noise.sketch import Sketch
 from onnxq.run import ort
 from onnxq.run.about_mean import Signal
 from onnxq.run.compare import as_tensor
+from onnxq.run.output_parts import OutputParts
 from onnxq.run.switched import Edge, Recipe, Setting, Switched
 
 _INLINE = 1 << 28  # bytes of weights from which they go into a file of their own
@@ -30,13 +31,13 @@ class Task:
 
     Attributes:
         sets: the edges that are on, for each run.
-        outputs: the outputs that are compared.
+        parts: the outputs that are compared, in their parts.
         budget: how many numbers are kept of a source's errors in a sample, of all outputs together.
         seed: of the projections.
     """
 
     sets: tuple[frozenset[Edge], ...]
-    outputs: tuple[str, ...]
+    parts: OutputParts
     budget: int
     seed: int
 
@@ -94,7 +95,7 @@ def measure_block(model: Switched, task: Task, feeds: Sequence[Mapping[str, np.n
     Raises:
         RunError: the model does not run on one of them.
     """
-    total = Sums.none(len(task.sets), len(task.outputs))
+    total = Sums.none(len(task.sets), len(task.parts.parts))
     before = model.runs
     for number, one in enumerate(feeds, first):
         total.add(_of_sample(model, task, one, number))
@@ -106,13 +107,14 @@ def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], num
     off = model.edges
     settings = [Setting(off), *(Setting(off - edges) for edges in task.sets)]
     given = {name: feeds[name] for name in model.inputs}
-    found = Sums.none(len(task.sets), len(task.outputs))
+    found = Sums.none(len(task.sets), len(task.parts.parts))
     found.samples = 1
-    most = max(1, task.budget // max(1, len(task.outputs)))
+    most = max(1, task.budget // max(1, len(task.parts.parts)))
     exact: list[np.ndarray] = []
     sketches: list[Sketch] = []
     errors: list[np.ndarray] = []
-    for index, outputs in model.run_one_by_one(given, settings, task.outputs):
+    for index, whole in model.run_one_by_one(given, settings, task.parts.outputs):
+        outputs = task.parts.split(whole)
         if not sketches:  # the float model is the first
             assert index == 0
             found.signals = [Signal.of(value) for value in outputs]

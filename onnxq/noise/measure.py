@@ -26,8 +26,9 @@ from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
 from onnxq.quant.measuring import MeasuringCopy
-from onnxq.run.about_mean import UNWEIGHED, weights_of
+from onnxq.run.about_mean import UNWEIGHED
 from onnxq.run.ort import Feeds
+from onnxq.run.output_parts import OutputParts
 from onnxq.run.switched import Recipe
 
 BLOCK = 4
@@ -54,6 +55,7 @@ def measure_noise(
     sources: Sources,
     samples: Iterable[Feeds],
     *,
+    parts: OutputParts | None = None,
     weights: Mapping[str, float] | None = None,
     seed: int = 0,
     budget: int = BUDGET,
@@ -69,6 +71,7 @@ def measure_noise(
         copy: the quantized model.
         sources: its sources.
         samples: feeds that calibrated nothing, read once.
+        parts: in which the outputs are judged; None: each as a whole.
         weights: what outputs weigh, 1 by default; those of weight 0 are left out.
         seed: of the projections.
         budget: how many numbers are kept of a source's errors in a sample; where outputs are no longer, they
@@ -84,17 +87,18 @@ def measure_noise(
             is in the way.
         RunError: the model does not run on a sample.
     """
-    weighed = weights_of(copy.outputs, weights)
-    sets, parts = sources.settings()
+    heard = OutputParts.of(parts or copy.outputs)
+    weighed = heard.weights(weights)
+    sets, shares = sources.settings()
     some = _some_sets(sources, seed)
     sets += [
         frozenset().union(*(sources.entries[place].edges for place in np.flatnonzero(on))) for on in some
     ]
     edges = tuple(frozenset((edge.node, edge.input) for edge in some) for some in sets)
-    task = Task(edges, copy.outputs, budget, seed)
+    task = Task(edges, heard, budget, seed)
     count = None if total is None else total * len(edges)
     kept = State.open(state, _digest(copy.recipe, task))
-    sums = kept.sums or Sums.none(len(edges), len(task.outputs))
+    sums = kept.sums or Sums.none(len(edges), len(heard.parts))
     blocks = kept.rest(_blocks(samples))
     progress(sums.samples * len(edges), count)
     for block, found in _measured(copy, task, blocks, workers, submit):
@@ -103,7 +107,7 @@ def measure_noise(
         progress(sums.samples * len(edges), count)
     if not sums.samples:
         raise UserError("there are no samples to measure noise with", hint="give more data")
-    return _model(sources, parts, some, task, sums, weighed)
+    return _model(sources, shares, some, task, sums, weighed)
 
 
 Block = list[Feeds]
@@ -165,7 +169,7 @@ def _model(
     left_out: dict[str, str] = {}
     by_output: dict[str, np.ndarray] = {}
     measured: dict[str, np.ndarray] = {}
-    for place, name in enumerate(task.outputs):
+    for place, name in enumerate(task.parts.names):
         why = sums.signals[place].why_not or ("" if weighed[name] > 0 else UNWEIGHED)
         if why:
             left_out[name] = why
@@ -206,7 +210,7 @@ def _digest(recipe: Recipe, task: Task) -> str:
         found.update(model.SerializeToString(deterministic=True))
     for edges in task.sets:
         found.update(repr(sorted(edges)).encode())
-    found.update(repr((task.outputs, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
+    found.update(repr((task.parts, task.budget, task.seed, BLOCK, recipe.optimize, recipe.pieces)).encode())
     found.update(_stamp(recipe))
     return found.hexdigest()
 

@@ -33,7 +33,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, standard_error_db, weights_of
+from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, standard_error_db
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -100,6 +100,7 @@ class Accuracy:
             raise UserError("nothing is quantized: there is no noise to measure")
         inserted = Inserted(done.model, done.names)
         self.copy = measuring_copy(job, prepared, inserted, done.proto, by_layer=True)
+        self._parts = job.parts_of(self.copy.outputs)
         self._wants = Wants(self.plan)
         self.trials = 0
         self._body: dict[str, float] = {}
@@ -142,6 +143,7 @@ class Accuracy:
                 self.copy,
                 sources,
                 self.samples(),
+                parts=self._parts,
                 weights=asked.weights,
                 seed=0,
                 state=state,
@@ -187,7 +189,7 @@ class Accuracy:
         half = decision.convert(self._job.model) if settled is None else settled.body
         body = Emulated(half.model.to_proto(), data_dir=self._job.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
-        meter = AboutMeanMeter(names)
+        meter = AboutMeanMeter(self._parts.only(names))
         off = Setting(self.copy.switched.edges)
         for feeds in itertools.islice(self.samples(), most):
             given = {name: feeds[name] for name in self.copy.inputs}
@@ -279,7 +281,7 @@ class Accuracy:
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
     ) -> list[AboutMean]:
         """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
-        meter = AboutMeanMeter(self.copy.outputs, len(sets), self._asked.weights)
+        meter = AboutMeanMeter(self._parts, len(sets), self._asked.weights)
         for exact, given in self._outputs(sets, samples, self.copy.outputs):
             meter.add(exact, given)
         return [meter.result(place) for place in range(len(sets))]
@@ -301,7 +303,8 @@ class Accuracy:
                     if still
                     else "give a model whose outputs are floats, and weigh those that matter",
                 )
-            weights = weights_of(list(one.outputs), self._weights(one.outputs))
+            known = self._parts.weights(self._asked.weights)
+            weights = {name: known[name] for name in one.outputs}
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
             found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
         return found
@@ -320,16 +323,12 @@ class Accuracy:
 
         Both are random: it is that of the difference.
         """
-        groups = [AboutMeanMeter(self.copy.outputs, 1, self._asked.weights) for _ in range(_GROUPS)]
+        groups = [AboutMeanMeter(self._parts, 1, self._asked.weights) for _ in range(_GROUPS)]
         for number, (exact, given) in enumerate(self._outputs([()], None, self.copy.outputs)):
             groups[number % _GROUPS].add(exact, given)
         chosen, parts = sum(group.samples for group in groups), self._sampling.parts
         held = (parts is not None and parts.held) or chosen
         return standard_error_db(groups) * float(np.sqrt(1 + chosen / held))
-
-    def _weights(self, outputs: Collection[str]) -> dict[str, float] | None:
-        given = self._asked.weights
-        return None if given is None else {name: given[name] for name in outputs if name in given}
 
     def agreement(self, output: str, sets: Sequence[Collection[str]]) -> list[float]:
         """In how many percent of the rows the argmax of an output is the float model's, for each set."""

@@ -22,11 +22,14 @@ from onnxq.analysis.rows import (
 )
 from onnxq.analysis.stages import Saved, Stage, open_stage
 from onnxq.analysis.thresholds import checked
+from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
+from onnxq.graph.model import Model
+from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.keywords import takes_options
 from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.predicting import NOTE, predicted_db
@@ -35,6 +38,8 @@ from onnxq.progress import Observer
 from onnxq.progress import told as steps
 from onnxq.reporting import peak_memory_mb
 from onnxq.run import ort
+from onnxq.run.finding_parts import LOOKS, find_parts
+from onnxq.run.output_parts import OutputParts
 from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.user_code import CodeForm, load_function
 
@@ -129,6 +134,7 @@ def analyze(
         told = asked.told(one)
         limit = samples if samples is not None else None if asked.held_out is not None else SAMPLES
         total = asked.count(source, limit)
+        parts, read = _parts(asked, one, asked.read(source))
         how = How(
             isolated=isolated,
             histogram=histogram,
@@ -138,9 +144,10 @@ def analyze(
             predict=(lambda: (predicted_db(asked.a, asked.data, asked.feeding, asked.images, tell), NOTE))
             if noise
             else None,
+            parts=parts,
         )
         found = beside(
-            one, other, told, itertools.islice(asked.read(source), limit), how,
+            one, other, told, itertools.islice(read, limit), how,
             lambda step, done: tell(step, done, None if done is None else total),
         )  # fmt: skip
     return Analysis(
@@ -168,6 +175,22 @@ def analyze(
         groups=found.groups,
         peak_memory_mb=peak_memory_mb(),
     )
+
+
+def _parts(
+    asked: _Asked, one: Stage, samples: Iterator[Sample]
+) -> tuple[OutputParts | None, Iterator[Sample]]:
+    """The parts of the reference's outputs, and all samples; each output is a whole of a large model."""
+    if weight_bytes(one.proto) >= LARGE:
+        return None, samples
+    first = list(itertools.islice(samples, LOOKS))
+    model = Model.open(asked.a)
+    try:
+        session = (Emulated if one.half else ort.load)(one.proto, data_dir=one.data_dir)
+        found = find_parts(model, session, [sample.feeds for sample in first])
+    except ort.RunError:  # it is said where the samples run
+        found = None
+    return found, itertools.chain(first, samples)
 
 
 @dataclass(frozen=True, slots=True)

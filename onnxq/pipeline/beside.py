@@ -13,7 +13,7 @@ from onnxq.analysis.causes import Suspicions, severity
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.figures import Figures, Metric
 from onnxq.analysis.filters import Filter
-from onnxq.analysis.layerwise import NotAlone, Walk, Walker, WorstSample
+from onnxq.analysis.layerwise import NotAlone, Walk, Walker, WorstSample, judged_in
 from onnxq.analysis.match import Matched, Matching, match, match_saved
 from onnxq.analysis.nonfinite import first_maker
 from onnxq.analysis.quantizers import Quantizer, quantizers_of
@@ -31,6 +31,7 @@ from onnxq.analysis.thresholds import missed
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.run import ort
+from onnxq.run.output_parts import OutputPart, OutputParts
 
 DRIFTED_DB = 20.0
 """Under this accumulated SQNR a tensor has drifted, where no threshold says otherwise."""
@@ -51,6 +52,7 @@ class How:
         wanted: which rows.
         predict: what the noise model leaves of the outputs by layer, dB, and what to say of it.
         by_parts: whether all samples run through a part before the next one is loaded; see `Walker`.
+        parts: in which the outputs of the reference are judged; None: each as a whole.
     """
 
     isolated: bool = True
@@ -60,6 +62,7 @@ class How:
     wanted: Filter = field(default_factory=Filter)
     predict: Callable[[], tuple[Mapping[str, float], str]] | None = None
     by_parts: bool = False
+    parts: OutputParts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def beside(
     def walked(alone: bool) -> Walk:
         walker = Walker(
             one, other, matching.pairs, isolated=alone, histogram=how.histogram, metric=how.metric,
-            maps=told.maps, by_parts=how.by_parts,
+            maps=told.maps, by_parts=how.by_parts, parts=how.parts,
         )  # fmt: skip
         return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done))
 
@@ -134,7 +137,8 @@ def beside(
     if how.by_parts:
         ort.give_back()  # what follows reads weights
     tell("causes", None)
-    found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage))
+    judged = judged_in(one, matching.pairs, how.parts)
+    found = _Rows(one, other, matching, walk, told, how.bounds, isolated and isinstance(other, Stage), judged)
     if how.predict is not None:
         found.predicted, note = how.predict()
         walk.notes.append(note)
@@ -193,7 +197,9 @@ class _Rows:
         told: Recorded,
         bounds: Mapping[str, float],
         isolated: bool,
+        parts: Mapping[str, Sequence[OutputPart]],
     ) -> None:
+        self._parts = parts
         self._one, self._other, self._matching, self._walk = one, other, matching, walk
         self._bounds, self._isolated = bounds, isolated
         self._quantizers: Mapping[str, Sequence[Quantizer]] = {}
@@ -204,8 +210,9 @@ class _Rows:
             self._quantizers = quantizers_of(other)
         if isolated and isinstance(other, Stage):
             self._alone = {
-                entry.b: walk.found[entry.b].isolated.figures(walk.means.power(entry.b), self._step(entry))
+                name: walk.found[name].isolated.figures(walk.means.power(name), self._step(entry))
                 for entry in matching.pairs
+                for name in self._names(entry)
             }
             self._suspicions = Suspicions(
                 one, other, matching.pairs, walk, self._alone, self._quantizers, told
@@ -220,9 +227,10 @@ class _Rows:
     def rows(self, wanted: Filter) -> tuple[LayerError, ...]:
         """Those that are wanted, what is suspicious first."""
         rows = [
-            row
+            self._row(place, entry, name)
             for place, entry in enumerate(self._matching.pairs)
-            if wanted.keeps(*self._named(entry)) and (row := self._row(place, entry)) is not None
+            if wanted.keeps(*self._named(entry))
+            for name in self._names(entry)
         ]
         return tuple(sorted(rows, key=_rank))
 
@@ -232,16 +240,20 @@ class _Rows:
         names = [entry.a, entry.b, *(node.name for node in nodes if node is not None)]
         return names, [self._one.operator(node) for node in nodes if node is not None]
 
-    def _row(self, place: int, entry: Matched) -> LayerError:
+    def _names(self, entry: Matched) -> list[str]:
+        """What has a row of its own: a tensor, and each part of an output."""
+        return list(dict.fromkeys([entry.b, *(part.name for part in self._parts.get(entry.b, ()))]))
+
+    def _row(self, place: int, entry: Matched, name: str) -> LayerError:
         walk, step = self._walk, self._step(entry)
         ours = self._one.source(entry.a)
         theirs = self._other.source(entry.b) if isinstance(self._other, Stage) else ours
-        figures = walk.found[entry.b].accumulated.figures(walk.means.power(entry.b), step)
-        alone = self._alone.get(entry.b)
+        figures = walk.found[name].accumulated.figures(walk.means.power(name), step)
+        alone = self._alone.get(name)
         return LayerError(
             layer=theirs.name if theirs is not None else "",
             op=self._one.operator(theirs),
-            tensor=entry.b,
+            tensor=name,
             a_tensor=entry.a,
             a_layer=ours.name if ours is not None else "",
             a_op=self._one.operator(ours),
@@ -308,7 +320,7 @@ def _share(matching: Matching, wanted: Filter) -> MatchedShare:
 def _side_by_side(worst: WorstSample, matching: Matching) -> WorstOutputs:
     names = {entry.b: entry.a for entry in matching.pairs}
     outputs = []
-    for name, (ours, theirs) in worst.outputs.items():
+    for name, (ours, theirs) in worst.outputs.items():  # or parts of outputs
         if ours.shape != theirs.shape or not ours.size:
             continue
         one, other = (array.astype(np.float64) for array in (ours, theirs))
@@ -328,5 +340,5 @@ def _side_by_side(worst: WorstSample, matching: Matching) -> WorstOutputs:
         )
         best = int(np.nanargmax(one)) if not np.isnan(one).all() else 0
         theirs_best = int(np.nanargmax(other)) if not np.isnan(other).all() else 0
-        outputs.append(OutputBeside(names[name], tuple(ours.shape), (best, theirs_best), values))
+        outputs.append(OutputBeside(names.get(name, name), tuple(ours.shape), (best, theirs_best), values))
     return WorstOutputs(worst.index, worst.where, worst.sqnr_db, tuple(outputs))

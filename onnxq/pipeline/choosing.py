@@ -128,7 +128,9 @@ def _refused(
                     prepared.plan,
                     replan,
                     lambda: _samples(sampling, floats),
-                    lambda feeds, candidates: noise.measure(floats, measuring, feeds, candidates),
+                    lambda feeds, candidates: noise.measure(
+                        floats, measuring, feeds, candidates, job.parts_of(floats.outputs)
+                    ),
                     scale_sets(ranges, _methods(options)) if options.chooses else (),
                 )
         except Fault as fault:  # the file is tried as a whole when it is verified
@@ -180,7 +182,8 @@ def _choice(
 
     def tried(feeds: Iterable[Any], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
         settings = [Candidate(scales=one) for one in scales]
-        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings)
+        parts = job.parts_of(floats.outputs)
+        return noise.measure(floats, measuring, watched.feeds(feeds, len(settings)), settings, parts)
 
     try:
         with sampling.named():

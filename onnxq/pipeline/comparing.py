@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from onnxq.progress import Observer, told
 from onnxq.reporting import to_json
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
+from onnxq.run.finding_parts import looked_at
+from onnxq.run.ort import Feeds
 from onnxq.run.versions import unreadable
 from onnxq.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
 from onnxq.shown import Shown, Words, count, decibels
@@ -47,7 +49,7 @@ class Comparison(Shown):
         candidate: the path of the other.
         emulated: whether half precision was rounded after every node.
         data: where the data are, and how they were understood.
-        accuracy: each output, over all samples.
+        accuracy: each output, or part of one, over all samples.
         about_mean: the SQNR about the mean, dB, of all outputs together and of each.
         goal: what was asked for and whether it is met; None where nothing was.
     """
@@ -150,7 +152,7 @@ def _compared(
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     observe("compare", None, None)
     read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))
-    feeds = (sample.feeds for sample in read)
+    feeds: Iterator[Feeds] = (sample.feeds for sample in read)
     types = {name: dtype for name, dtype, _ in models[1].inputs}
     half = [speaks_half(model.to_proto(weights=False)) for model in models]
     one, other = (
@@ -158,8 +160,9 @@ def _compared(
         for path, model, is_half in zip((reference, candidate), models, half, strict=True)
     )
     drawn = Drawn.of(goal, one.outputs, models[0].outputs)
-    gauge = drawn.gauge()
-    result = compare_models(one, other, feeds, types, gauge.meters)
+    parts, feeds = looked_at(models[0], one, feeds)
+    gauge = drawn.gauge(parts)
+    result = compare_models(one, other, feeds, types, gauge.meters, parts)
     scores: dict[str, Any] | None = None
     drop = None
     if score is not None:

@@ -14,6 +14,7 @@ from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
 from onnxq.run.noise import BEST_DB
+from onnxq.run.output_parts import OutputParts, owner_of
 from onnxq.settings import Goal
 
 Kind = Literal["sqnr", "agreement", "drop"]
@@ -92,22 +93,27 @@ class Drawn:
             UserError: an output that is named is none of them, or it is not clear which is meant.
         """
         for name in goal.weigh or {}:
-            if name not in outputs:
+            if name not in outputs and owner_of(name, outputs) is None:
                 raise unknown_name("output", name, list(outputs))
         given, agreement = goal.min_agreement, None
         if given is not None:
             named, percent = given if isinstance(given, tuple) else (None, given)
             run = [entry for entry in known if entry[0] in outputs]
             agreement = (output_with_classes(run, named), float(percent))
-        weighed = [(goal.weigh or {}).get(name, 1.0) for name in outputs]
+        weigh = goal.weigh or {}
+        weighed = [weigh.get(name, 1.0) for name in (*outputs, *weigh)]
         other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
         if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
         return Drawn(goal, tuple(outputs), agreement)
 
-    def gauge(self) -> Gauge:
-        """What measures the outputs of one candidate."""
-        about = AboutMeanMeter(self.outputs, 1, self.goal.weigh)
+    def gauge(self, parts: OutputParts | None = None) -> Gauge:
+        """What measures the outputs of one candidate; `parts`: in which they are judged.
+
+        Raises:
+            UserError: a part that is weighed does not exist.
+        """
+        about = AboutMeanMeter(parts or self.outputs, 1, self.goal.weigh)
         agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
         return Gauge(about, agreement)
 

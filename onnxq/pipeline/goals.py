@@ -195,7 +195,7 @@ class Pursuit:
             return Verified(verify(job, sampling, quantized, expected), _NOTHING)
         emulate = made.body is not None and whole
         proto = made.proto if emulate else quantized
-        gauge = drawn.gauge()
+        gauge = drawn.gauge(job.parts_of(expected.outputs))
         accuracy = verify(job, sampling, proto, expected, emulate=emulate, meters=gauge.meters)
         score = None
         if self._score is not None:

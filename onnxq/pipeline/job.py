@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
+from onnxq.run.output_parts import OutputParts
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.settings import Feeding, ImageOptions, Inputs, Repairs
 from onnxq.target import Target, load_target
@@ -95,6 +96,7 @@ class Job:
         self._glance: Glance | None = None
         self.place: Mapping[str, Any] | None = None  # of the data, see `place_of`
         self._data_names: Mapping[str, str] | None = None
+        self.parts: OutputParts | None = None  # of the outputs, found on samples
 
     def _lowered(self, model: Model) -> str:
         """Lowers the opset to one that onnxruntime reads; why not, where it does not."""
@@ -269,6 +271,10 @@ class Job:
         if ort.custom_libraries() and ort.loads(proto, data_dir=self.model.data_dir):
             return proto, {}
         return runnable_part(proto)
+
+    def parts_of(self, outputs: Sequence[str]) -> OutputParts:
+        """The parts in which outputs are judged: those that were found, else each as a whole."""
+        return OutputParts.of(outputs) if self.parts is None else self.parts.only(outputs)
 
     def needs_float32(self, proto: onnx.ModelProto) -> bool:
         """Whether onnxruntime runs a model only as float32."""

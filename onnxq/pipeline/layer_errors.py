@@ -141,7 +141,8 @@ def _measured(
         if one.data_dir is not None or other.data_dir is not None:  # weights in files, of heavy models
             collected()  # the graphs of both, which nobody needs any more
         samples = itertools.islice(sampling.held_out(silent=True), count)
-        found = beside(one, other, recorded(report), samples, How(histogram=False, by_parts=True), tell)
+        how = How(histogram=False, by_parts=True, parts=job.parts)
+        found = beside(one, other, recorded(report), samples, how, tell)
     return LayerErrors(
         samples=found.samples, runs=cost, runs_before=before, rows=lines_of(found.rows), drift=found.drift,
         drift_db=found.drift_db, nonfinite=found.nonfinite, worst=found.worst, notes=found.notes,

@@ -15,6 +15,7 @@ from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
 from onnxq.documents.plan import Heads
 from onnxq.graph.outline import outline
+from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
@@ -43,7 +44,6 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
-from onnxq.quant.spans import spans
 from onnxq.reason import code_of
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
@@ -176,7 +176,6 @@ class Quantization:
         sampling = self._sampling(chooses=pursuit.goal.is_set or self._format.heads == "auto")
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
-        wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
         ranges, expected = measured.ranges, measured.expected
@@ -200,7 +199,7 @@ class Quantization:
         part = {
             "plan": self._plan_part(final.plan, measured.heads),
             "calibration": self._report(sampling, measured, prepared, done, cache),
-            "accuracy": [{**entry.to_json(), "span": wide.get(entry.output)} for entry in verified.accuracy],
+            "accuracy": _accuracy(job, verified),
             **pursuit.part(verified),
             "repair": measured.repair,
             "body": body,
@@ -423,6 +422,20 @@ class Quantization:
         """The method, unless a calibration cache states every range."""
         stated = {code_of(entry.because) for entry in ranges.values()} == {STATED.code}
         return STATED if stated else str(self._options.default)
+
+
+def _accuracy(job: Job, verified: Verified) -> list[dict[str, Any]]:
+    """The report's part on each output, or part of one."""
+    outputs = [str(tensor.name) for tensor in job.model.graph.outputs]
+    wide = spans(job.model, outputs)
+    parts = {part.name: part for part in job.parts_of(outputs).parts}
+    found = []
+    for entry in verified.accuracy:
+        part = parts.get(entry.output)
+        whole = part is None or part.axis is None
+        found.append({**entry.to_json(), "span": wide.get(entry.output if part is None else part.output)})
+        found[-1] |= {"part_of": None if whole else part.output, "axis": None if whole else part.axis}
+    return found
 
 
 def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:

@@ -380,6 +380,7 @@ class _Bench:
         self._judged = judging.most or 0
         self._exact = recording(job, prepared.reference) if floats is None else floats
         self._exact_to_fit = recording(job, prepared.reference)
+        self._parts = job.parts_of(self._exact.outputs)
         self._seen = self._seen_to_fit = False
         self._first = dict(amax)
         self._fitter = Fitter(
@@ -442,7 +443,7 @@ class _Bench:
 
     def _met(self, session: ort.Session, floats: Recording, samples: Iterable[Feeds]) -> list[AboutMeanMeter]:
         """What groups of samples say of a quantized model."""
-        groups = [AboutMeanMeter(floats.outputs, 1, self._weights) for _ in range(GROUPS)]
+        groups = [AboutMeanMeter(self._parts, 1, self._weights) for _ in range(GROUPS)]
         for number, feeds in enumerate(samples):
             exact = floats.run(feeds)
             taken = {name: array for name, array in feeds.items() if name in session.inputs}
@@ -529,7 +530,7 @@ class _Bench:
         every = {(edge.node, edge.input) for pair in state.draft.plan.pairs for edge in pair.readers}
         alone = [every - {(edge.node, edge.input) for edge in some} for some in edges.values()]
         candidates = [Candidate(), *(Candidate(float_edges=others) for others in alone)]
-        meter = AboutMeanMeter(floats.outputs, len(candidates), self._weights)
+        meter = AboutMeanMeter(self._parts, len(candidates), self._weights)
         for feeds in itertools.islice(self._judging.feeds(), _LOOKS):
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
@@ -559,7 +560,8 @@ class _Bench:
             return self._judging.feeds()
 
         def measure(feeds: Iterable[Feeds], scales: Sequence[Mapping[int, np.float32]]) -> noise.Noise:
-            return noise.measure(self._exact, copy, feeds, [Candidate(scales=one) for one in scales])
+            settings = [Candidate(scales=one) for one in scales]
+            return noise.measure(self._exact, copy, feeds, settings, self._parts)
 
         found = refined_ranges(ranges, current, samples, measure, self._judged)
         self._ran += copy.switched.runs

@@ -14,8 +14,12 @@ from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
+from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_models
+from onnxq.run.finding_parts import find_parts
+from onnxq.run.ort import Feeds
+from onnxq.run.output_parts import OutputParts
 
 
 def references(
@@ -24,6 +28,7 @@ def references(
     """The float model to choose scales with, and to verify with.
 
     They are run once on each sample, those of a large one now: it is not in memory beside the quantized one.
+    What they give says in which parts outputs are judged from here on.
 
     Raises:
         UserError: it does not load, or does not run on a sample.
@@ -39,6 +44,8 @@ def references(
         sampling.leave_out_bad(session)
     expected, choosing = recording(job, reference), recording(job, reference, session)
     del session
+    with sampling.named():
+        job.parts = _parts(job, choosing, sampling.feeds(sampling.choosing()))
     if not options.chooses:
         choosing.rewind()
     if weight_bytes(reference) < LARGE:
@@ -48,6 +55,19 @@ def references(
             choosing.record(sampling.feeds(sampling.choosing()))
         expected.record(sampling.feeds(sampling.held_out()))
     return (choosing if options.chooses else None), expected
+
+
+def _parts(job: Job, floats: Recording, samples: Iterator[Feeds]) -> OutputParts | None:
+    """The parts of the outputs; None where a fault of ours is in the way."""
+    try:
+        return find_parts(job.model, floats, samples, job.runnable)
+    except ort.RunError:
+        raise
+    except Exception as error:
+        remark(f"outputs are judged as a whole: looking for parts ends in a fault of onnxq ({error!r})")
+        return None
+    finally:
+        floats.again()
 
 
 def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:
@@ -92,7 +112,8 @@ def verify(
         candidate = runner(job, proto, emulate=emulate)
         with sampling.named():
             samples = islice(sampling.feeds(sampling.held_out()), most)
-            found = compare_models(expected, candidate, samples, meters=meters)
+            parts = job.parts_of(expected.outputs)
+            found = compare_models(expected, candidate, samples, meters=meters, parts=parts)
         expected.rewind()
         return found
 

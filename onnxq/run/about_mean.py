@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import unknown_name
 from onnxq.run.compare import Reference, Runner, as_tensor, is_real
 from onnxq.run.noise import BEST_DB, NOT_COMPARED
+from onnxq.run.output_parts import OutputParts
 
 NAME = "SQNR about the mean"
 """What it is called wherever it stands; its key in JSON is `sqnr_about_mean_db`."""
@@ -128,18 +128,6 @@ class Signal:
         return STILL if self.about_mean <= self.values * (_ALIKE * self.peak) ** 2 else ""
 
 
-def weights_of(outputs: Sequence[str], weights: Mapping[str, float] | None) -> dict[str, float]:
-    """What each output weighs, 1 by default.
-
-    Raises:
-        UserError: an output does not exist.
-    """
-    for name in weights or {}:
-        if name not in outputs:
-            raise unknown_name("output", name, list(outputs))
-    return {name: 1.0 if weights is None else float(weights.get(name, 1.0)) for name in outputs}
-
-
 def decibels(ratio: float) -> float:
     """A noise-to-signal ratio as an SQNR, dB, at most 200 either way."""
     if not ratio > 0:
@@ -151,14 +139,18 @@ class AboutMeanMeter:
     """Accumulates it, sample by sample, for one or several candidates."""
 
     def __init__(
-        self, outputs: Sequence[str], candidates: int = 1, weights: Mapping[str, float] | None = None
+        self,
+        outputs: Sequence[str] | OutputParts,
+        candidates: int = 1,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
-        """For outputs of these names.
+        """For outputs of these names, or in these parts, each of which is like an output of its own.
 
         Raises:
             UserError: an output that is weighed does not exist.
         """
-        self._outputs, self._weights = tuple(outputs), weights_of(outputs, weights)
+        self._parts = OutputParts.of(outputs)
+        self._outputs, self._weights = self._parts.names, self._parts.weights(weights)
         self._signals = [Signal() for _ in self._outputs]
         self._noise = np.zeros((candidates, len(self._outputs)))
         self._samples = 0
@@ -177,9 +169,10 @@ class AboutMeanMeter:
     def add(self, reference: Sequence[Any], candidates: Sequence[Sequence[Any]]) -> None:
         """Adds a sample: the float outputs, and those of each candidate."""
         self._samples += 1
-        for place, value in enumerate(reference):
+        heard = [self._parts.split(candidate) for candidate in candidates]
+        for place, value in enumerate(self._parts.split(reference)):
             signal = Signal.of(value)
-            given = [as_tensor(candidate[place]) for candidate in candidates]
+            given = [as_tensor(candidate[place]) for candidate in heard]
             self._equal = self._equal and all(np.array_equal(as_tensor(value), array) for array in given)
             if signal.comparable:
                 signal.comparable = all(array.shape == as_tensor(value).shape for array in given)
@@ -190,7 +183,7 @@ class AboutMeanMeter:
 
     def joined(self, others: Iterable[AboutMeanMeter]) -> AboutMeanMeter:
         """One that heard what this one and the others heard, of the same outputs and candidates."""
-        found = AboutMeanMeter(self._outputs, len(self._noise), self._weights)
+        found = AboutMeanMeter(self._parts, len(self._noise), self._weights)
         for one in (self, *others):
             found._samples += one._samples
             found._equal &= one._equal
@@ -224,14 +217,15 @@ def about_mean(
     candidate: Runner,
     samples: Iterable[Mapping[str, np.ndarray]],
     weights: Mapping[str, float] | None = None,
+    parts: OutputParts | None = None,
 ) -> AboutMean:
-    """Compares two models on samples.
+    """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
 
     Raises:
         RunError: one of them does not run.
         UserError: an output that is weighed does not exist.
     """
-    meter = AboutMeanMeter(reference.outputs, 1, weights)
+    meter = AboutMeanMeter(parts or reference.outputs, 1, weights)
     for feeds in samples:
         wanted = reference.run(feeds)
         taken = {name: array for name, array in feeds.items() if name in candidate.inputs}

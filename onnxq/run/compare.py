@@ -14,6 +14,7 @@ import numpy as np
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.run.ort import Session
+from onnxq.run.output_parts import OutputParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class OutputAccuracy:
     """How near a candidate's output is to the reference's, over all samples.
 
     Attributes:
-        output: its name.
+        output: its name, with indices of one that is compared in parts: `output0[4:22]`.
         samples: how many samples were compared.
         equal: the fraction of equal elements (NaN equals NaN); the measure of integers.
         sqnr_db: signal to quantization noise, 10 log10(sum ref^2 / sum (ref - cand)^2) dB; inf
@@ -222,7 +223,12 @@ class Recording:
 
     def rewind(self) -> None:
         """Goes back to the first sample, and closes the session."""
-        self._at, self._session = 0, None
+        self._session = None
+        self.again()
+
+    def again(self) -> None:
+        """Goes back to the first sample."""
+        self._at = 0
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
         """The outputs of the next sample."""
@@ -251,6 +257,7 @@ def compare_models(
     samples: Iterable[Mapping[str, np.ndarray]],
     dtypes: Mapping[str, np.dtype | None] | None = None,
     meters: Sequence[Meter] = (),
+    parts: OutputParts | None = None,
 ) -> list[OutputAccuracy]:
     """Runs both models on the samples and compares each output of the reference.
 
@@ -261,9 +268,10 @@ def compare_models(
         samples: feeds of the reference, `{input: array}`.
         dtypes: the types of the candidate's inputs, where they are others.
         meters: hear the outputs of each sample as well, those of the candidate in the reference's order.
+        parts: in which the outputs are compared; None: each as a whole.
 
     Returns:
-        A comparison for each output, in the reference's order.
+        A comparison for each part of an output, in the reference's order.
 
     Raises:
         UserError: the candidate lacks an output, or there are no samples.
@@ -272,7 +280,8 @@ def compare_models(
     for name in reference.outputs:
         if name not in candidate.outputs:
             raise unknown_name("output of the compared model named", name, candidate.outputs)
-    comparisons = [OutputComparison(name) for name in reference.outputs]
+    heard = OutputParts.of(parts or reference.outputs)
+    comparisons = [OutputComparison(name) for name in heard.names]
     ran = False
     for feeds in samples:
         ran = True
@@ -283,7 +292,7 @@ def compare_models(
             if name in candidate.inputs
         }
         theirs = candidate.run(taken, reference.outputs)
-        for comparison, a, b in zip(comparisons, ours, theirs, strict=True):
+        for comparison, a, b in zip(comparisons, heard.split(ours), heard.split(theirs), strict=True):
             comparison.add(as_tensor(a), as_tensor(b))
         for meter in meters:
             meter.add(ours, [theirs])

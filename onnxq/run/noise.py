@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from onnxq.run.compare import Reference, as_tensor, is_real
+from onnxq.run.output_parts import OutputParts
 
 BEST_DB = 200.0
 """What counts as no noise at all, dB."""
@@ -206,6 +207,7 @@ def measure(
     candidates: Candidates[_Setting],
     samples: Iterable[Mapping[str, np.ndarray]],
     settings: Sequence[_Setting],
+    parts: OutputParts | None = None,
 ) -> Noise:
     """Runs a float model once on each sample, and a quantized one with each setting.
 
@@ -214,27 +216,27 @@ def measure(
         candidates: the quantized model.
         samples: feeds of the float model.
         settings: what makes a candidate of it.
+        parts: in which the outputs are judged; None: each as a whole.
 
     Raises:
         RunError: a model does not run.
     """
+    heard = OutputParts.of(parts or reference.outputs)
     signals, noises, ends = [], [], []
     for feeds in samples:
-        wanted = [as_tensor(value) for value in reference.run(feeds)]
+        wanted = [as_tensor(value) for value in heard.split(reference.run(feeds))]
         taken = {name: array for name, array in feeds.items() if name in candidates.inputs}
-        given = candidates.run_each(taken, settings, reference.outputs)
+        given = [heard.split(one) for one in candidates.run_each(taken, settings, reference.outputs)]
         columns = [_column(ours, [as_tensor(g[i]) for g in given]) for i, ours in enumerate(wanted)]
         signals.append([column.signal for column in columns])
         noises.append([column.noise for column in columns])
         ends.append([(column.low, column.high) for column in columns])
-    shape = (len(signals), len(reference.outputs))
+    shape = (len(signals), len(heard.parts))
     noise = np.array(noises, np.float64).reshape(*shape, len(settings)).transpose(2, 0, 1)
     low, high = np.moveaxis(np.array(ends, np.float64).reshape(*shape, 2), 2, 0)
     signal = np.array(signals, np.float64).reshape(shape)
     changed = (noise.sum(1) > _ROUNDING * signal.sum(0)).any(0)
-    outputs = Outputs(
-        tuple(reference.outputs), low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed
-    )
+    outputs = Outputs(heard.names, low.min(0, initial=np.inf), high.max(0, initial=-np.inf), changed)
     return Noise(signal, noise, outputs)
 
 

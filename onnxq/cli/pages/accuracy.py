@@ -17,7 +17,7 @@ _LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
 _LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
 _SMALL_ERROR = 0.1
-"""Of what an output can be at all (`onnxq.quant.spans`): a probability of 0.02 may become one of 0.06."""
+"""Of what an output can be at all (`onnxq.graph.spans`): a probability of 0.02 may become one of 0.06."""
 
 
 def accuracy_section(

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 
 from onnxq.graph.model import Model
-from onnxq.quant.spans import spans
+from onnxq.graph.spans import spans
 
 NET = """<ir_version: 8, opset_import: ["" : {}]>
     g (float[N, 4, 6] x) => (float[N, A, B] y) <float two = {{2}}, int64[2] to = {{-1, 1}}> {{ {} }}"""
