@@ -431,10 +431,11 @@ def _accuracy(job: Job, verified: Verified) -> list[dict[str, Any]]:
     parts = {part.name: part for part in job.parts_of(outputs).parts}
     found = []
     for entry in verified.accuracy:
-        part = parts.get(entry.output)
-        whole = part is None or part.axis is None
-        found.append({**entry.to_json(), "span": wide.get(entry.output if part is None else part.output)})
-        found[-1] |= {"part_of": None if whole else part.output, "axis": None if whole else part.axis}
+        part = parts[entry.output]
+        more = {"part_of": part.output, "axis": part.axis} if part.axis is not None else {}
+        found.append(
+            {**entry.to_json(), "span": wide.get(part.output), "part_of": None, "axis": None, **more}
+        )
     return found
 
 

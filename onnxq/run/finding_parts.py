@@ -43,8 +43,8 @@ def find_parts(
     """The parts of a float model's outputs.
 
     An output that a Concat makes (behind it nothing but what moves values) has the parts of that, as far as
-    their powers are 10 dB apart. Of others, indices along one axis are parts where their powers are 20 dB apart,
-    over all samples and in each of them; the values of a Sigmoid or a Softmax are of one scale by themselves.
+    their powers are 10 dB apart. Of others, indices along one axis are parts where their powers are 20 dB
+    apart, over all samples and in each of them; the values of a Sigmoid are of one scale by themselves.
 
     Args:
         model: the float model.
@@ -176,7 +176,7 @@ def _hold(power: np.ndarray, groups: np.ndarray, least: float) -> bool:
     ends = [(power[groups == group].min(), power[groups == group].max()) for group in range(groups.max() + 1)]
     return all(
         above[0] > 0 and _decibels(above[0]) - _decibels(below[1]) > least
-        for below, above in zip(ends, ends[1:], strict=False)
+        for below, above in itertools.pairwise(ends)
     )
 
 
@@ -185,10 +185,8 @@ def _parts(output: str, axis: int, groups: np.ndarray) -> list[OutputPart]:
     found = dict.fromkeys(groups.tolist())
     if not 1 < len(found) <= _MOST:
         return []
-    return [
-        OutputPart(output, axis, tuple(np.flatnonzero(groups == group).tolist()), len(groups))
-        for group in found
-    ]
+    indices = (tuple(np.flatnonzero(groups == group).tolist()) for group in found)
+    return [OutputPart(output, axis, some, len(groups)) for some in indices]
 
 
 def _decibels(power: Any) -> Any:

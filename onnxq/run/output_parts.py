@@ -1,7 +1,7 @@
 """Outputs in parts: where one tensor holds values of different scales, each of them is judged by itself.
 
-A detector's boxes go up to hundreds of pixels and its scores up to 1. In one tensor the power of the boxes hides
-all that becomes of the scores, whatever is measured of the whole.
+A detector's boxes go up to hundreds of pixels and its scores up to 1. In one tensor the power of the boxes
+hides all that becomes of the scores, whatever is measured of the whole.
 """
 
 from __future__ import annotations
