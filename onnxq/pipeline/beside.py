@@ -214,9 +214,8 @@ class _Rows:
                 for entry in matching.pairs
                 for name in self._names(entry)
             }
-            self._suspicions = Suspicions(
-                one, other, matching.pairs, walk, self._alone, self._quantizers, told
-            )
+            whole = {entry.b: self._alone[entry.b] for entry in matching.pairs}
+            self._suspicions = Suspicions(one, other, matching.pairs, walk, whole, self._quantizers, told)
 
     def _step(self, entry: Matched) -> float | None:
         if not isinstance(self._other, Stage):
