@@ -1,8 +1,8 @@
 """Pictures of the page and of the screen, and times of the page, in the system's Chromium: `make page-shots`.
 
 Makes five runs (digits, as it is and with ranges that destroy it; with ONNXQ_CORPUS a detector of it; a small
-ViT of the benchmarks; a report of 5,000 layers that is made up), their pages, the pictures of `docs/images` and
-the table of `docs/page.md`. Runs that are there already are not made again: delete the folder for that.
+ViT of the benchmarks; a report of 5,000 layers that is made up), their pages, the pictures of `docs/images`
+and the table of `docs/page.md`. Runs that are there already are not made again: delete the folder for that.
 """
 
 from __future__ import annotations
