@@ -381,6 +381,8 @@ def test_what_decides_is_in_sight(
     assert right_of(seen, f"#table .cell:nth-child({at})") <= edge
     if beside:
         assert right_of(seen, beside) <= viewport["width"]
+    cut = "[...head.querySelectorAll('button')].filter((one) => { one.click(); return one.scrollWidth > one.clientWidth; })"
+    assert seen.page.evaluate(f"{cut}.map((one) => one.textContent)") == []  # nor the arrow of what is sorted
 
 
 @pytest.mark.parametrize("viewport", [{"width": 1280, "height": 900}, NARROW], ids=["wide", "narrow"])
