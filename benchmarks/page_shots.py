@@ -218,7 +218,9 @@ def _save(visit: Visit, path: Path, only: str = "") -> None:
     """Saves what is in sight, or one element."""
     of = visit.page.locator(only) if only else visit.page
     picture = Image.open(io.BytesIO(of.screenshot(animations="disabled")))
-    picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB", flush=True)
 
 
