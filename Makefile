@@ -68,7 +68,7 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
 	$(PY) -m benchmarks.surgery
 
-page-shots: $(BROWSER) ## pictures and times of the page, in the system's Chromium
+page-shots: $(BROWSER) ## pictures of the page and the screen, and times of the page, in the system's Chromium
 	$(PY) -m benchmarks.page_shots
 
 bench-peers: ## install the tools that the benchmarks compare with, in an environment of their own

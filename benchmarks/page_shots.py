@@ -1,8 +1,8 @@
-"""Pictures and times of the page, in the system's Chromium: `make page-shots`.
+"""Pictures of the page and of the screen, and times of the page, in the system's Chromium: `make page-shots`.
 
-Makes four runs (digits; with ONNXQ_CORPUS a detector of it; a small ViT of the benchmarks; a report of 5,000
-layers that is made up), their pages, the pictures of `docs/images` and the table of `docs/page.md`. Runs that
-are there already are not made again: delete the folder for that.
+Makes five runs (digits, as it is and with ranges that destroy it; with ONNXQ_CORPUS a detector of it; a small
+ViT of the benchmarks; a report of 5,000 layers that is made up), their pages, the pictures of `docs/images`
+and the table of `docs/page.md`. Runs that are there already are not made again: delete the folder for that.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 import onnxq
 from benchmarks import nets
@@ -31,6 +34,14 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = Path("docs", "images")
 _COLORS = 64
 """Of a palette: text and lines need no more, and the files are a third."""
+
+_COLUMNS = 108
+"""How wide the picture of the screen is: what is longer is not broken, and cut."""
+
+_TERMINAL = f"""<!doctype html><meta charset="utf-8"><style>
+body {{{{ margin: 0; }}}} pre {{{{ width: {_COLUMNS}ch; padding: 14px 18px; margin: 0; overflow: hidden;
+font: 13px/1.35 'DejaVu Sans Mono', monospace; color: #e4e8ec; background: #14181c; }}}}</style>
+<pre>{{code}}</pre>"""
 
 _TIMES = {
     "filter": "q.value = '*1*'; filter.dispatchEvent(new Event('input'))",
@@ -55,6 +66,8 @@ def main() -> None:
     pages = {name: made for name, make in RUNS.items() if (made := make(asked.runs)) is not None}
     with launched() as browser:
         _pictures(browser, pages, asked.images)
+        _lost(browser, asked.runs, asked.images)
+        _screen(browser, asked.runs, asked.images)
         print("| page | layers | MB | opens, ms | filters, ms | sorts, ms | opens a layer, ms |")
         print("|---|---:|---:|---:|---:|---:|---:|")
         for name, page in pages.items():
@@ -62,7 +75,7 @@ def main() -> None:
 
 
 # -- runs ------------------------------------------------------------------------------------------
-def _page(folder: Path, name: str, model: Path, data: Path, *options: str) -> Path:
+def _page(folder: Path, name: str, model: Path, data: Path, *options: object) -> Path:
     """The page of a run with its analysis, made by the command as users do."""
     result = folder / f"{name}.int8.onnx"
     report, analysis = result.with_suffix(".report.json"), folder / f"{name}.analysis.json"
@@ -174,9 +187,40 @@ def _pictures(browser: object, pages: dict[str, Path], folder: Path) -> None:
     visit.close()
 
 
-def _save(visit: Visit, path: Path) -> None:
-    picture = Image.open(io.BytesIO(visit.page.screenshot(animations="disabled")))
-    picture.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+def _lost(browser: object, folder: Path, images: Path) -> None:
+    """The page of a model that int8 destroys: thresholds that a quarter of the values exceed."""
+    sample = Path("sample_models/digits")
+    options = ("--repair", "none", "--method", "percentile", "--percentile", 75)
+    visit = Visit(browser, _page(folder, "lost", sample / "digits.onnx", sample / "calib", *options))
+    _save(visit, images / "lost.png")
+    visit.close()
+
+
+def _screen(browser: object, folder: Path, images: Path) -> None:
+    """What `make run` shows in a terminal."""
+    sample = "sample_models/digits"
+    line = f"onnxq quantize {sample}/digits.onnx --calib {sample}/calib -o out/digits.int8.onnx"
+    shown = subprocess.run(
+        [sys.executable, "-m", *line.split()],
+        env=os.environ | {"FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS), "TERM": "xterm-256color"},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+    ).stdout  # fmt: skip
+    console = Console(record=True, width=1000, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(f"$ {line}\n{shown}"), soft_wrap=True)
+    file = folder / "screen.html"
+    file.write_text(console.export_html(theme=MONOKAI, code_format=_TERMINAL, inline_styles=True), "utf-8")
+    visit = Visit(browser, file)
+    _save(visit, images / "screen.png", "pre")
+    visit.close()
+
+
+def _save(visit: Visit, path: Path, only: str = "") -> None:
+    """Saves what is in sight, or one element."""
+    of = visit.page.locator(only) if only else visit.page
+    picture = Image.open(io.BytesIO(of.screenshot(animations="disabled")))
+    picture.convert("RGB").quantize(_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
     print(f"{path.name}: {path.stat().st_size / 1e3:.0f} kB", flush=True)
 
 

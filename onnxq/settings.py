@@ -673,7 +673,7 @@ class Goal:
         kinds.once(kinds.parsed("X, as in 0.5", kinds.not_negative)), metavar="X",
     )  # fmt: skip
     eval: PathLike | Callable[..., Any] | None = option(
-        None, "Your score of a model, higher is better; it is run. See the README.", CODE,
+        None, "Your score of a model, higher is better; it is run. See docs/quantizing.md.", CODE,
         metavar="X.py:FUNC", runs_code=True,
     )  # fmt: skip
     max_float: float | None = option(

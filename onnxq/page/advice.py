@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from onnxq.analysis.lost import ADVICE, outputs_of
 from onnxq.analysis.reports import OpenedReport, names, number, text
 from onnxq.page.words import counted
 
@@ -95,6 +96,11 @@ def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
     if status == "failed":
         yield Advice("It does not compile: see which nodes NVIDIA's compiler refuses",
                      f"onnxq check {shlex.quote(output)}")  # fmt: skip
+    lost = any(one.lost for one in outputs_of(report))
+    if lost:
+        yield Advice(f"The accuracy is lost: {ADVICE}")
+        if not report.entries("goal", "gates"):
+            yield Advice("Or have layers left in float until the outputs are near", f"{again} --min-sqnr 20")
     for gate in report.entries("goal", "gates"):
         if not gate.get("met"):
             yield Advice("The goal is not met: let more layers stay in float", f"{again} --max-float 20%")
@@ -116,7 +122,7 @@ def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
     if samples is not None and 0 < samples < 32:
         yield Advice(f"{samples:.0f} samples calibrated: 100 or more are usual", again)
     commands = names(report.at("commands"))
-    if status != "failed" and commands:
+    if status != "failed" and commands and not lost:
         yield Advice("Build the engine", commands[0])
 
 

@@ -23,7 +23,7 @@ from onnxq.page.reproduce import ReproduceView, reproduce_view
 from onnxq.page.samples import SheetView, sheets_of
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
-from onnxq.page.words import decimal, figure, file_name, fragment, short, visible
+from onnxq.page.words import decimal, figure, file_name, fragment, short, tail, visible
 from onnxq.page.worst import WorstView, worst_view
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    environment.filters.update(short=short, figure=figure, decimal=decimal, fragment=fragment)
+    environment.filters.update(short=short, tail=tail, figure=figure, decimal=decimal, fragment=fragment)
     return environment
 
 

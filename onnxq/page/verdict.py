@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, lost_words, outputs_of
 from onnxq.analysis.reports import OpenedReport, names, number, objects, text
-from onnxq.page.words import between, counted, decimal, figure, level, percent, size
+from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _TIMES = "times as fast as plain float16"
 _FORMS = {"merged": "merged", "built": "as built"}
+_USUAL_AGREEMENT = 0.9
+_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class OutputFact:
         cosine: the cosine.
         worst: the greatest error, and the greatest value.
         agreement: how often the argmax is the same.
+        tone: `bad` of an output that is lost, else "".
     """
 
     output: str
@@ -50,6 +54,7 @@ class OutputFact:
     cosine: str
     worst: str
     agreement: str
+    tone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class VerdictView:
     """The section.
 
     Attributes:
-        alarm: what nobody may overlook, "" for nothing.
+        alarms: what nobody may overlook.
         facts: the figures.
         outputs: each output.
         gpus: each GPU of the estimate.
@@ -97,7 +102,7 @@ class VerdictView:
         doubts: what is doubtful about data, ranges and the run.
     """
 
-    alarm: str
+    alarms: tuple[str, ...]
     facts: tuple[Fact, ...]
     outputs: tuple[OutputFact, ...]
     gpus: tuple[GpuFact, ...]
@@ -109,15 +114,16 @@ class VerdictView:
 
 def verdict_view(report: OpenedReport) -> VerdictView:
     """What a report says to who decides."""
+    near = outputs_of(report)
     facts = (
-        *_accuracy(report), *_goal(report), *_shares(report), *_engine(report), *_speed(report),
+        *_accuracy(report, near), *_goal(report), *_shares(report), *_engine(report, near), *_speed(report),
         *_sizes(report),
     )  # fmt: skip
     found = _form(report)
     return VerdictView(
-        alarm=_alarm(report),
+        alarms=tuple(_alarms(report, near)),
         facts=facts,
-        outputs=_outputs(report),
+        outputs=_outputs(report, near),
         gpus=tuple(
             GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))),
                     text(one.get("says")))
@@ -130,30 +136,48 @@ def verdict_view(report: OpenedReport) -> VerdictView:
     )  # fmt: skip
 
 
-def _alarm(report: OpenedReport) -> str:
+def _alarms(report: OpenedReport, near: tuple[Judged, ...]) -> Iterator[str]:
     if report.at("engine", "regressed"):
         why = text(report.at("engine", "regression", "reason")) or text(report.at("engine", "reason"))
-        return f"The result does not compile, and the original does: {why}"
+        yield f"The result does not compile, and the original does: {why}"
     bad = [one for one in report.entries("accuracy") if (number(one.get("nonfinite")) or 0) > 0]
     if bad:
-        return f"Output {text(bad[0].get('output'))!r} has NaN or infinities that the float model's has not"
-    return ""
+        yield f"Output {text(bad[0].get('output'))!r} has NaN or infinities that the float model's has not"
+    if said := lost_words(near, _short):
+        yield f"The accuracy is lost: {said}. {ADVICE[0].upper()}{ADVICE[1:]}"
 
 
-def _accuracy(report: OpenedReport) -> list[Fact]:
+def _is_lost(near: tuple[Judged, ...]) -> bool:
+    return any(one.lost for one in near)
+
+
+def _tone(decibels: float, lost: bool) -> str:
+    return BAD if lost else OPEN if decibels < LEAST_SQNR else ""
+
+
+def _short(name: str) -> str:
+    return tail(name, _NAME)
+
+
+def _accuracy(report: OpenedReport, near: tuple[Judged, ...]) -> list[Fact]:
     about, facts = report.part("about_mean"), []
     samples = number(about.get("samples"))
     note = f"on {counted(int(samples), 'sample')} held out of calibration" if samples else ""
     together = number(about.get("sqnr_about_mean_db"))
     if together is not None:
-        facts.append(Fact("Accuracy, SQNR about the mean", level(together), note))
-        worst = number(about.get("worst_output_db"))
-        facts.append(Fact("Worst output", level(worst), text(about.get("worst_output"))))
+        tone = _tone(together, _is_lost(near))
+        facts.append(Fact("Accuracy, SQNR about the mean", level(together), note, tone))
     elif text(report.at("calibration", "not_verified")):
         facts.append(Fact("Accuracy", "not verified", text(report.at("calibration", "not_verified")), OPEN))
+    worst = next((one for one in near if one.output and one.level_db is not None), None)
+    if worst is not None and worst.level_db is not None:
+        tone = _tone(worst.level_db, worst.lost)
+        facts.append(Fact("Worst output", level(worst.level_db), _short(worst.output), tone))
     same = [value for one in report.entries("accuracy") if (value := number(one.get("top1"))) is not None]
     if same:
-        facts.append(Fact("Agreement of the argmax", percent(min(same)), "the least of all outputs"))
+        least = min(same)
+        tone = BAD if least < LEAST_AGREEMENT else OPEN if least < _USUAL_AGREEMENT else ""
+        facts.append(Fact("Agreement of the argmax", percent(least), "the least of all outputs", tone))
     scores = report.part("goal", "scores")
     if scores:
         first, second = (number(scores.get(key)) for key in ("float", "int8"))
@@ -189,7 +213,7 @@ def _shares(report: OpenedReport) -> list[Fact]:
     return facts
 
 
-def _engine(report: OpenedReport) -> list[Fact]:
+def _engine(report: OpenedReport, near: tuple[Judged, ...]) -> list[Fact]:
     engine = report.part("engine")
     status, label = text(engine.get("status")), "Compiles"
     if status == "compiled":
@@ -198,7 +222,8 @@ def _engine(report: OpenedReport) -> list[Fact]:
         planned, done = number(engine.get("planned")) or 0, number(engine.get("int8")) or 0
         where = f"{text(engine.get('compiler'))}, sm {text(engine.get('sm'))}"
         value = f"yes, {done:.0f} of {planned:.0f} planned layers in int8"
-        return [Fact(label, value, where, GOOD if done >= planned else OPEN)]
+        tone = OPEN if done < planned else "" if _is_lost(near) else GOOD  # what is lost is not good to ship
+        return [Fact(label, value, where, tone)]
     if status == "failed":
         return [Fact(label, "no", text(engine.get("reason")), BAD)]
     return [Fact(label, "not asked", text(engine.get("reason")), OPEN)] if status else []
@@ -259,24 +284,26 @@ def _as_built(report: OpenedReport) -> str:
     )
 
 
-def _outputs(report: OpenedReport) -> tuple[OutputFact, ...]:
+def _outputs(report: OpenedReport, near: tuple[Judged, ...]) -> tuple[OutputFact, ...]:
+    """The rows of the table, in the order of what was judged."""
     about = report.by("output", "about_mean", "outputs")
-    rows = []
-    for one in report.entries("accuracy"):
-        name = text(one.get("output"))
-        cosine = number(one.get("cosine"))
-        most = f"{figure(number(one.get('max_abs')))} of {figure(number(one.get('max_ref')))}"
-        rows.append(
-            OutputFact(
-                output=name,
-                about_mean=level(number(about.get(name, {}).get("sqnr_about_mean_db"))),
-                sqnr=level(number(one.get("sqnr_db"))),
-                cosine="" if cosine is None else f"{cosine:.5f}",
-                worst=most,
-                agreement=percent(number(one.get("top1"))),
-            )
-        )
-    return tuple(rows)
+    entries = report.by("output", "accuracy")
+    return tuple(
+        _output(one, entries[one.output], about.get(one.output, {})) for one in near if one.output in entries
+    )
+
+
+def _output(one: Judged, entry: Mapping[str, Any], about: Mapping[str, Any]) -> OutputFact:
+    cosine = number(entry.get("cosine"))
+    return OutputFact(
+        output=one.output,
+        about_mean=level(number(about.get("sqnr_about_mean_db"))),
+        sqnr=level(number(entry.get("sqnr_db"))),
+        cosine="" if cosine is None else f"{cosine:.5f}",
+        worst=f"{figure(number(entry.get('max_abs')))} of {figure(number(entry.get('max_ref')))}",
+        agreement=percent(number(entry.get("top1"))),
+        tone=BAD if one.lost else "",
+    )
 
 
 def _stayed(report: OpenedReport) -> tuple[Stayed, ...]:

@@ -24,6 +24,11 @@ def short(name: str, width: int = _LONGEST) -> str:
     return f"{name[: width - 3 - tail]}...{name[-tail:]}"
 
 
+def tail(name: str, width: int = _LONGEST) -> str:
+    """A name of at most `width` characters; what is left out is its beginning, which names have in common."""
+    return name if len(name) <= width else f"...{name[3 - width :]}"
+
+
 def fragment(name: str) -> str:
     """A name as it stands in a link to its layer."""
     return quote(name, safe="", errors="replace")

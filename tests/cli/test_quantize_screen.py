@@ -171,6 +171,29 @@ def test_which_outputs_are_destroyed(
 
 
 @pytest.mark.parametrize(
+    ("top1", "about", "named"),
+    [(0.6, 0.0, None), (0.6, -4.1, "SQNR about the mean -4.1 dB"), (0.49, 12.0, "the same argmax in 49.0 %")],
+)
+def test_an_output_is_destroyed_though_its_sqnr_is_high(
+    plain: tuple[Path, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    top1: float,
+    about: float,
+    named: str | None,
+) -> None:
+    """Most of it is what samples have in common."""
+    monkeypatch.chdir(plain[0])
+    report = dict(plain[1])
+    report["accuracy"] = [report["accuracy"][0] | {"sqnr_db": 30.2, "top1": top1}]
+    levels = [{"output": "y", "sqnr_about_mean_db": about}]
+    report["about_mean"] = report["about_mean"] | {"sqnr_about_mean_db": about, "outputs": levels}
+    said = [line.text for line in end_screen(report).lines if "little to do with" in line.text]
+    assert [line.partition(": ")[0] for line in said] == (
+        [f"y has little to do with the float model's ({named})"] if named else []
+    )
+
+
+@pytest.mark.parametrize(
     ("kind", "level", "told"),
     [("fp16", 44.9, True), ("fp16", 45.0, False), ("fp16", None, False), ("bf16", 30.0, False)],
 )

@@ -347,6 +347,66 @@ def test_a_narrow_window(visit: Callable[..., Visit], small: Path) -> None:
     assert cut == []
 
 
+def right_of(visit: Visit, selector: str) -> float:
+    """How far to the right the elements reach, in pixels of the window."""
+    found: float = visit.page.eval_on_selector_all(
+        selector, "(all) => Math.max(...all.map((one) => one.getBoundingClientRect().right))"
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with all columns, of layers whose names differ at their ends."""
+    called = [f"/model.22/detect/{'stage/' * 10}cv3.{at}/conv/Conv" for at in range(40)]
+    report = synthetic(40, called)
+    report["verdict"]["layers"] = [{"layers": [name], "ratio": 1.4, "share": 0.02} for name in called]
+    return write(tmp_path_factory.mktemp("alike"), "alike", report)
+
+
+@pytest.mark.parametrize(
+    ("viewport", "last", "beside"),
+    [({"width": 1280, "height": 900}, "speed", ""), (NARROW, "accum., dB", ".ledger td:nth-child(5), "
+      "#verdict td:nth-child(3)")],
+)  # fmt: skip
+def test_what_decides_is_in_sight(
+    visit: Callable[..., Visit], alike: Path, viewport: dict[str, int], last: str, beside: str
+) -> None:
+    """No table has to be moved for the speed of a layer, on a telephone for levels in dB."""
+    seen = visit(alike, viewport=viewport)
+    titles = seen.page.locator("#head .cell").all_text_contents()
+    assert {"alone, dB", "accum., dB", "gain, dB", "time", "speed"} <= set(titles)
+    at = titles.index(last) + 1
+    edge: float = seen.page.evaluate("table.getBoundingClientRect().left + table.clientWidth")
+    assert right_of(seen, f"#table .cell:nth-child({at})") <= edge
+    if beside:
+        assert right_of(seen, beside) <= viewport["width"]
+    cut = "[...head.querySelectorAll('button')].filter((one) => { one.click(); return one.scrollWidth > one.clientWidth; })"
+    assert seen.page.evaluate(f"{cut}.map((one) => one.textContent)") == []  # nor the arrow of what is sorted
+
+
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 900}, NARROW], ids=["wide", "narrow"])
+def test_names_that_begin_alike_show_their_ends(
+    visit: Callable[..., Visit], alike: Path, viewport: dict[str, int]
+) -> None:
+    """The last letter stands in its cell, the first one does not; a short name begins where its cell does."""
+    seen = visit(alike, viewport=viewport)
+    spans = """(cells) => cells.map((cell) => {
+        const words = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode(), range = document.createRange();
+        const own = cell.getBoundingClientRect();
+        return [0, words.length - 1].map((at) => {
+            range.setStart(words, at);
+            range.setEnd(words, at + 1);
+            const letter = range.getBoundingClientRect();
+            return own.left <= letter.left && letter.right <= own.right;
+        });
+    })"""
+    assert set(map(tuple, seen.page.eval_on_selector_all(".row .cell:first-child", spans))) == {(False, True)}
+    short = visit(write(alike.parent, "short", synthetic(8)), viewport={"width": 1280, "height": 900})
+    left = "(cells) => cells.map((cell) => cell.firstChild.getBoundingClientRect().left - cell.getBoundingClientRect().left)"
+    assert set(short.page.eval_on_selector_all(".row .cell:first-child", left)) <= {8}
+
+
 def test_on_paper(visit: Callable[..., Visit], small: Path) -> None:
     """All rows are there, and what only a screen can do is not."""
     seen = visit(small, color_scheme="dark", viewport={"width": 794, "height": 1123})

@@ -17,6 +17,8 @@ from long_report import analysis_of, synthetic
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
+from onnxq.cli.pages.accuracy import accuracy_section
+from onnxq.cli.screen import Page
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
 from onnxq.rewrite.sketch import SketchedNode
@@ -47,7 +49,7 @@ def test_sections_stand_in_the_order_of_a_decision(page: Read) -> None:
 # What somebody asks of a run, what the page says in its text, and where in the report (or in the analysis) that stands.
 ANSWERS: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "How accurate is it?": ("29.5 dB on 16 samples held out", ("about_mean", "sqnr_about_mean_db")),
-    "Which output is worst?": ("Worst output 29.5 dB y", ("about_mean", "worst_output_db")),
+    "Which output is worst?": ("Worst output 29.5 dB y", ("about_mean", "outputs", 0, "sqnr_about_mean_db")),
     "Are the decisions the same?": ("Agreement of the argmax 99.0 %", ("accuracy", 0, "top1")),
     "How much of it is int8?": ("In int8, of eligible work 98.0 %", ("plan", "int8_share_of_eligible_macs")),
     "Is it worth it?": ("1.40 to 1.60 times as fast as plain float16", ("verdict", "merged", "low")),
@@ -270,3 +272,104 @@ def test_the_argmax_is_that_of_one_vector(shape: list[int] | None, told: bool) -
     analysis = analysis_of(report)
     analysis["worst"]["outputs"][0]["shape"] = shape
     assert ("argmax: 3 in float, 5 here" in Read(made(report, analysis=analysis)).said) == told
+
+
+# -- accuracy that is lost -------------------------------------------------------------------------
+def accuracy_of(measured: dict[str, Any], about: float) -> dict[str, Any]:
+    """A report of one output that is as near as that, dB about the mean `about`."""
+    report = synthetic(12)
+    report["goal"]["gates"] = []
+    report["accuracy"][0].update({"samples": 16, "equal": 0.0, "mismatched": 0} | measured)
+    levels = [{"output": one["output"], "sqnr_about_mean_db": about} for one in report["accuracy"]]
+    report["about_mean"] |= {"sqnr_about_mean_db": about, "worst_output_db": about, "outputs": levels}
+    return report
+
+
+LOST = [
+    ({"sqnr_db": 9.9}, 9.0, ""),
+    ({"cosine": 0.89}, 12.0, ""),
+    ({}, -4.1, " (SQNR about the mean -4.1 dB)"),  # 30 dB, nearly all of them of what samples have in common
+    ({"top1": 0.49}, 29.5, " (the same argmax in 49.0 %)"),
+    ({"sqnr_db": 9.9, "max_abs": 0.2, "span": 1.0}, -4.1, ""),
+]
+"""What was measured of the output, its level about the mean, and which figure is named, if any."""
+
+
+@pytest.mark.parametrize(("measured", "about", "named"), LOST)
+def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named: str) -> None:
+    """In red, in the words of the end screen; and nobody is told to build it."""
+    report = accuracy_of(measured, about)
+    view = page_of(OpenedReport("", report))
+    tones = {fact.label: fact.tone for fact in view.verdict.facts}
+    assert (view.verdict.facts[0].tone, tones["Worst output"], tones["Compiles"]) == ("bad", "bad", "open")
+    (alarm,) = view.verdict.alarms
+    assert alarm.startswith(
+        f"The accuracy is lost: y has little to do with the float model's{named}. Look at"
+    )
+    assert view.advice[0].text.startswith("The accuracy is lost: look at the data")
+    assert view.advice[1].command.endswith("--min-sqnr 20")
+    assert "Build the engine" not in [one.text for one in view.advice]
+    screen = Page()
+    accuracy_section(
+        screen, report["accuracy"], {"held_out": "", "held_out_code": "apart", "not_verified": ""}, {},
+        report["about_mean"] | {"left_out": []},
+    )  # fmt: skip
+    said = alarm.removeprefix("The accuracy is lost: ").replace(". L", ": l")
+    assert said in [line.text for line in screen.lines]
+    html = made(report)
+    assert html.index('role="alert"') < html.index('class="fact')
+    assert '<div class="fact bad"><dt>Accuracy' in html
+    assert '<tr class="bad"><td class="name"><bdi>y<' in html
+
+
+@pytest.mark.parametrize(
+    ("measured", "about", "tone"),
+    [
+        ({"sqnr_db": 10.0, "cosine": 0.9, "top1": 0.5}, 10.0, ""), ({}, 9.9, "open"), ({}, 0.0, "open"),
+        ({"sqnr_db": 3.0, "max_abs": 0.05, "span": 1.0}, -4.1, "open"),  # a probability that is hardly off
+        ({"sqnr_db": "inf"}, 100.0, ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_lost_is_not_red(measured: dict[str, Any], about: float, tone: str) -> None:
+    view = page_of(OpenedReport("", accuracy_of(measured, about)))
+    assert view.verdict.facts[0].tone == tone
+    assert view.verdict.alarms == ()
+    assert "Build the engine" in [one.text for one in view.advice]
+
+
+def test_what_compiles_is_not_green_where_it_is_lost() -> None:
+    for about, tone in ((-4.1, ""), (29.5, "good")):
+        report = accuracy_of({}, about)
+        report["engine"] |= {"int8": 12, "not_int8": []}
+        facts = page_of(OpenedReport("", report)).verdict.facts
+        assert next(fact.tone for fact in facts if fact.label == "Compiles") == tone
+
+
+def test_a_part_of_an_output_is_the_worst() -> None:
+    """Whatever it is called: it is on the card, and first in the table."""
+    report = synthetic(12)
+    report["accuracy"].append(report["accuracy"][0] | {"output": "y[4:22]", "sqnr_db": 2.0, "top1": None})
+    view = page_of(OpenedReport("", report)).verdict
+    worst = next(fact for fact in view.facts if fact.label == "Worst output")
+    assert (worst.value, worst.note, worst.tone) == ("2.0 dB", "y[4:22]", "bad")
+    assert [one.output for one in view.outputs] == ["y[4:22]", "y"]
+    assert "y[4:22] has little to do" in view.alarms[0]
+
+
+def test_a_level_of_all_outputs_that_is_of_none() -> None:
+    """An early report has it alone."""
+    report = synthetic(12)
+    report["about_mean"] = {"sqnr_about_mean_db": -4.1}
+    view = page_of(OpenedReport("", report)).verdict
+    assert view.facts[0].tone == "bad"
+    assert "the outputs together have little to do" in view.alarms[0]
+
+
+def test_names_that_begin_alike_are_cut_at_their_front() -> None:
+    names = [f"/model.22/{'detect/' * 20}cv3.{i}/conv/Conv" for i in range(12)]
+    report = synthetic(12, names)
+    read = Read(made(report, analysis=analysis_of(report)))
+    cut = {"verdict": names[3], "ledger": names[4], "depth": names[0], "surgery": names[1]}
+    for section, name in cut.items():
+        end = re.escape("/".join(name.split("/")[-3:]))
+        assert re.search(rf"(?<!\S)\.\.\.\S*{end}( |,|$)", read.said_in(section)), section

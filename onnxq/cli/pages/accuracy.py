@@ -7,17 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from onnxq.analysis.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 from onnxq.run.about_mean import NAME
 
-_LEAST_SQNR, _LEAST_COSINE = 10.0, 0.9
 _LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
-_SMALL_ERROR = 0.1
-"""Of what an output can be at all (`onnxq.graph.spans`): a probability of 0.02 may become one of 0.06."""
+
+
+def lost_alarm(page: Page, report: Mapping[str, Any]) -> None:
+    """Says before all else which outputs are lost, with their figures."""
+    found = {one["output"]: one for one in report.get("accuracy") or ()}
+    outputs = judged(list(found.values()), report.get("about_mean"))
+    said = lost_words(outputs, lambda name: shorten(name, 40))
+    if said:
+        worst = found.get(outputs[0].output)
+        page.alarm(said if worst is None else f"{said}: {closeness(worst)}")
 
 
 def accuracy_section(
@@ -43,7 +51,7 @@ def accuracy_section(
     if about_mean is not None:
         page.entry(about_mean_line(about_mean))
     _of_each(page, accuracy, body)
-    _destroyed(page, accuracy, body)
+    _destroyed(page, accuracy, body, about_mean)
     if calibration["not_verified"]:
         page.entry(calibration["not_verified"], style="yellow")
 
@@ -78,19 +86,19 @@ def _of_each(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[st
     )
 
 
-def _destroyed(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> None:
+def _destroyed(
+    page: Page,
+    accuracy: Sequence[Mapping[str, Any]],
+    body: Mapping[str, Any],
+    about_mean: Mapping[str, Any] | None,
+) -> None:
     """Says which outputs have little to do with those of the float model, why perhaps, and what may help."""
-    lost = [entry["output"] for entry in accuracy if _is_destroyed(entry)]
-    if lost:
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        have = "have" if more else "has"
-        page.entry(
-            f"{shorten(lost[0], 40)}{more} {have} little to do with the float model's: look at the data and "
-            "how they are prepared (onnxq data), try another --method, or keep layers in float "
-            "(--keep-float)",
-            style="yellow",
-        )
-        _magnifies(page, next((one for one in body.get("outputs", ()) if one["output"] == lost[0]), {}), body)
+    outputs = judged(accuracy, about_mean)
+    said = lost_words(outputs, lambda name: shorten(name, 40))
+    if said:
+        page.entry(f"{said}: {ADVICE}", style="yellow")
+        worst = outputs[0].output
+        _magnifies(page, next((one for one in body.get("outputs", ()) if one["output"] == worst), {}), body)
 
 
 def _magnifies(page: Page, output: Mapping[str, Any], body: Mapping[str, Any]) -> None:
@@ -102,16 +110,6 @@ def _magnifies(page: Page, output: Mapping[str, Any], body: Mapping[str, Any]) -
             "the model magnifies whatever is rounded, as one does whose weights are not trained",
             style="yellow",
         )
-
-
-def _is_destroyed(entry: Mapping[str, Any]) -> bool:
-    sqnr, cosine = entry["sqnr_db"], entry["cosine"]  # None: not of floats; "inf": equal
-    if sqnr is None or sqnr == "inf":
-        return False
-    span = entry.get("span")
-    if span is not None and not isinstance(entry["max_abs"], str) and entry["max_abs"] <= _SMALL_ERROR * span:
-        return False
-    return sqnr == "-inf" or sqnr < _LEAST_SQNR or (cosine is not None and cosine < _LEAST_COSINE)
 
 
 def nearness(entry: Mapping[str, Any]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onnxq.cli.pages.accuracy import accuracy_section
+from onnxq.cli.pages.accuracy import accuracy_section, lost_alarm
 from onnxq.cli.pages.body import body_section, outputs_alone
 from onnxq.cli.pages.changes import changes_section, misses_section
 from onnxq.cli.pages.engine import engine_section, regression_alarm
@@ -24,6 +24,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
     """What a run of `sanitize` or `quantize` did."""
     page = Page()
     regression_alarm(page, report["engine"])
+    lost_alarm(page, report)
     page.head(f"{report['model']} -> {report['output']}")
     _runtime(page, report["runtime"])
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")

@@ -19,6 +19,8 @@
   const short = (text, most = 160) => text.length <= most ? text
     : `${text.slice(0, Math.floor((most - 3) / 3))}...${text.slice(-Math.ceil((most - 3) * 2 / 3))}`;
   const shown = (text, most) => short(visible(text), most);
+  // of a name what is left out is its beginning, which it has in common with its neighbours
+  const named = (text, most) => { const seen = visible(text); return seen.length <= most ? seen : `...${seen.slice(3 - most)}`; };
   const decimal = (count) => {
     for (const [prefix, unit] of [["G", 1e9], ["M", 1e6], ["k", 1e3]])
       if (Math.abs(count) >= unit) return `${+(count / unit).toPrecision(3)} ${prefix}`;
@@ -31,24 +33,27 @@
   const some = (value) => value !== null && value !== "";
 
   // -- the table -------------------------------------------------------------------------------
+  const narrow = innerWidth < 600;
+  // in sight: at 1280 pixels all up to "speed", on a telephone the errors
   const columns = [
-    { key: "name", title: "layer", width: 270, show: (v) => shown(v, 90) },
-    { key: "op", title: "operator", width: 95 },
-    { key: "planned", title: "planned", width: 88 },
-    { key: "compiled", title: "compiled", width: 94 },
-    { key: "isolated", title: "alone, dB", width: 102, show: level, right: true, hint: "SQNR of the layer alone, on the float model's values" },
-    { key: "accumulated", title: "accum., dB", width: 112, show: level, right: true, hint: "SQNR with the errors of all layers before it" },
-    { key: "noise", title: "outputs, dB", width: 118, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone in int8, predicted" },
-    { key: "gain", title: "gain, dB", width: 94, show: level, right: true, hint: "What leaving it in float gains" },
-    { key: "clip", title: "threshold", width: 104, show: percent, right: true, hint: "Threshold over the greatest magnitude of what it reads" },
-    { key: "macs", title: "MACs", width: 80, show: decimal, right: true },
-    { key: "moved", title: "moved", width: 86, show: bytes, right: true, hint: "Bytes that its kernels read and write" },
+    { key: "name", title: "layer", width: narrow ? 140 : 240, show: (v) => named(v, 200), name: true },
+    { key: "op", title: "operator", width: 98 },
+    { key: "planned", title: "planned", width: 93 },
+    { key: "compiled", title: "compiled", width: 101 },
+    { key: "isolated", title: "alone, dB", width: 103, show: level, right: true, first: true, hint: "SQNR of the layer alone, on the float model's values" },
+    { key: "accumulated", title: "accum., dB", width: 115, show: level, right: true, first: true, hint: "SQNR with the errors of all layers before it" },
+    { key: "noise", title: "outputs, dB", width: 120, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone in int8, predicted" },
+    { key: "gain", title: "gain, dB", width: 95, show: level, right: true, hint: "What leaving it in float gains" },
     { key: "share", title: "time", width: 70, show: percent, right: true, hint: "Share of the time of the int8 engine, estimated" },
-    { key: "ratio", title: "speed", width: 76, show: (v) => v.toFixed(2), right: true, hint: "Int8 against float16, estimated" },
+    { key: "ratio", title: "speed", width: 78, show: (v) => v.toFixed(2), right: true, hint: "Int8 against float16, estimated" },
+    { key: "clip", title: "threshold", width: 105, show: percent, right: true, hint: "Threshold over the greatest magnitude of what it reads" },
+    { key: "macs", title: "MACs", width: 80, show: decimal, right: true },
+    { key: "moved", title: "moved", width: 84, show: bytes, right: true, hint: "Bytes that its kernels read and write" },
     { key: "shape", title: "shape", width: 130 },
     { key: "because", title: "reason", width: 300, show: (v) => shown(v, 120) },
   ].filter((column) => layers.some((layer) => some(layer[column.key]) && layer[column.key] !== 0));
-  if (innerWidth < 600) columns[0].width = 180;
+  const rank = ({ name, first }) => name ? 0 : first ? 1 : 2;
+  if (narrow) columns.sort((a, b) => rank(a) - rank(b));
   const HEIGHT = 28, MARGIN = 12;
   const table = $("table"), room = $("room"), rows = $("rows"), head = $("head");
   let order = layers.map((_, at) => at), sorted = { key: "", down: false }, chosen = -1, drawn = "";
@@ -75,6 +80,10 @@
     for (const column of columns) {
       const value = layer[column.key];
       const made_cell = cell(column, some(value) ? (column.show ? column.show(value) : visible(value)) : "");
+      if (column.name) {
+        made_cell.classList.add("named");
+        made_cell.replaceChildren(element("bdi", made_cell.textContent));
+      }
       if (column.key === "because" || column.key === "name") made_cell.title = shown(value, 400);
       made.append(made_cell);
     }
@@ -242,7 +251,7 @@
       if (known) try { box.setAttribute("href", link(graph[node].name)); } catch { /* half a character */ }
       box.append(svg("rect", { x: bx, y: by, width: 184, height: 38, rx: 5 }));
       box.append(svg("text", { x: bx + 8, y: by + 16 }, shown(graph[node].op, 28)));
-      box.append(svg("text", { x: bx + 8, y: by + 30, class: "of" }, shown(graph[node].name, 28)));
+      box.append(svg("text", { x: bx + 8, y: by + 30, class: "of" }, named(graph[node].name, 28)));
       drawing.append(box);
     }));
     return drawing;

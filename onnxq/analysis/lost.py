@@ -1,0 +1,108 @@
+"""Which outputs have little to do with the float model's: the limits and words of screen and page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnxq.analysis.reports import OpenedReport, number, objects, text
+from onnxq.run.about_mean import NAME
+
+LEAST_SQNR, LEAST_COSINE = 10.0, 0.9
+LEAST_ABOUT_MEAN = 0.0
+"""dB: below it the error is greater than what varies from sample to sample."""
+LEAST_AGREEMENT = 0.5
+_SMALL_ERROR = 0.1
+"""Of what an output can be at all (`onnxq.graph.spans`): a probability of 0.02 may become one of 0.06."""
+
+ADVICE = (
+    "look at the data and how they are prepared (onnxq data), try another --method, or keep layers in float "
+    "(--keep-float)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How near an output is to the float model's.
+
+    Attributes:
+        output: its name, "" for all outputs together.
+        level_db: its SQNR about the mean, else its SQNR; None for neither.
+        lost: whether it has little to do with the float model's.
+        why: the figure that says so, where it is not the SQNR or the cosine; "" for none.
+    """
+
+    output: str
+    level_db: float | None
+    lost: bool
+    why: str = ""
+
+
+def judged(accuracy: Sequence[Mapping[str, Any]], about_mean: Mapping[str, Any] | None) -> tuple[Judged, ...]:
+    """Each output of a report: those that are lost first, of these and of the others the worst first.
+
+    Args:
+        accuracy: the outputs, as the report has them.
+        about_mean: their levels about the mean, or None.
+    """
+    part = about_mean or {}
+    levels = {
+        text(one.get("output")): level
+        for one in objects(part.get("outputs"))
+        if (level := number(one.get("sqnr_about_mean_db"))) is not None
+    }
+    found = [_judged(entry, levels.get(text(entry.get("output")))) for entry in accuracy]
+    together = number(part.get("sqnr_about_mean_db"))
+    of_none = all(level >= LEAST_ABOUT_MEAN for level in levels.values())  # it is of none that is listed
+    if together is not None and together < LEAST_ABOUT_MEAN and of_none:
+        found.append(Judged("", together, True))
+    return tuple(sorted(found, key=_rank))
+
+
+def outputs_of(report: OpenedReport) -> tuple[Judged, ...]:
+    """Each output of a report that is opened, as `judged` has them."""
+    return judged(report.entries("accuracy"), report.part("about_mean"))
+
+
+def _rank(one: Judged) -> tuple[bool, float]:
+    return not one.lost, math.inf if one.level_db is None else one.level_db
+
+
+def _judged(entry: Mapping[str, Any], about: float | None) -> Judged:
+    output, same = text(entry.get("output")), number(entry.get("top1"))
+    sqnr, cosine = number(entry.get("sqnr_db")), number(entry.get("cosine"))
+    level = sqnr if about is None else about
+    if sqnr is None or sqnr == math.inf or _is_small(entry):
+        return Judged(output, level, False)
+    if sqnr < LEAST_SQNR or (cosine is not None and cosine < LEAST_COSINE):
+        return Judged(output, level, True)
+    if about is not None and about < LEAST_ABOUT_MEAN:
+        return Judged(output, level, True, f"{NAME} {about:.1f} dB")
+    if same is not None and same < LEAST_AGREEMENT:
+        return Judged(output, level, True, f"the same argmax in {100 * same:.1f} %")
+    return Judged(output, level, False)
+
+
+def _is_small(entry: Mapping[str, Any]) -> bool:
+    """Whether the greatest error is small beside what the output can be."""
+    span, most = number(entry.get("span")), number(entry.get("max_abs"))
+    return span is not None and most is not None and most <= _SMALL_ERROR * span
+
+
+def lost_words(outputs: Sequence[Judged], shown: Callable[[str], str] = str) -> str:
+    """That outputs are lost, in words; "" where none is.
+
+    Args:
+        outputs: what `judged` gives.
+        shown: how a name is shown.
+    """
+    lost = [one for one in outputs if one.lost]
+    if not lost:
+        return ""
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    who = shown(lost[0].output) or "the outputs together"
+    have = "has" if lost[0].output and not more else "have"
+    why = f" ({lost[0].why})" if lost[0].why else ""
+    return f"{who}{more} {have} little to do with the float model's{why}"
