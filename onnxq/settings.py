@@ -595,8 +595,8 @@ class Details:
 
     Attributes:
         layer_samples: on how many of the samples that verify the error of each layer is measured, alone and
-            accumulated; 0: on none. None: 4, and fewer or none where they would take more than a quarter of
-            the runs that all before them took, or the model is large.
+            accumulated; 0: on none. None: 4, and fewer or none where they would take more than 15 % of the
+            run, by the clock or of the processors, or the model is large.
         pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
             40 kB at most, where they look like images.
 

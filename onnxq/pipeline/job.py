@@ -66,7 +66,7 @@ class Job:
         Raises:
             UserError: it or an option cannot be used.
         """
-        self.started = time.perf_counter()
+        self._began = (time.perf_counter(), reporting.cpu_seconds())
         self.was_opset: int | None = None  # where it was lowered
         self.phases: dict[str, float] = {}
         self.observe = told(observe)
@@ -113,6 +113,11 @@ class Job:
         finally:
             spent = time.perf_counter() - start
             self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
+
+    def spent(self) -> tuple[float, float]:
+        """What the run has taken so far: seconds, and seconds of the processors, children included."""
+        began, taken = self._began
+        return time.perf_counter() - began, reporting.cpu_seconds() - taken
 
     def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
@@ -376,6 +381,6 @@ class Job:
     def finish(self, document: dict[str, Any]) -> None:
         """Writes into a report what was remarked and how long the run took, so far."""
         document["notes"] = remarks.so_far()
-        document["seconds"] = round(time.perf_counter() - self.started, 3)
+        document["seconds"] = round(self.spent()[0], 3)
         document["phases"] = dict(self.phases)
         document["peak_memory_mb"] = reporting.peak_memory_mb()

@@ -32,7 +32,7 @@ from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.layer_errors import WorkDone, layer_errors
+from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
@@ -235,10 +235,7 @@ class Quantization:
         job, prepared = self._job, measured.prepared
         if not final.plan.pairs or prepared.not_run or sampling.parts is None:
             return None
-        steps = (measured.repair or {}).get("runs") or 0.0
-        runs = measured.stats.samples + measured.done.runs + 2 * (sampling.parts.held or 0) + steps
-        work = WorkDone(tuple(layer.macs for layer in final.plan.layers), runs)
-        return layer_errors(job, sampling, details.layer_samples, final.made, result.report, work)
+        return layer_errors(job, sampling, details.layer_samples, final.made, result.report)
 
     def accuracy(self, asked: Asked) -> Accuracy:
         """The steps up to the scales, and then what causes the error.
