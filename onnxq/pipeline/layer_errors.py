@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx
 
-from onnxq import interrupts
+from onnxq import interrupts, remarks
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
@@ -137,6 +137,7 @@ def layer_errors(
             why = str(error)
         except Exception as error:
             why = f"it ends in a fault of onnxq ({type(error).__name__}: {error})"
+            remarks.remark(f"the errors of layers were not measured: {why}")
     return LayerErrors(why)
 
 

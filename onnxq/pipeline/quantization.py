@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -164,8 +164,18 @@ class Quantization:
         plain: dict[str, Any] = reporting.to_json(report)
         return plain
 
-    def run(self, compilation: Compilation, details: Details | None = None) -> Result:
-        """All steps; `details`: what the report has of each layer.
+    def run(
+        self,
+        compilation: Compilation,
+        details: Details | None = None,
+        ready: Callable[[Result], object] = lambda result: None,
+    ) -> Result:
+        """All steps.
+
+        Args:
+            compilation: how the result is compiled.
+            details: what the report has of each layer.
+            ready: is given the result before the errors of its layers are measured.
 
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
@@ -221,10 +231,13 @@ class Quantization:
             {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
             beyond,
         )
+        result.report["pictures"] = reporting.to_json(job.sheets())
+        result.report["layer_errors"] = reporting.to_json(LayerErrors("the run ended before"))
+        job.finish(result.report)
+        ready(result)
         result.report["layer_errors"] = reporting.to_json(
             self._layer_errors(sampling, measured, final, result, details or Details())
         )
-        result.report["pictures"] = reporting.to_json(job.sheets())
         job.finish(result.report)
         return result
 
