@@ -82,6 +82,7 @@ def quantize(
     def ready(result: Result) -> None:
         """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
         chosen.tell(result.report)
+        result.report["asked"] = chosen.asked(model, output, force=force)
         missed = result.report["goal"]
         cut = bool(missed and missed["cut"])  # what the time limit cut goes on when repeated
         if cut and state is not None and state.exists():

@@ -255,6 +255,10 @@ class Job:
         """What is doubtful about the data, see `Glance.to_json`."""
         return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
 
+    def sizes(self) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The least and the greatest shape of each input in the samples that were read, by dimension."""
+        return {} if self._glance is None else self._glance.sizes
+
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""
         return () if self._glance is None else self._glance.sheets()

@@ -185,7 +185,6 @@ class Quantization:
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(chooses=pursuit.goal.is_set or self._format.heads == "auto")
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
-        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         wide = spans(job.model, (tensor.name for tensor in job.model.graph.outputs))
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
@@ -194,6 +193,7 @@ class Quantization:
             job, sampling, measured.wish, measured.stats, measured.prepared, measured.done, expected
         )
         prepared, done, finish = best.prepared, best.done, best.finish
+        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)  # of all samples
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
@@ -480,10 +480,10 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
 def _resolved(
     job: Job, profiles: Mapping[str, Profile], usual: Mapping[str, tuple[int, ...]]
 ) -> Mapping[str, Profile]:
-    """The profiles of all dynamic inputs: the user's, else the sizes of a sample."""
+    """The profiles of all dynamic inputs: the user's, else the sizes of the samples."""
     sizes = {
         name: [dim if isinstance(dim, int) else -1 for dim in shape]
         for name, _, shape in job.model.inputs
         if shape is not None
     }
-    return resolve_profiles(sizes, profiles, usual)
+    return resolve_profiles(sizes, profiles, usual, job.sizes())
