@@ -528,7 +528,8 @@ class Compilation:
 
     Attributes:
         sm: the compute capability to compile for, 89 for 8.9.
-        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
+        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler; those of the
+            samples by default.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
         fastest: whether layers stay in float that int8 makes slower, as far as the engine tells: see
