@@ -30,6 +30,7 @@ class Process(Protocol):
         """Ends it at once."""
 
 
+_stands = ""
 _whole = threading.RLock()  # held while something must be whole
 _stops: dict[int, Callable[[], None]] = {}
 _folders: weakref.WeakValueDictionary[int, Folder] = weakref.WeakValueDictionary()
@@ -75,11 +76,23 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
         stop()
     time.sleep(grace)
     if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
-        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{last_words}\n".encode())
+        said = f"{last_words}\nhint: {_stands}" if _stands else last_words
+        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}\n".encode())
     end_now()
 
 
 _CURSOR = "\r\x1b[K\x1b[?25h"  # over the line of a progress bar, which hides the cursor
+
+
+def stands(words: str) -> None:
+    """From now on a run that ends early says this: what it has made that stays, and what is missing."""
+    global _stands
+    _stands = words
+
+
+def what_stands() -> str:
+    """What `stands` was told last."""
+    return _stands
 
 
 def end_now() -> NoReturn:

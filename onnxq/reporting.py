@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -200,6 +201,11 @@ def peak_memory_mb() -> float:
         return 0.0
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(size / (1024.0 if sys.platform != "darwin" else 1024.0 * 1024.0), 1)
+
+
+def cpu_seconds() -> float:
+    """What this process has taken of the processors so far, with its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:

@@ -528,7 +528,8 @@ class Compilation:
 
     Attributes:
         sm: the compute capability to compile for, 89 for 8.9.
-        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler.
+        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler; those of the
+            samples by default.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
         fastest: whether layers stay in float that int8 makes slower, as far as the engine tells: see
@@ -595,8 +596,8 @@ class Details:
 
     Attributes:
         layer_samples: on how many of the samples that verify the error of each layer is measured, alone and
-            accumulated; 0: on none. None: 4, and fewer or none where they would take more than a quarter of
-            the runs that all before them took, or the model is large.
+            accumulated; 0: on none. None: 4, and fewer or none where they would take more than 15 % of the
+            run, by the clock or of the processors, or the model is large.
         pictures: whether some samples, as the model is fed them, are kept in the report as small pictures,
             40 kB at most, where they look like images.
 

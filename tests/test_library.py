@@ -83,7 +83,7 @@ GROUPED = {
 
 # Keywords for what the command line takes from `onnxq.toml`, keeps in a file of its own, or always does.
 IN_PYTHON = {
-    "quantize": {"layers", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
+    "quantize": {"layers", "ready", "state", "submit"}, "sensitivity": {"layers", "state", "submit"},
     "plan": {"layers"}, "analyze": {"histogram"},
 }  # fmt: skip
 

@@ -25,6 +25,15 @@ _LOWEST, _HALF = 4 * (127 - 40), BINS // 2  # of the exponent and two bits of th
 _SCALE = 1074  # every finite float64 is a multiple of 2^-1074
 
 
+def inner(one: np.ndarray, other: np.ndarray) -> float:
+    """The inner product of float64 `[n]`, by one thread.
+
+    Threads of BLAS wait for each other: where others use the cores, a hundred times as long as the product
+    takes. And its sum depends on how many they are.
+    """
+    return float(np.einsum("i,i->", one, other))
+
+
 class ExactSum:
     """A sum of float64 numbers that no order changes; it is rounded once, when it is asked for."""
 
@@ -127,7 +136,7 @@ class Operand:
         wide = np.asarray(array).astype(np.float64)
         flat = wide.reshape(-1)
         with np.errstate(over="ignore", invalid="ignore"):
-            power = float(flat @ flat)
+            power = inner(flat, flat)
         if math.isfinite(power):
             peak = max(float(flat.max(initial=0.0)), -float(flat.min(initial=0.0)))
             return Operand(wide, None, power, peak, histogram_of(flat) if histogram else None)
@@ -188,7 +197,7 @@ class TensorMeter:
         cand = np.asarray(candidate).astype(np.float64)
         flat, other = ref.reshape(-1), cand.reshape(-1)
         with np.errstate(over="ignore", invalid="ignore"):
-            cand2 = float(other @ other)
+            cand2 = inner(other, other)
         whole = reference.finite is None and math.isfinite(cand2)
         if not whole:
             in_ref = np.isfinite(flat)
@@ -198,13 +207,13 @@ class TensorMeter:
             broken = bool(np.count_nonzero(in_ref) > np.count_nonzero(in_both))
             flat, other = flat[in_both], other[in_both]
             with np.errstate(over="ignore"):
-                cand2, ref2 = float(other @ other), float(flat @ flat)
+                cand2, ref2 = inner(other, other), inner(flat, flat)
         else:
             ref2, broken = reference.power, False
         noise = other - flat
         with np.errstate(over="ignore"):
-            power = float(noise @ noise)
-            self._cross.add(float(flat @ other))
+            power = inner(noise, noise)
+            self._cross.add(inner(flat, other))
         self._ref2.add(ref2)
         self._cand2.add(cand2)
         self._noise.add(power)
@@ -360,7 +369,7 @@ class Means:
         if found is None or count < 2:
             return None
         flat = found.reshape(-1)
-        return float(flat @ flat) / count
+        return inner(flat, flat) / count
 
     def settle(self, names: Iterable[str]) -> None:
         """Keeps no more than the power of tensors to which no sample is added any more."""

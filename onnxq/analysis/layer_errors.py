@@ -77,8 +77,6 @@ class LayerErrors:
     Attributes:
         why_not: why nothing was measured; "" where it was.
         samples: how many samples were run.
-        runs: what that took, in runs of the model, about; where nothing was measured, what it would take.
-        runs_before: what all before it took, in the same.
         rows: a line a compared tensor, in the order of the result.
         drift: the first tensor whose accumulated SQNR is under `drift_db`; None for none.
         drift_db: what counts as drifted, dB.
@@ -89,8 +87,6 @@ class LayerErrors:
 
     why_not: str = ""
     samples: int = 0
-    runs: float = 0.0
-    runs_before: float = 0.0
     rows: tuple[ErrorLine, ...] = ()
     drift: str | None = None
     drift_db: float | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter
+from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter, inner
 from onnxq.analysis.match import Matched
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
@@ -30,6 +30,9 @@ MEANS = 1 << 26
 """Bytes of the sums over samples of tensors, for their means."""
 
 _UNKNOWN = 1 << 20  # bytes of a tensor of which no size is known
+
+Pace = Callable[[float, int], None]
+"""Hears which share of the work is done, 0 to 1, and of how many samples; what it raises ends the walk."""
 
 
 @dataclass(slots=True)
@@ -144,9 +147,7 @@ def grouped(
     groups: list[list[Matched]] = []
     size = before = begun = 0
     for entry in pairs:
-        shape = stage.shape(entry.a)
-        known = shape is not None and all(isinstance(dim, int) for dim in shape)
-        own = 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
+        own = _bytes(stage, entry)
         behind = max(before, read.get(entry.a, 0))
         heavy = weights is not None and behind - begun > weights
         if size + own > budget or heavy or not groups:
@@ -156,6 +157,13 @@ def grouped(
         size += own
         before = behind
     return groups
+
+
+def _bytes(stage: Stage, entry: Matched) -> int:
+    """What a tensor of A takes, as far as its size is known beforehand."""
+    shape = stage.shape(entry.a)
+    known = shape is not None and all(isinstance(dim, int) for dim in shape)
+    return 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
 
 
 def _weights_read(stage: Stage) -> dict[str, int]:
@@ -239,12 +247,19 @@ class Walker:
             return ours, None
         return ours, _loaded(self._b, self._second.pop(0), self._threads)
 
-    def walk(self, samples: Iterable[Sample], tell: Callable[[int], None] = lambda done: None) -> Walk:
+    def walk(
+        self,
+        samples: Iterable[Sample],
+        tell: Callable[[int], None] = lambda done: None,
+        pace: Pace = lambda share, samples: None,
+    ) -> Walk:
         """Runs the samples.
 
         Args:
             samples: read once.
             tell: hears how many are done.
+            pace: where all samples run through a part before the next one, hears how far that is; the work
+                of a part is told by the bytes of its tensors.
 
         Raises:
             UserError: a stage does not run on a sample, or there is none.
@@ -255,7 +270,11 @@ class Walker:
         means = Means(MEANS, ends)
         walk = Walk(found, means, groups=len(self._groups))
         begun = (self._begun(place, sample) for place, sample in enumerate(samples))
-        for one in (self._part_by_part if self._runners is None else self._one_by_one)(begun, walk):
+        if self._runners is None:
+            passed = self._part_by_part(begun, walk, pace)
+        else:
+            passed = self._one_by_one(begun, walk)
+        for one in passed:
             for name in self._a.inputs:
                 walk.widen(name, np.asarray(one.sample.feeds[name]))
             self._judge(one.sample, walk, one.ends)
@@ -284,12 +303,16 @@ class Walker:
                 self._pass(number, runners, one, walk)
             yield one
 
-    def _part_by_part(self, samples: Iterable[_Passing], walk: Walk) -> Iterator[_Passing]:
+    def _part_by_part(self, samples: Iterable[_Passing], walk: Walk, pace: Pace) -> Iterator[_Passing]:
         everyone = list(samples)
+        work = [max(1, sum(_bytes(self._a, entry) for entry in group)) for group in self._groups]
+        pace(0.0, len(everyone))
         for number, group in enumerate(self._groups):
             runners = self._next()
-            for one in everyone:
+            for place, one in enumerate(everyone, 1):
                 self._pass(number, runners, one, walk)
+                done = sum(work[:number]) + work[number] * place / len(everyone)
+                pace(done / sum(work), len(everyone))
             del runners  # before the next ones are loaded
             walk.means.settle(entry.b for entry in group)
         yield from everyone
@@ -370,7 +393,7 @@ class Walker:
             if ours.shape == theirs.shape and power > 0 and math.isfinite(power):
                 apart = (theirs.astype(np.float64) - ours).reshape(-1)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    noise = float(apart @ apart)
+                    noise = inner(apart, apart)
                 ratios.append(noise / power if math.isfinite(noise) else math.inf)
         if not ratios:
             return

@@ -90,6 +90,15 @@ class Chosen:
         if self.config is not None:
             report["config"] = str(self.config.path)
 
+    def asked(self, model: Path, output: Path | None, *, force: bool) -> list[list[str]]:
+        """The command line: its verb, its model, and each flag with its values."""
+        parts = [[self.verb], [str(model)], *map(list, self._typed.values())]
+        if self.config is not None:
+            parts.append(["--config", str(self.config.path)])
+        if output is not None:
+            parts.append(["-o", str(output)])
+        return [*parts, ["--force"]] if force else parts
+
     # -- data ----------------------------------------------------------------------------------
 
     @property

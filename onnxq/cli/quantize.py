@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnxq import settings
+from onnxq import interrupts, settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
@@ -43,8 +44,9 @@ def quantize(
     from onnxq.cli.pages.end import end_screen
     from onnxq.documents.report import Report
     from onnxq.documents.typed import published
-    from onnxq.emit.files import check_output
+    from onnxq.emit.files import check_output, report_path
     from onnxq.pipeline.goals import forget
+    from onnxq.pipeline.result import Result, save_made, save_page, save_told
     from onnxq.target import load_target
 
     calibration = chosen.calibration()
@@ -74,6 +76,22 @@ def quantize(
             hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
         )
     state = path.with_name(f"{path.name}.part") if goal.is_set else None
+    written = f"{path} and its report are written; missing: "
+    to_come = f"the page, which onnxq report {shlex.quote(str(report_path(path)))} writes"
+
+    def ready(result: Result) -> None:
+        """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
+        chosen.tell(result.report)
+        result.report["asked"] = chosen.asked(model, output, force=force)
+        missed = result.report["goal"]
+        cut = bool(missed and missed["cut"])  # what the time limit cut goes on when repeated
+        if cut and state is not None and state.exists():
+            missed["kept"] = str(state)
+        save_made(result, path, force=force, page=page)
+        if state is not None and not cut:
+            forget(state)
+        interrupts.stands(written + "the errors of layers" + (f" and {to_come}" if page else ""))
+
     with kept(state), screen.progress() as observe:
         result = onnxq.quantize(
             model,
@@ -91,19 +109,19 @@ def quantize(
             division=chosen.group(settings.Division),
             details=chosen.group(settings.Details),
             state=state,
+            ready=ready,
             observe=observe,
         )
-        chosen.tell(result.report)
-        missed = result.report["goal"]
-        if missed and missed.get("cut") and state is not None and state.exists():
-            missed["kept"] = str(state)
-        result.save(path, force=force, page=page)
-    if state is not None and not (missed and missed["cut"]):  # what the time limit cut goes on when repeated
-        forget(state)
+        document = save_told(result)
+        if page:
+            interrupts.stands(written + to_come)
+            save_page(result, document)
+        interrupts.stands("")
     if not screen.quiet:
         screen.show(end_screen(result.report))
     screen.document(published(Report, result.report))
     engine = result.report["engine"]
+    missed = result.report["goal"]
     failed = strict and (engine["regressed"] or engine["status"] == "not-run")
     return int(failed or (missed is not None and not missed["met"]))
 

@@ -44,6 +44,7 @@ def verb(function: Callable[..., int | None]) -> Callable[..., None]:
             json=as_json,
         )
         code = 0
+        interrupts.stands("")
         with remarks.heard() as heard:
             try:
                 code = function(screen, **arguments) or 0
@@ -71,13 +72,13 @@ def _end(screen: Screen, error: BaseException) -> int:
     """Reports what ended a verb; returns the exit code."""
     screen.traceback("".join(traceback.format_exception(error)))
     if any(isinstance(cause, Interrupted) for cause in _causes(error)):
-        return report_error(screen, "interrupted", "", interrupts.EXIT_CODE)
+        return report_error(screen, "interrupted", interrupts.what_stands(), interrupts.EXIT_CODE)
     code = error.exit_code if isinstance(error, OnnxqError) else 3
     if code == 3:
         message, hint = fault.describe(error)
     else:
         message, hint = str(error), error.hint if isinstance(error, OnnxqError) else ""
-    return report_error(screen, message, hint, code)
+    return report_error(screen, message, "; ".join(filter(None, (hint, interrupts.what_stands()))), code)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

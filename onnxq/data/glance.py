@@ -18,7 +18,11 @@ LOOKED_AT = 16
 
 
 class Glance:
-    """Looks at the first samples that a source gives, each once, however often it is read."""
+    """Looks at the first samples that a source gives, each once, however often it is read.
+
+    Attributes:
+        sizes: the least and the greatest shape of each input, by dimension, of all samples that were read.
+    """
 
     def __init__(
         self, model: Model, inputs: list[InputSpec], source: Source, *, pictures: bool = False
@@ -28,6 +32,7 @@ class Glance:
         self._survey = Survey(inputs, source.images)
         self._batch = source.batch
         self._seen: set[int] = set()
+        self.sizes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._own: Mapping[str, ModelScaling] = {}
         self._fault = ""
         try:
@@ -57,6 +62,12 @@ class Glance:
             return ()
 
     def _add(self, sample: Sample) -> None:
+        for name, array in sample.feeds.items():
+            least, most = self.sizes.get(name, (array.shape, array.shape))
+            if len(least) == array.ndim:
+                self.sizes[name] = (
+                    tuple(map(min, least, array.shape)), tuple(map(max, most, array.shape)),
+                )  # fmt: skip
         if self._fault or len(self._seen) == LOOKED_AT or sample.index in self._seen:
             return
         self._seen.add(sample.index)

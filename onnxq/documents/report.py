@@ -123,6 +123,7 @@ class Report(Run):
         weight_scales: the scales of the weights, by weight; None of sanitize.
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
+        asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
     """
 
     nodes_before: int
@@ -155,6 +156,7 @@ class Report(Run):
     weight_scales: Mapping[str, ScaleProfile] | None = None
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     sha256: str = ""
+    asked: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

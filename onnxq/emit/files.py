@@ -136,7 +136,8 @@ def save_models(
         models: the models by file name; they are not modified.
         data_dir: the folder of the external data that the models refer to.
         documents: the documents by file name; what is text already is written as it is, what is a
-            function is called with the SHA-256 of each model by file name; None is not written.
+            function is called with the SHA-256 of each model by file name. None: there is none, and one of
+            an earlier run is removed.
 
     Returns:
         The files written.
@@ -144,8 +145,8 @@ def save_models(
     Raises:
         UserError: the disk is full or a file cannot be written.
     """
-    names = []
-    hashes = {}
+    names, hashes = [], {}
+    gone = [folder / name for name, document in documents.items() if document is None]
     with _staged(folder) as stage:
         for name, model in models.items():
             if needs_data_file(model):
@@ -155,11 +156,11 @@ def save_models(
             (stage / name).write_bytes(model.SerializeToString(deterministic=True))
             hashes[name] = sha256(stage / name)
         for name, document in documents.items():
-            if callable(document):
-                document = document(hashes)
             if document is None:
                 continue
             names.append(name)
+            if callable(document):
+                document = document(hashes)
             if not isinstance(document, str):
                 plain = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
                 document = escaped(plain) + "\n"
@@ -168,6 +169,8 @@ def save_models(
         with interrupts.held_back():  # files that belong together are renamed together
             for name in names:
                 os.replace(stage / name, folder / name)
+            for path in gone:
+                path.unlink(missing_ok=True)
     return [folder / name for name in sorted(names)]
 
 

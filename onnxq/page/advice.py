@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from onnxq.analysis.lost import ADVICE, outputs_of
@@ -89,41 +89,74 @@ def advice_of(report: OpenedReport, *, analysed: bool) -> tuple[Advice, ...]:
 
 
 def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
-    model, output = text(report.at("model")) or "MODEL", text(report.at("output")) or "X.onnx"
-    data = text(report.at("calibration", "data", "place", "path")) or "DATA"
-    again = f"onnxq quantize {shlex.quote(model)} --calib {shlex.quote(data)} -o {shlex.quote(output)}"
+    output = text(report.at("output")) or "X.onnx"
     status = text(report.at("engine", "status"))
     if status == "failed":
         yield Advice("It does not compile: see which nodes NVIDIA's compiler refuses",
-                     f"onnxq check {shlex.quote(output)}")  # fmt: skip
+                     shlex.join(["onnxq", "check", output]))  # fmt: skip
     lost = any(one.lost for one in outputs_of(report))
     if lost:
         yield Advice(f"The accuracy is lost: {ADVICE}")
         if not report.entries("goal", "gates"):
-            yield Advice("Or have layers left in float until the outputs are near", f"{again} --min-sqnr 20")
-    for gate in report.entries("goal", "gates"):
-        if not gate.get("met"):
-            yield Advice("The goal is not met: let more layers stay in float", f"{again} --max-float 20%")
-            break
+            yield Advice(
+                "Or have layers left in float until the outputs are near",
+                again(report, more=("--min-sqnr", "20")),
+            )
+    if not all(gate.get("met") for gate in report.entries("goal", "gates")):
+        yield _of_goal(report)
     form = text(report.at("verdict", "form"))
-    if text(report.at("verdict", form, "says")) == "slower":
-        yield Advice("Int8 is slower by estimate: leave layers in float where it is", f"{again} --fastest")
+    if text(report.at("verdict", form, "says")) == "slower" and not _given(report, "--fastest"):
+        yield Advice("Int8 is slower by estimate: leave layers in float where it is (fastest)",
+                     again(report, more=("--fastest",)))  # fmt: skip
     missed = names(report.at("engine", "not_int8"))
     if missed and status == "compiled":
         yield Advice(
             f"{counted(len(missed), 'layer')} planned in int8 and not run in it: see the kernels",
-            f"onnxq engine {shlex.quote(output)}",
+            shlex.join(["onnxq", "engine", output]),
         )
-    if not analysed and report.at("plan", "sites"):
+    if not analysed and report.at("plan", "sites") and report.at("calibration", "data", "place", "path"):
         yield Advice("See which layer adds the error, alone and accumulated, and put that on this page",
                      f"onnxq analyze {shlex.quote(output)} --json > analysis.json && onnxq report "
                      f"{shlex.quote(_report_of(report))} --analysis analysis.json")  # fmt: skip
     samples = number(report.at("calibration", "samples"))
     if samples is not None and 0 < samples < 32:
-        yield Advice(f"{samples:.0f} samples calibrated: 100 or more are usual", again)
+        yield Advice(f"{counted(int(samples), 'sample')} calibrated: give more, 100 or more are usual")
     commands = names(report.at("commands"))
     if status != "failed" and commands and not lost:
         yield Advice("Build the engine", commands[0])
+
+
+def _of_goal(report: OpenedReport) -> Advice:
+    """What to do about a goal that is not met."""
+    if report.at("goal", "cut"):
+        return Advice("The time limit cut the search for the goal: let it go on",
+                      again(report, without=("--time-limit",)))  # fmt: skip
+    if _given(report, "--max-float"):
+        return Advice("The goal is not met: let more layers stay in float",
+                      again(report, without=("--max-float",)))  # fmt: skip
+    return Advice("The goal is not met, whatever stays in float: give more samples, or a lower goal")
+
+
+def again(report: OpenedReport, *, without: Sequence[str] = (), more: Sequence[str] = ()) -> str:
+    """The command line of a run, to be given again; "" where it was not a command line.
+
+    Args:
+        report: its report.
+        without: flags that are left out, with their values.
+        more: what is given beside.
+    """
+    kept = [part for part in _asked(report) if part[0] not in without]
+    return shlex.join(["onnxq", *(word for part in kept for word in part), *more]) if kept else ""
+
+
+def _given(report: OpenedReport, flag: str) -> bool:
+    """Whether a flag was given."""
+    return any(part[0] == flag for part in _asked(report))
+
+
+def _asked(report: OpenedReport) -> list[tuple[str, ...]]:
+    asked = report.at("asked")
+    return [part for one in asked if (part := names(one))] if isinstance(asked, list) else []
 
 
 def _report_of(report: OpenedReport) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.page.advice import again
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class ReproduceView:
 
     Attributes:
         facts: versions, hashes and settings: what each is, and its value.
-        commands: the command lines to go on with.
+        commands: the command line of the run, and those to go on with.
         files: what was written.
         phases: the steps, with seconds and their share of the longest.
     """
@@ -46,7 +47,7 @@ def reproduce_view(report: OpenedReport) -> ReproduceView:
     longest = max(spent.values(), default=0.0) or 1.0
     return ReproduceView(
         facts=tuple((label, value) for label, value in facts if value),
-        commands=names(report.at("commands")),
+        commands=(*filter(None, [again(report)]), *names(report.at("commands"))),
         files=names(report.at("files")),
         phases=tuple((name, f"{took:.2f} s", took / longest) for name, took in spent.items()),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,7 @@ def quantize(
     accuracy: AccuracyRepair | Values | None = None,
     state: str | os.PathLike[str] | None = None,
     submit: Submit | None = None,
+    ready: Callable[[Result], object] = lambda result: None,
     observe: Observer | None = None,
     **options: Any,
 ) -> Result:
@@ -191,6 +192,8 @@ def quantize(
         details: what the report has of each layer.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.
         submit: `submit` of an executor that measures for the goal in the place of `workers`.
+        ready: is given the result as soon as it is final, before the errors of its layers are measured:
+            who saves it there has it, whatever ends the call after that.
         runtime: what onnxruntime runs it with; without the custom operators of the model, the part that
             runs is calibrated.
         accuracy: which steps win back the accuracy that int8 costs.
@@ -217,7 +220,7 @@ def quantize(
     _check_goal(goal, groups.repairs.target, data is not None)
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
     with _sanitized(model, data, groups, layers, format, observe, pursuit, repair, shown) as quantization:
-        return quantization.run(compilation, shown)
+        return quantization.run(compilation, shown, ready)
 
 
 @takes_options(*_COMMON, without=("allow_interface_changes", "cache", "plan"))

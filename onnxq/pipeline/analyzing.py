@@ -30,6 +30,7 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.graph.types import Shape
 from onnxq.keywords import takes_options
 from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.predicting import NOTE, predicted_db
@@ -236,13 +237,15 @@ class _Asked:
         return cls(first, quantized, known.data, feeding, images, known.held_out)
 
     def opened(self, one: Stage, other: Stage | Saved) -> Source:
-        """The data, for the inputs of the reference."""
+        """The data, for the inputs of the reference; a size that it leaves open is the other's."""
         for name in other.inputs if isinstance(other, Stage) else ():
             if name not in one.inputs:
                 raise unknown_name(f"input of {one.name!r} named", name, one.inputs)
+        sizes = {spec.name: spec.shape for spec in other.fed} if isinstance(other, Stage) else {}
+        fed = [replace(spec, shape=_bound(spec.shape, sizes.get(spec.name))) for spec in one.fed]
         return open_source(
             self.data,
-            named(one.fed, self.feeding.input_names),
+            named(fed, self.feeding.input_names),
             options=self.images,
             skip_bad=self.feeding.skip_bad,
         )
@@ -264,6 +267,16 @@ class _Asked:
         if isinstance(self.b, onnx.ModelProto) or str(self.b).endswith(".json"):
             return Recorded()
         return recorded(report_of(Path(self.b)))
+
+
+def _bound(shape: Shape | None, other: Shape | None) -> Shape | None:
+    """A shape, where it is open with the sizes of another of its rank."""
+    if shape is None or other is None or len(shape) != len(other):
+        return shape
+    pairs = zip(shape, other, strict=True)
+    return tuple(
+        theirs if isinstance(theirs, int) and not isinstance(own, int) else own for own, theirs in pairs
+    )
 
 
 def _metric(given: str | os.PathLike[str] | Metric | None) -> Metric | None:

@@ -13,7 +13,7 @@ from onnxq.analysis.causes import Suspicions, severity
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.figures import Figures, Metric
 from onnxq.analysis.filters import Filter
-from onnxq.analysis.layerwise import NotAlone, Walk, Walker, WorstSample, judged_in
+from onnxq.analysis.layerwise import NotAlone, Pace, Walk, Walker, WorstSample, judged_in
 from onnxq.analysis.match import Matched, Matching, match, match_saved
 from onnxq.analysis.nonfinite import first_maker
 from onnxq.analysis.quantizers import Quantizer, quantizers_of
@@ -53,6 +53,7 @@ class How:
         predict: what the noise model leaves of the outputs by layer, dB, and what to say of it.
         by_parts: whether all samples run through a part before the next one is loaded; see `Walker`.
         parts: in which the outputs of the reference are judged; None: each as a whole.
+        pace: hears how far that is; see `Walker.walk`.
     """
 
     isolated: bool = True
@@ -63,6 +64,7 @@ class How:
     predict: Callable[[], tuple[Mapping[str, float], str]] | None = None
     by_parts: bool = False
     parts: OutputParts | None = None
+    pace: Pace = lambda share, samples: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def beside(
             one, other, matching.pairs, isolated=alone, histogram=how.histogram, metric=how.metric,
             maps=told.maps, by_parts=how.by_parts, parts=how.parts,
         )  # fmt: skip
-        return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done))
+        return walker.walk(itertools.chain([first], read), lambda done: tell("compare", done), how.pace)
 
     try:
         walk = walked(isolated)

@@ -67,7 +67,7 @@ class Job:
         Raises:
             UserError: it or an option cannot be used.
         """
-        self.started = time.perf_counter()
+        self._began = (time.perf_counter(), reporting.cpu_seconds())
         self.was_opset: int | None = None  # where it was lowered
         self.phases: dict[str, float] = {}
         self.observe = told(observe)
@@ -115,6 +115,11 @@ class Job:
         finally:
             spent = time.perf_counter() - start
             self.phases[name] = round(self.phases.get(name, 0.0) + spent, 3)
+
+    def spent(self) -> tuple[float, float]:
+        """What the run has taken so far: seconds, and seconds of the processors, children included."""
+        began, taken = self._began
+        return time.perf_counter() - began, reporting.cpu_seconds() - taken
 
     def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
@@ -252,6 +257,10 @@ class Job:
         """What is doubtful about the data, see `Glance.to_json`."""
         return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
 
+    def sizes(self) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The least and the greatest shape of each input in the samples that were read, by dimension."""
+        return {} if self._glance is None else self._glance.sizes
+
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""
         return () if self._glance is None else self._glance.sheets()
@@ -382,6 +391,6 @@ class Job:
     def finish(self, document: dict[str, Any]) -> None:
         """Writes into a report what was remarked and how long the run took, so far."""
         document["notes"] = remarks.so_far()
-        document["seconds"] = round(time.perf_counter() - self.started, 3)
+        document["seconds"] = round(self.spent()[0], 3)
         document["phases"] = dict(self.phases)
         document["peak_memory_mb"] = reporting.peak_memory_mb()

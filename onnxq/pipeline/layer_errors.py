@@ -1,19 +1,19 @@
 """The errors by layer of what was made: what `onnxq analyze` measures, on a few samples, at the end of a run.
 
-It costs a small share of the run or is left out; what it costs is counted in runs of the model.
+It costs a small share of the run, or it is of fewer samples, or left out.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from onnxq import interrupts
+from onnxq import interrupts, remarks
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
@@ -27,125 +27,147 @@ from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.body import Finished
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.repair.workload import beside_runs
 
-SAMPLES, SHARE = 4, 0.25
-"""How many samples are run where nobody says, and what of the runs before that may cost at most."""
+SAMPLES, SHARE = 4, 0.15
+"""How many samples are run where nobody says, and what share of the whole run they may take at most."""
 
-_A_SAMPLE = 5.0
-"""Runs that a sample takes: both models, the layers alone, and the figures of all their tensors.
+_FREE = 1.0
+"""Seconds that they may take in any case, of a run that is over at once."""
 
-Measured: 3.7 of ResNet-18, 5 of UltraFace 320."""
+_LOOK = 0.3
+"""The share of that after which it is looked at how far they are: the first parts alone tell little."""
 
-_OPENED, _OF_A_BYTE = 0.1, 7.5e-9
-"""What opening both models takes: of all that is done once, and of that for each byte of weights.
+_ROWS = 1.2
+"""What all of it takes, in what the samples take: causes and rows come after them.
 
-Measured: 0.5 CPU seconds of `digits`, 0.7 of UltraFace 320, 0.9 of ResNet-18 (45 MB)."""
-
+Measured: 1.1 of YOLOv8n and ResNet-18, 1.3 of UltraFace 320."""
 
 _HEAVY = 1 << 23  # bytes of weights that are worth the files they are written to
 
 
-@dataclass(frozen=True, slots=True)
-class WorkDone:
-    """What a run has done, in runs of its model.
+class Fewer(Exception):
+    """There is time for fewer samples than are run.
 
     Attributes:
-        macs: the multiply-accumulates of each layer, None where they are not known.
-        runs: of calibration, choosing, verifying and repair.
+        samples: for how many; 0: for none.
     """
 
-    macs: tuple[int | None, ...]
-    runs: float
-
-    @property
-    def before(self) -> float:
-        """All of it, with what is done once."""
-        return self.runs + beside_runs(self.macs)
-
-    def cost(self, samples: int, weights: int) -> float:
-        """What errors by layer take on so many samples, of a model of so many bytes of weights."""
-        return _A_SAMPLE * samples + beside_runs(self.macs) * (_OPENED + _OF_A_BYTE * weights)
+    def __init__(self, samples: int) -> None:
+        super().__init__(samples)
+        self.samples = samples
 
 
-def to_run(asked: int | None, held: int, weights: int, work: WorkDone) -> tuple[int, str]:
+class Allowance:
+    """What errors by layer may take: `SHARE` of the run with them, of the clock and of the processors.
+
+    All samples run through a part of the model before the next part. What that takes is measured, and how far
+    it is, is told by the bytes of the tensors that were compared: so it is known early what all of it takes.
+    Where that is too much, they begin again with fewer samples; no layer is ever left out. While there is
+    time enough nothing depends on how fast the machine is.
+    """
+
+    def __init__(self, spent: Callable[[], tuple[float, float]]) -> None:
+        """Begins; `spent`: what the run has taken so far, seconds of the clock and of the processors."""
+        self._spent, self._first = spent, spent()
+        self._limits = [max(_FREE, SHARE / (1 - SHARE) * before) for before in self._first]
+        self._again = self._taken()
+
+    def _taken(self) -> list[float]:
+        return [now - first for now, first in zip(self._spent(), self._first, strict=True)]
+
+    def pace(self, share: float, samples: int) -> None:
+        """Hears which share of the work of so many samples is done, 0 to 1: 0 where it begins.
+
+        Raises:
+            Fewer: the rest of it would take too long.
+        """
+        now = self._taken()
+        if not share:
+            self._again = now
+            return
+        fit = [
+            self._fitting(limit, again, taken, share, samples)
+            for limit, again, taken in zip(self._limits, self._again, now, strict=True)
+        ]
+        if min(fit) < samples:
+            raise Fewer(max(0, min(fit)))
+
+    def _fitting(self, limit: float, again: float, taken: float, share: float, samples: int) -> int:
+        """How many samples fit into a limit, of which some was taken before this attempt began."""
+        whole = (taken - again) / share * _ROWS
+        if taken - again < _LOOK * (limit - again) or again + whole <= limit:
+            return samples
+        return min(samples - 1, int((limit - taken) / whole * samples))
+
+
+def to_run(asked: int | None, held: int, weights: int) -> tuple[int, str]:
     """How many samples are run, and why none is: "" where some are.
 
     Args:
-        asked: how many are asked for; 0: none; None: `SAMPLES`, or as many as may be for their cost.
+        asked: how many are asked for; 0: none; None: `SAMPLES`.
         held: how many there are.
         weights: bytes of the result's.
-        work: what the run has done.
     """
     if asked is not None:
         return (min(held, asked), "") if asked else (0, "left out")
-    count, most = min(held, SAMPLES), SHARE * work.before
-    while count > 1 and work.cost(count, weights) > most:
-        count -= 1
-    cost = work.cost(count, weights)
-    if weights >= LARGE:
-        return count, "the model is large"
-    if cost > most:
-        return count, (
-            f"it would take {cost:.0f} runs of the model, more than {SHARE:.0%} of the {work.before:.0f} "
-            "before it"
-        )
-    return count, ""
+    return min(held, SAMPLES), "the model is large" if weights >= LARGE else ""
 
 
 def layer_errors(
-    job: Job, sampling: Sampling, asked: int | None, made: Finished, report: Mapping[str, Any], work: WorkDone
+    job: Job, sampling: Sampling, asked: int | None, made: Finished, report: Mapping[str, Any]
 ) -> LayerErrors | None:
     """The errors by layer of a result; None without samples.
 
     Args:
         job: of the model.
         sampling: gives the samples that verify.
-        asked: how many are run; 0: none; None: `SAMPLES`, or as many as may be for their cost.
+        asked: how many are run; 0: none; None: `SAMPLES`, or as many as there is time for.
         made: the result.
         report: what is known of how it was made.
-        work: what the run has done.
     """
     if sampling.parts is None:
         return None
-    weights = weight_bytes(made.proto)
-    count, why = to_run(asked, sampling.parts.held or SAMPLES, weights, work)
-    cost, before = round(work.cost(count, weights) if asked != 0 else 0.0, 1), round(work.before, 1)
+    count, why = to_run(asked, sampling.parts.held or SAMPLES, weight_bytes(made.proto))
     if why:
-        return LayerErrors(why, runs=cost, runs_before=before)
+        return LayerErrors(why)
     with job.step("layers"):
         try:
-            return _measured(job, sampling, count, made, report, cost, before)
+            return _measured(job, sampling, count, made, report, limited=asked is None)
         except UserError as error:  # the result stands without it: custom operators, say
             why = str(error)
         except Exception as error:
             why = f"it ends in a fault of onnxq ({type(error).__name__}: {error})"
-    return LayerErrors(why, runs=cost, runs_before=before)
+            remarks.remark(f"the errors of layers were not measured: {why}")
+    return LayerErrors(why)
 
 
 def _measured(
-    job: Job,
-    sampling: Sampling,
-    count: int,
-    made: Finished,
-    report: Mapping[str, Any],
-    cost: float,
-    before: float,
+    job: Job, sampling: Sampling, wanted: int, made: Finished, report: Mapping[str, Any], *, limited: bool
 ) -> LayerErrors:
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)
 
+    how = How(histogram=False, by_parts=True, parts=job.parts)
+    if limited:
+        how = replace(how, pace=Allowance(job.spent).pace)
     with interrupts.Folder() as name:
         one = _stage(job.original(), Path(name) / "original")
         other = _stage(Model(made.proto, None, made.model.data_dir), Path(name) / "result")
         if one.data_dir is not None or other.data_dir is not None:  # weights in files, of heavy models
             collected()  # the graphs of both, which nobody needs any more
-        samples = itertools.islice(sampling.held_out(silent=True), count)
-        how = How(histogram=False, by_parts=True, parts=job.parts)
-        found = beside(one, other, recorded(report), samples, how, tell)
+        count, found = wanted, None
+        while found is None and count:
+            samples = itertools.islice(sampling.held_out(silent=True), count)
+            try:
+                found = beside(one, other, recorded(report), samples, how, tell)
+            except Fewer as error:
+                count = error.samples
+    if found is None:
+        return LayerErrors(f"one sample would take more than {SHARE:.0%} of the run")
+    notes = () if count == wanted else (f"more samples would take over {SHARE:.0%} of the run",)
     return LayerErrors(
-        samples=found.samples, runs=cost, runs_before=before, rows=lines_of(found.rows), drift=found.drift,
-        drift_db=found.drift_db, nonfinite=found.nonfinite, worst=found.worst, notes=found.notes,
+        samples=found.samples, rows=lines_of(found.rows), drift=found.drift, drift_db=found.drift_db,
+        nonfinite=found.nonfinite, worst=found.worst, notes=(*notes, *found.notes),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.layer_errors import WorkDone, layer_errors
+from onnxq.pipeline.layer_errors import layer_errors
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
@@ -164,8 +164,18 @@ class Quantization:
         plain: dict[str, Any] = reporting.to_json(report)
         return plain
 
-    def run(self, compilation: Compilation, details: Details | None = None) -> Result:
-        """All steps; `details`: what the report has of each layer.
+    def run(
+        self,
+        compilation: Compilation,
+        details: Details | None = None,
+        ready: Callable[[Result], object] = lambda result: None,
+    ) -> Result:
+        """All steps.
+
+        Args:
+            compilation: how the result is compiled.
+            details: what the report has of each layer.
+            ready: is given the result before the errors of its layers are measured.
 
         Raises:
             UserError: the data, the statistics or an argument cannot be used.
@@ -175,7 +185,6 @@ class Quantization:
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(chooses=pursuit.goal.is_set or self._format.heads == "auto")
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
-        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
         ranges, expected = measured.ranges, measured.expected
@@ -183,6 +192,7 @@ class Quantization:
             job, sampling, measured.wish, measured.stats, measured.prepared, measured.done, expected
         )
         prepared, done, finish = best.prepared, best.done, best.finish
+        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)  # of all samples
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
@@ -220,10 +230,13 @@ class Quantization:
             {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
             beyond,
         )
+        result.report["pictures"] = reporting.to_json(job.sheets())
+        result.report["layer_errors"] = reporting.to_json(LayerErrors("the run ended before"))
+        job.finish(result.report)
+        ready(result)
         result.report["layer_errors"] = reporting.to_json(
             self._layer_errors(sampling, measured, final, result, details or Details())
         )
-        result.report["pictures"] = reporting.to_json(job.sheets())
         job.finish(result.report)
         return result
 
@@ -234,10 +247,7 @@ class Quantization:
         job, prepared = self._job, measured.prepared
         if not final.plan.pairs or prepared.not_run or sampling.parts is None:
             return None
-        steps = (measured.repair or {}).get("runs") or 0.0
-        runs = measured.stats.samples + measured.done.runs + 2 * (sampling.parts.held or 0) + steps
-        work = WorkDone(tuple(layer.macs for layer in final.plan.layers), runs)
-        return layer_errors(job, sampling, details.layer_samples, final.made, result.report, work)
+        return layer_errors(job, sampling, details.layer_samples, final.made, result.report)
 
     def accuracy(self, asked: Asked) -> Accuracy:
         """The steps up to the scales, and then what causes the error.
@@ -484,10 +494,10 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
 def _resolved(
     job: Job, profiles: Mapping[str, Profile], usual: Mapping[str, tuple[int, ...]]
 ) -> Mapping[str, Profile]:
-    """The profiles of all dynamic inputs: the user's, else the sizes of a sample."""
+    """The profiles of all dynamic inputs: the user's, else the sizes of the samples."""
     sizes = {
         name: [dim if isinstance(dim, int) else -1 for dim in shape]
         for name, _, shape in job.model.inputs
         if shape is not None
     }
-    return resolve_profiles(sizes, profiles, usual)
+    return resolve_profiles(sizes, profiles, usual, job.sizes())

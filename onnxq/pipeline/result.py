@@ -72,50 +72,97 @@ class Result(Shown):
         Raises:
             UserError: the path is the input, or cannot be written.
         """
-        output = Path(path)
-        files.check_output(output, self.source, force=force, cache=self.cache is not None, page=page)
-        data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.model) else []
-        cache = files.cache_path(output) if self.cache is not None else None
-        record = files.report_path(output)
-        shown = files.page_path(record) if page else None
-        written = [output, *data, *(path for path in (cache, record, shown) if path is not None)]
-        self.report["output"] = str(output)
-        self.report["files"] = [str(file) for file in written]
-        target = load_target(self.report["target"])
-        implicit = cache is not None and not target.explicit
-        types = target.types if self.report["plan"] else ()
-        if self.report["body"].get("type") == "bf16":
-            types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
-        self.report["commands"] = commands(
-            output,
-            target.name,
-            self.profiles,
-            self.source,
-            cache,
-            implicit,
-            types,
-            exact=bool(self.report["exact_products"]),
-            explain=target.explains,
-        )
-        self.report["profiles"] = {name: [list(s) for s in shapes] for name, shapes in self.profiles.items()}
+        document = save_made(self, path, force=force, page=page)
+        if page:
+            save_page(self, document)
+        return sorted(map(Path, self.report["files"]))
 
-        document: dict[str, Any] = {}  # once: that of a large model takes seconds
 
-        def report(hashes: Mapping[str, str]) -> dict[str, Any]:
-            self.report["sha256"] = hashes[output.name]
-            if not document:
-                document.update(published(Report, self.report))
-            return document
+def save_made(
+    result: Result, path: str | os.PathLike[str], *, force: bool = False, page: bool = True
+) -> dict[str, Any]:
+    """Writes all of a result but its page; one of an earlier run goes, as it is not of this model.
 
-        def drawn(hashes: Mapping[str, str]) -> str | None:
-            found = page_text(report(hashes))
-            if found is None:
-                for said in (self.report, document):
-                    said["files"].remove(str(shown))
-            return found
+    Args:
+        result: the result.
+        path: the model's path.
+        force: replace a file that onnxq did not write.
+        page: whether a page is to come.
 
-        documents: dict[str, Any] = {} if shown is None else {shown.name: drawn}
-        documents[record.name] = report
-        if cache is not None:
-            documents[cache.name] = self.cache
-        return files.save_models(output.parent, {output.name: self.model}, self.data_dir, documents)
+    Returns:
+        The report as it was written.
+
+    Raises:
+        UserError: the path is the input, or cannot be written.
+    """
+    output, told = Path(path), result.report
+    files.check_output(output, result.source, force=force, cache=result.cache is not None, page=page)
+    data = [output.with_name(output.name + ".data")] if files.needs_data_file(result.model) else []
+    cache = files.cache_path(output) if result.cache is not None else None
+    record = files.report_path(output)
+    told["output"] = str(output)
+    told["files"] = [str(file) for file in (output, *data, cache, record) if file is not None]
+    target = load_target(told["target"])
+    implicit = cache is not None and not target.explicit
+    types = target.types if told["plan"] else ()
+    if told["body"].get("type") == "bf16":
+        types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
+    told["commands"] = commands(
+        output,
+        target.name,
+        result.profiles,
+        result.source,
+        cache,
+        implicit,
+        types,
+        exact=bool(told["exact_products"]),
+        explain=target.explains,
+    )
+    told["profiles"] = {name: [list(s) for s in shapes] for name, shapes in result.profiles.items()}
+    document: dict[str, Any] = {}
+
+    def report(hashes: Mapping[str, str]) -> dict[str, Any]:
+        told["sha256"] = hashes[output.name]
+        document.update(published(Report, told))
+        return document
+
+    documents: dict[str, Any] = {record.name: report}
+    if page:
+        documents[files.page_path(record).name] = None
+    if cache is not None:
+        documents[cache.name] = result.cache
+    files.save_models(output.parent, {output.name: result.model}, result.data_dir, documents)
+    return document
+
+
+def save_told(result: Result) -> dict[str, Any]:
+    """Writes the report of a saved result once more, with what is known since; returns it as it was written.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    document = published(Report, result.report)
+    record = files.report_path(Path(result.report["output"]))
+    files.save_models(record.parent, {}, None, {record.name: document})
+    return document
+
+
+def save_page(result: Result, document: dict[str, Any]) -> None:
+    """Writes the page of a saved result, and into its report that it is there.
+
+    A page that cannot be made is remarked.
+
+    Args:
+        result: the result.
+        document: its report as it was written.
+
+    Raises:
+        UserError: they cannot be written.
+    """
+    record = files.report_path(Path(result.report["output"]))
+    shown = files.page_path(record)
+    document["files"] = [*result.report["files"], str(shown)]
+    text = page_text(document)
+    if text is not None:
+        result.report["files"] = document["files"]
+        files.save_models(record.parent, {}, None, {shown.name: text, record.name: document})

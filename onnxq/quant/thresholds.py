@@ -89,7 +89,7 @@ def threshold(stats: TensorStats, method: Method) -> float:
     if needs_histogram(method) and stats.histogram is None:
         raise UserError(
             f"method {method.name} needs histograms, and the statistics were taken without them",
-            hint="take them again with `onnxq calibrate --method auto`",
+            hint="take them again: onnxq calibrate MODEL --calib DATA",
         )
     if not stats.size:
         return 0.0

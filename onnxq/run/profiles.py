@@ -14,13 +14,15 @@ def resolve_profiles(
     inputs: Mapping[str, Sequence[int]],
     wanted: Mapping[str, Profile],
     typical: Mapping[str, tuple[int, ...]] | None = None,
+    seen: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] | None = None,
 ) -> dict[str, Profile]:
-    """The profile of each dynamic input: what the user wants, else one typical shape.
+    """The profile of each dynamic input: what the user wants, else what is in use.
 
     Args:
         inputs: the shape of each input of the model, negative sizes where dynamic.
         wanted: (min, opt, max) shapes by input name.
         typical: shapes that the inputs have in use; without one, a dynamic size is 1.
+        seen: the least and the greatest shape in use, by dimension; without them, the typical one is both.
 
     Raises:
         UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt >
@@ -30,12 +32,19 @@ def resolve_profiles(
         if name not in inputs:
             raise unknown_name("input", name, inputs)
         _check(name, tuple(inputs[name]), profile)
-    usual = dict(typical or {})
+    usual, spans = dict(typical or {}), dict(seen or {})
     return {
-        name: as_profile(wanted[name]) if name in wanted else (usual.get(name, _smallest(shape)),) * 3
+        name: as_profile(wanted[name]) if name in wanted
+        else _in_use(usual.get(name, _smallest(shape)), spans.get(name))
         for name, shape in inputs.items()
         if any(size < 0 for size in shape)
-    }
+    }  # fmt: skip
+
+
+def _in_use(usual: tuple[int, ...], span: tuple[tuple[int, ...], tuple[int, ...]] | None) -> Profile:
+    """The profile of a usual shape, and of what is seen beside it."""
+    least, most = span or (usual, usual)
+    return tuple(map(min, usual, least)), usual, tuple(map(max, usual, most))
 
 
 def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:

@@ -19,7 +19,7 @@ from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.stages import Stage
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline import layer_errors
-from onnxq.pipeline.layer_errors import SHARE, WorkDone, to_run
+from onnxq.pipeline.layer_errors import SHARE, Allowance, Fewer, to_run
 from onnxq.reporting import to_json
 
 QUICK: dict[str, Any] = {"repair": "none", "method": "minmax", "compile": False}
@@ -127,23 +127,97 @@ def test_a_fault_of_ours_costs_no_run(folder: Path, monkeypatch: pytest.MonkeyPa
     assert report["accuracy"]
 
 
-def test_they_cost_a_share_of_the_run_at_most() -> None:
-    """As many samples as may be, down to one; none where one is too dear; what is asked for is done."""
-    macs = (10**9, 10**9)
-    rich, poor = WorkDone(macs, 300.0), WorkDone(macs, 40.0)
-    assert to_run(None, 16, 10**6, rich) == (4, "")
-    assert to_run(None, 3, 10**6, rich) == (3, "")
-    some, why = to_run(None, 16, 10**6, poor)
-    assert (1 <= some < 4, why) == (True, "")
-    assert poor.cost(some, 10**6) <= SHARE * poor.before < poor.cost(some + 1, 10**6)
-    heavy = WorkDone((10**11,), 4.0)
-    assert "runs of the model, more than 25%" in to_run(None, 16, 10**6, heavy)[1]
-    assert to_run(2, 16, 10**6, heavy) == (2, "")
-    assert to_run(32, 16, 10**6, heavy) == (16, "")
-    assert to_run(0, 16, 10**6, rich) == (0, "left out")
-    assert to_run(None, 16, 1 << 29, rich)[1] == "the model is large"
-    assert to_run(1, 16, 1 << 29, rich) == (1, "")
-    assert rich.cost(1, 10**8) > rich.cost(1, 10**6)
+def test_how_many_samples_are_run() -> None:
+    assert to_run(None, 16, 10**6) == (4, "")
+    assert to_run(None, 3, 10**6) == (3, "")
+    assert to_run(32, 16, 10**6) == (16, "")
+    assert to_run(0, 16, 10**6) == (0, "left out")
+    assert to_run(None, 16, 1 << 29)[1] == "the model is large"
+    assert to_run(1, 16, 1 << 29) == (1, "")
+
+
+class Clock:
+    """What a run has spent, of the clock and of the processors; each pass through a part takes `each`."""
+
+    def __init__(self, *each: float) -> None:
+        self.each, self.spent = np.array(each), np.array([100.0, 100.0])
+
+    def __call__(self) -> tuple[float, float]:
+        wall, cpu = self.spent.tolist()
+        return wall, cpu
+
+    def walk(self, allowance: Allowance, samples: int, parts: int = 10) -> int:
+        """Runs so many samples through parts of equal work; how many it is told to run then."""
+        allowance.pace(0.0, samples)
+        for done in range(1, parts * samples + 1):
+            self.spent += self.each
+            try:
+                allowance.pace(done / (parts * samples), samples)
+            except Fewer as fewer:
+                return fewer.samples
+        return samples
+
+
+@pytest.mark.parametrize(
+    ("each", "samples"),
+    [((0.1, 0.1), 4), ((0.5, 0.1), 2), ((0.1, 0.5), 2), ((0.9, 0.9), 1), ((3.0, 0.1), 0)],
+    ids=["quick", "slow by the clock", "slow by the processors", "slower", "hopeless"],
+)
+def test_there_are_as_many_samples_as_there_is_time_for(each: tuple[float, float], samples: int) -> None:
+    """They begin again with fewer; of all of it no more than the share is taken, the search included."""
+    clock = Clock(*each)
+    allowance, count, rounds = Allowance(clock), 4, 0
+    while count and (fewer := clock.walk(allowance, count)) < count:
+        count, rounds = fewer, rounds + 1
+    assert count == samples
+    assert rounds == (samples < 4)
+    spent = clock.spent - 100.0
+    assert (spent <= SHARE * clock.spent).all()
+    assert spent.max() > 0.3 * SHARE * 100 or samples == 4
+
+
+def test_a_run_that_is_over_at_once_measures_them_all() -> None:
+    clock = Clock(0.02, 0.02)
+    clock.spent[:] = 0.1
+    assert clock.walk(Allowance(clock), 4) == 4
+
+
+def test_fewer_samples_are_whole_and_said(
+    folder: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun with more leaves nothing in the figures; each layer is there."""
+    heard = []
+
+    class Slow(Allowance):
+        def pace(self, share: float, samples: int) -> None:
+            heard.append((share, samples))
+            if samples > 1 and share > 0.4:
+                raise Fewer(1)
+
+    monkeypatch.setattr(layer_errors, "Allowance", Slow)
+    monkeypatch.setattr(layerwise, "BUDGET", 1)
+    found = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", **QUICK).report["layer_errors"]
+    one = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=1, **QUICK).report
+    assert found == {**one["layer_errors"], "notes": ["more samples would take over 15% of the run"]}
+    assert (found["samples"], len(found["rows"])) == (1, len(document["layer_errors"]["rows"]))
+    begins = [place for place, (share, _) in enumerate(heard) if not share]
+    assert [heard[place][1] for place in begins] == [document["layer_errors"]["samples"], 1]
+    for start, end in zip(begins, [*begins[1:], len(heard)], strict=True):
+        shares = [share for share, _ in heard[start:end]]
+        assert shares == sorted(set(shares))
+    assert heard[-1] == (1.0, 1)
+
+
+def test_without_time_for_one_they_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: Allowance, share: float, samples: int) -> None:
+        raise Fewer(0)
+
+    monkeypatch.setattr(Allowance, "pace", never)
+    found = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", **QUICK).report["layer_errors"]
+    assert (found["samples"], found["rows"]) == (0, [])
+    assert found["why_not"] == "one sample would take more than 15% of the run"
+    asked = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=2, **QUICK).report
+    assert asked["layer_errors"]["samples"] == 2
 
 
 def test_what_is_stated_of_inputs_holds_for_the_original_too(folder: Path) -> None:

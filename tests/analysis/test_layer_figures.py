@@ -11,9 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from layer_nets import NETS, dumped, made, samples_of
+from threadpoolctl import threadpool_limits
 
 import onnxq
-from onnxq.analysis.figures import ExactSum, Figures, Operand, TensorMeter
+from onnxq.analysis.figures import ExactSum, Figures, Means, Operand, TensorMeter
 from onnxq.analysis.rows import Analysis
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
@@ -181,3 +182,19 @@ def test_another_shape_is_said_and_nothing_else() -> None:
     meter.add(Operand.of(np.ones(3), histogram=True), np.ones(4))
     found = meter.figures()
     assert (found.samples, found.mismatched, found.values, found.sqnr_db) == (1, 1, 0, None)
+
+
+def test_no_figure_depends_on_how_many_threads_there_are() -> None:
+    """Nor do threads wait for each other where others use the cores."""
+    ours, theirs = np.random.default_rng(0).standard_normal((2, 3, 100_000))
+
+    def found(threads: int) -> Figures:
+        meter, means = TensorMeter(), Means(1 << 30)
+        with threadpool_limits(threads):
+            for one, other in zip(ours, theirs, strict=True):
+                operand = Operand.of(one, histogram=True)
+                means.add("x", operand)
+                meter.add(operand, other)
+            return meter.figures(means.power("x"))
+
+    assert found(1) == found(2) == found(3) == found(4)

@@ -145,7 +145,7 @@ def test_methods_are_data() -> None:
 def test_a_missing_histogram_says_how_to_get_one(name: str) -> None:
     with pytest.raises(UserError, match=f"method {name} needs histograms") as caught:
         threshold(stats_of([1.0], histogram=False), Method(name))
-    assert "onnxq calibrate --method auto" in caught.value.hint
+    assert "onnxq calibrate MODEL --calib DATA" in caught.value.hint
 
 
 @pytest.mark.parametrize("value", [0, -1, 100.001, math.nan])
