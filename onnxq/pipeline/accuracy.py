@@ -271,9 +271,8 @@ class Accuracy:
 
     def setting(self, floats: Collection[str]) -> Setting:
         """What a measuring copy is set to with some nodes in float."""
-        along = self._wants.along(floats)
-        off = (e for e, wants in self._wants.found.items() if not any(w.isdisjoint(along) for w in wants))
-        return Setting(frozenset((edge.node, edge.input) for edge in off) & self.copy.switched.edges)
+        kept = {(edge.node, edge.input) for edge in self._wants.kept(floats)}
+        return Setting(self.copy.switched.edges - kept)
 
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
