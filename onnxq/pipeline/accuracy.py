@@ -162,11 +162,11 @@ class Accuracy:
 
     def samples(self) -> Iterator[Feeds]:
         """The samples that measure the sources and choose."""
-        return itertools.islice(self._sampling.feeds(self._sampling.choosing()), self._asked.samples)
+        return itertools.islice(self._sampling.feeds(self._sampling.proposing()), self._asked.samples)
 
     def _count(self) -> int | None:
         parts = self._sampling.parts
-        known = parts.chosen_with if parts is not None else None
+        known = parts.proposing_with if parts is not None else None
         return min(known, self._asked.samples) if known else None
 
     @contextlib.contextmanager
@@ -428,7 +428,7 @@ class Accuracy:
         model = self.model
         return {
             "samples": model.effort.samples,
-            "apart": self._sampling.few is None,
+            "apart": self._sampling.chose_apart,
             "few": self._sampling.few,
             "sources": len(model.sources),
             "runs_per_source": round(model.effort.runs_per_source, 3),
