@@ -651,6 +651,17 @@ def test_samples_that_verify_decide_nothing(
     assert sum(map(len, roles)) == len(set().union(*roles))
 
 
+def test_of_an_iterator_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = Reads(monkeypatch)
+    report = onnxq.quantize(MODEL, iter(DATA), **COMMON, heads="auto", min_sqnr=GOAL).report
+    roles = reads.of
+    assert report["goal"]["met"]
+    assert roles["held_out"] == set(range(0, 96, 8))
+    assert roles["proposing"] == set(range(4, 96, 16))
+    assert roles["confirming"] == set(range(12, 96, 16))
+    assert sum(map(len, roles.values())) == len(set().union(*roles.values())) == 96
+
+
 def test_it_is_said_where_other_samples_say_otherwise() -> None:
     """Those that verify are quieter than all others: the goal is met where it is decided alone."""
     order = np.random.default_rng(0).permutation(96)
