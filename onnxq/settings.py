@@ -406,7 +406,7 @@ class Format:
     Attributes:
         keep_float: names of nodes to keep in float, as globs.
         heads: what the last layers run in, of `HEADS`: `auto` leaves those in float that gain the outputs
-            1 dB there, measured on samples held out. What a head is, `onnxq.quant.heads` says.
+            1 dB there, measured on other samples than chose them. What a head is, `onnxq.quant.heads` says.
         body: the type of what is not quantized, of `BODIES`; None: `fp16` for a float32 model and a target
             that runs the types that the file states, else what the model has.
         io: that of float32 inputs and outputs: `body`'s, or None: they stay float32.
@@ -641,7 +641,7 @@ class Goal:
         max_drop: by how much the score of `eval` may be below the float model's, in its units.
         eval: a function that is called with a model, `{input: array}` to `{output: array}`, and returns a
             number, higher is better; or `FILE.py:FUNCTION`, whose Python is run. One with a second parameter
-            is given "choose" or "verify", and is to use other samples for each.
+            is given "choose" or "verify", and is to use other samples for each: the latter decide nothing.
         max_float: which share of the int8 multiply-accumulates may go to float, 0 to 1.
         costs: what a layer in float costs: `macs`, `bytes`, numbers by node, or a JSON file of such.
         weigh: what outputs weigh, 1 by default.

@@ -1,10 +1,11 @@
-"""Dividing samples: those that calibrate, those that choose among scales, and those that verify."""
+"""Dividing samples: those that calibrate, that choose, that confirm what was chosen, and that verify."""
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,14 +21,25 @@ BLOCKS = (16, 64)
 """After how many samples that choose, hopeless candidates are left out, and what is clear is decided."""
 
 
+_LEAST_PARTED = 4  # of those that choose: from so many on, half of them may confirm
+
+
+T = TypeVar("T")
+
+
 class Split(ABC):
     """Samples divided into those that calibrate, choose and verify; none is in two parts.
+
+    Where decisions are to be confirmed, samples that do nothing else do so; where these are too few, half of
+    those that choose scales, and the other half proposes.
 
     Attributes:
         shared: whether samples that calibrate verify too, because there are no others; of an iterator,
             known after the calibration pass.
         used: how many samples calibrate; of an iterator, None.
         chosen_with: how many choose; of an iterator, known after the calibration pass.
+        confirming: which confirm; likewise. None of them verifies.
+        proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
         held_indices: which verify, where they can be read again.
     """
@@ -35,6 +47,8 @@ class Split(ABC):
     shared = False
     used: int | None = None
     chosen_with: int | None = None
+    confirming: frozenset[int] = frozenset()
+    proposing_with: int | None = None
     held: int | None = None
     held_indices: tuple[int, ...] | None = None
 
@@ -50,12 +64,29 @@ class Split(ABC):
         """
 
     @abstractmethod
+    def proposal(self) -> Iterator[Sample]:
+        """Those that choose, and do not confirm."""
+
+    @abstractmethod
+    def confirmation(self) -> Iterator[Sample]:
+        """The samples that say whether what others propose is kept; of an iterator, after the calibration.
+
+        There may be none, as of those that choose.
+        """
+
+    @abstractmethod
     def held_out(self) -> Iterator[Sample]:
         """The samples that verify; of an iterator, after the calibration pass."""
 
 
 def split(
-    source: Source, samples: int, seed: int, *, choose: bool = False, seen: Collection[int] | None = None
+    source: Source,
+    samples: int,
+    seed: int,
+    *,
+    choose: bool = False,
+    confirm: bool = False,
+    seen: Collection[int] | None = None,
 ) -> Split:
     """Divides a source, so that no sample does two things.
 
@@ -64,11 +95,16 @@ def split(
     calibrate. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
     choose, at most as many (they are kept in memory), and the others calibrate, at most `samples`.
 
+    Where `confirm` is set, as many as verify confirm, of those that do nothing else; where there are not so
+    many, or of an iterator, every other one of those that choose does, if these are 4 at least. Which
+    calibrate, choose and verify does not depend on it.
+
     Args:
         source: the samples.
         samples: how many calibrate at most.
         seed: of the permutation.
         choose: whether some are to choose among scales.
+        confirm: whether some are to say whether what others propose is kept.
         seen: indices of the samples that calibrated before, which neither choose nor verify; None:
             calibration is still to come.
 
@@ -83,9 +119,9 @@ def split(
                 "the data is an iterator: which of its samples calibrated before is not known",
                 hint="give a path or a list, or calibrate anew",
             )
-        return _StreamSplit(source, samples, choose)
+        return _StreamSplit(source, samples, choose, confirm)
     if source.count == 1:
-        return _IndexSplit(source, (0,), (0,) if choose else (), (0,))
+        return _IndexSplit(source, (0,), (0,) if choose else (), (), (0,))
     order = _good_last(source, [int(i) for i in np.random.default_rng(seed).permutation(source.count)])
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
     chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
@@ -95,7 +131,18 @@ def split(
         order = _good_last(source, [i for i in order if i not in known] or used)
     apart = order[-held - chosen :]
     choosing = apart[: max(0, len(apart) - held)] if chosen else []
-    return _IndexSplit(source, tuple(sorted(used)), tuple(choosing), tuple(sorted(apart[-held:])))
+    confirming: list[int] = []
+    if confirm:
+        calibrating, fewest = set(used), max(2, held)
+        idle = [i for i in order[: -held - chosen] if i not in calibrating]
+        confirming = idle[-fewest:] if len(idle) >= fewest else _every_other(choosing)
+    return _IndexSplit(
+        source, tuple(sorted(used)), tuple(choosing), tuple(sorted(confirming)), tuple(sorted(apart[-held:]))
+    )
+
+
+def _every_other(choosing: list[T]) -> list[T]:
+    return choosing[1::2] if len(choosing) >= _LEAST_PARTED else []
 
 
 def _good_last(source: Source, order: list[int]) -> list[int]:
@@ -122,13 +169,20 @@ class _IndexSplit(Split):
     """Chosen indices of a source that can be read again."""
 
     def __init__(
-        self, source: Source, used: tuple[int, ...], chosen: tuple[int, ...], held: tuple[int, ...]
+        self,
+        source: Source,
+        used: tuple[int, ...],
+        chosen: tuple[int, ...],
+        confirming: tuple[int, ...],
+        held: tuple[int, ...],
     ) -> None:
         self._source = source
         self.indices = used
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with = len(chosen)
+        self.confirming = frozenset(confirming)
+        self.proposing_with = len(set(chosen) - self.confirming)
         self._held = held
         self.held, self.held_indices = len(held), held
         self.shared = not set(used).isdisjoint(held)
@@ -143,9 +197,18 @@ class _IndexSplit(Split):
             yield from self._source.read(self._held)
 
     def choice(self) -> Iterator[Sample]:
-        for start, end in itertools.pairwise((0, *BLOCKS, len(self._chosen))):
+        return self._in_blocks(self._chosen)
+
+    def proposal(self) -> Iterator[Sample]:
+        return self._in_blocks([index for index in self._chosen if index not in self.confirming])
+
+    def _in_blocks(self, indices: Sequence[int]) -> Iterator[Sample]:
+        for start, end in itertools.pairwise((0, *BLOCKS, len(indices))):
             if start < end:  # each block is spread over the data, which may be sorted by class
-                yield from self._source.good(sorted(self._chosen[start:end]))
+                yield from self._source.good(sorted(indices[start:end]))
+
+    def confirmation(self) -> Iterator[Sample]:
+        return self._source.good(sorted(self.confirming))
 
     def held_out(self) -> Iterator[Sample]:
         return self._source.read(self._held)
@@ -154,9 +217,10 @@ class _IndexSplit(Split):
 class _StreamSplit(Split):
     """One pass over an iterator, which keeps the samples that do not calibrate."""
 
-    def __init__(self, source: Source, samples: int, choose: bool) -> None:
+    def __init__(self, source: Source, samples: int, choose: bool, confirm: bool) -> None:
         self._source = source
         self._samples = samples
+        self._confirm = confirm
         places = (0, CHOOSE_EVERY) if choose else (0,)
         self._kept: dict[int, list[Sample]] = {place: [] for place in places}
         self._first: list[Sample] | None = None  # of those that calibrate, until one is there to choose
@@ -186,8 +250,16 @@ class _StreamSplit(Split):
 
     def choice(self) -> Iterator[Sample]:
         kept = self._kept.get(CHOOSE_EVERY, [])
-        self.chosen_with = len(kept)
+        self.confirming = frozenset(sample.index for sample in self.confirmation())
+        self.chosen_with, self.held = len(kept), len(self._kept[0])
+        self.proposing_with = len(kept) - len(self.confirming)
         return iter(kept)
+
+    def proposal(self) -> Iterator[Sample]:
+        return (sample for sample in self.choice() if sample.index not in self.confirming)
+
+    def confirmation(self) -> Iterator[Sample]:
+        return iter(_every_other(self._kept.get(CHOOSE_EVERY, [])) if self._confirm else ())
 
     def held_out(self) -> Iterator[Sample]:
         self.held = len(self._kept[0])

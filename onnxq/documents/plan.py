@@ -36,10 +36,12 @@ class Heads:
             where that was measured, by the noise model.
         left_float: names of those that are in float.
         gain_db: by how much the SQNR of all outputs about their mean rises with them in float, dB, measured
-            on samples held out; where none is left in float, with those that were tried. None: not measured.
+            on samples that confirm; where none is left in float, with those that were tried. None: not
+            measured.
         chosen_gain_db: the same on the samples that chose them.
         share: what they take from the int8 share of the eligible multiply-accumulates, 0 to 1.
         why: why no head is in float, or why it was not measured; "" where neither is so.
+        few: which samples did two things, as there are too few; None where none did.
     """
 
     asked: str
@@ -49,6 +51,7 @@ class Heads:
     chosen_gain_db: float | None = None
     share: float = 0.0
     why: str = ""
+    few: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,11 +164,11 @@ class Accuracy:
 
     def samples(self) -> Iterator[Feeds]:
         """The samples that measure the sources and choose."""
-        return itertools.islice(self._sampling.feeds(self._sampling.choosing()), self._asked.samples)
+        return itertools.islice(self._sampling.feeds(self._sampling.proposing()), self._asked.samples)
 
     def _count(self) -> int | None:
         parts = self._sampling.parts
-        known = parts.chosen_with if parts is not None else None
+        known = parts.proposing_with if parts is not None else None
         return min(known, self._asked.samples) if known else None
 
     @contextlib.contextmanager
@@ -273,9 +273,8 @@ class Accuracy:
 
     def setting(self, floats: Collection[str]) -> Setting:
         """What a measuring copy is set to with some nodes in float."""
-        along = self._wants.along(floats)
-        off = (e for e, wants in self._wants.found.items() if not any(w.isdisjoint(along) for w in wants))
-        return Setting(frozenset((edge.node, edge.input) for edge in off) & self.copy.switched.edges)
+        kept = {(edge.node, edge.input) for edge in self._wants.kept(floats)}
+        return Setting(self.copy.switched.edges - kept)
 
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
@@ -428,7 +427,7 @@ class Accuracy:
         model = self.model
         return {
             "samples": model.effort.samples,
-            "apart": self._sampling.few is None,
+            "apart": self._sampling.chose_apart,
             "few": self._sampling.few,
             "sources": len(model.sources),
             "runs_per_source": round(model.effort.runs_per_source, 3),

@@ -383,9 +383,9 @@ class Given:
 
 
 def divide(
-    source: Source, options: Calibrating, given: Given | None, *, choose: bool
+    source: Source, options: Calibrating, given: Given | None, *, choose: bool, confirm: bool = False
 ) -> tuple[Split, Iterator[Sample]]:
-    """Divides the samples.
+    """Divides the samples; see `onnxq.data.split`.
 
     Returns:
         The parts, and an iterator over the samples that calibrate.
@@ -402,7 +402,7 @@ def divide(
                 f"are only {source.count} now",
                 hint="give the data that the statistics were taken of, or take them again",
             )
-    parts = split(source, options.samples, options.seed, choose=choose, seen=seen)
+    parts = split(source, options.samples, options.seed, choose=choose, confirm=confirm, seen=seen)
     return parts, parts.calibration()
 
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
-from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.choosing import Quantized, refined
 from onnxq.pipeline.fastest import SpeedTrial, fastest
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
-from onnxq.quant.insert import in_float
 from onnxq.quant.plan import QuantPlan
+from onnxq.quant.wants import left_float
 from onnxq.reason import Reason
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
@@ -41,6 +41,10 @@ _REFUSALS = 8
 """How many nodes of a half body the compiler may refuse before the body is float32."""
 
 
+Rest = tuple[Prepared, Quantized]
+"""What is left of a plan, and the model of it, its body float32."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompilerVerdict:
     """What the compiler says.
@@ -50,15 +54,15 @@ class CompilerVerdict:
         failure: why a model did not compile whose original does; empty where none is like that.
         blame: "quantization", "repair" or "", of a failure.
         layer: the layer where it breaks, "" where that is not known.
-        model: the model with that layer in float, its body float32; None where none compiles.
-        made: the same as it is written.
+        rest: plan and model with that layer in float; None where none compiles.
+        made: the model of it, as it is written.
     """
 
     engine: trt.Engine
     failure: str = ""
     blame: str = ""
     layer: str = ""
-    model: onnx.ModelProto | None = None
+    rest: Rest | None = None
     made: Finished | None = None
 
     @property
@@ -77,8 +81,8 @@ class Compiled:
         plan: what is quantized in it.
         engine: the report's part on the compiler.
         verdict: whether int8 is worth it.
-        done: the same as `quantized` with its scales, where layers are left in float because int8 makes
-            them slower; None where there are none.
+        done: the same as `quantized` with its scales, where layers are left in float because of the
+            compiler; None where there are none.
     """
 
     made: Finished
@@ -140,18 +144,16 @@ def compiled(
                 part = reporting.engine_part(best.engine, made.proto, plan.planned)
                 changed = best.done if best.done is not done else None
                 return Compiled(made, best.done.proto, plan, part, best.verdict, changed)
-            verdict = compiler.judge(engine, done.proto, prepared, finish)
+            verdict = compiler.judge(engine, prepared, done, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
-    quantized = done.proto
-    if verdict.model is not None:
-        quantized = verdict.model
-        ops = {node.name: node.op_type for node in quantized.graph.node}
-        plan = plan.without(verdict.layer, KEPT_TO_COMPILE, ops)
-        made = verdict.made or made
+    rest = None
+    if verdict.rest is not None and verdict.made is not None:
+        (prepared, rest), made = verdict.rest, verdict.made
+        plan = prepared.plan
     engine_part = reporting.engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
     compared = _verdict(plain, compiler, verdict.engine, made, plan, form)
-    return Compiled(made, quantized, plan, engine_part, compared)
+    return Compiled(made, (rest or done).proto, plan, engine_part, compared, rest)
 
 
 def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, Profile]) -> Plain:
@@ -235,16 +237,16 @@ class Compiler:
     def judge(
         self,
         engine: trt.Engine,
-        model: onnx.ModelProto,
         prepared: Prepared,
+        done: Quantized,
         finish: Finish,
     ) -> CompilerVerdict:
         """What a quantized model fails by: where the original compiles, tried once more without a layer.
 
         Args:
             engine: what came of compiling it.
-            model: the quantized model, its body float32.
             prepared: what it was quantized from, and what is quantized.
+            done: the quantized model, its body float32.
             finish: makes the model that is written of one with a float32 body.
 
         Raises:
@@ -254,16 +256,16 @@ class Compiler:
             return CompilerVerdict(engine)
         if not prepared.plan.readers or self.compile(prepared.sanitized).status != "compiled":
             return CompilerVerdict(
-                engine, engine.reason, "repair", next(iter(_named(engine, _names(model))), "")
+                engine, engine.reason, "repair", next(iter(_named(engine, _names(done.proto))), "")
             )
-        trials = _Trials(self, model, prepared)
+        trials = _Trials(self, self._job, prepared, done)
         layer = ""
         for suspects in (_named(engine, prepared.plan.readers)[:1], trials.first_to_fail()):
             for layer in suspects:
                 rest, again = trials.without([layer])
                 if again.status == "compiled":
-                    opened = Model(rest, None, self._job.model.data_dir)
-                    made, again = self.finished(opened, finish, finish(opened))
+                    model = rest[1].model
+                    made, again = self.finished(model, finish, finish(model))
                     return CompilerVerdict(again, engine.reason, "quantization", layer, rest, made)
         return CompilerVerdict(engine, engine.reason, "quantization", layer)
 
@@ -305,23 +307,28 @@ def _refused(engine: trt.Engine) -> str:
 class _Trials:
     """A quantized model with some of its layers in float, compiled."""
 
-    def __init__(self, compiler: Compiler, model: onnx.ModelProto, prepared: Prepared) -> None:
-        self._compiler, self._model, self._prepared = compiler, model, prepared
+    def __init__(self, compiler: Compiler, job: Job, prepared: Prepared, done: Quantized) -> None:
+        self._compiler, self._job, self._prepared, self._done = compiler, job, prepared, done
+        self._ops = {node.name: node.op for node in job.model.graph.nodes}
         self._end = time.monotonic() + _SEARCH_SECONDS
 
-    def without(self, nodes: Sequence[str]) -> tuple[onnx.ModelProto, trt.Engine]:
-        """The model with these nodes in float, and what the compiler makes of it."""
-        given = self._prepared
-        model = in_float(self._model, given.plan, nodes, given.sanitized, given.fits)
-        return model, self._compiler.compile(model, max(self._end - time.monotonic(), 1.0))
+    def without(self, nodes: Sequence[str]) -> tuple[Rest, trt.Engine]:
+        """Plan and model with these nodes in float, and what the compiler makes of it."""
+        prepared = replace(self._prepared)
+        done = refined(self._job, prepared, self._done, self._left(nodes))
+        engine = self._compiler.compile(done.proto, max(self._end - time.monotonic(), 1.0))
+        return (prepared, done), engine
+
+    def _left(self, nodes: Sequence[str]) -> QuantPlan:
+        return left_float(self._prepared.plan, dict.fromkeys(nodes, KEPT_TO_COMPILE), self._ops)
 
     def first_to_fail(self) -> Iterator[str]:
         """The first node, in the order of the graph, up to which the model cannot be quantized.
 
-        None where it is not found in time.
+        Before it, what moves values to it alone, which is quantized with it. None where that takes too long.
         """
         known = self._prepared.plan.readers
-        nodes = [name for name in _names(self._model) if name in known]
+        nodes = [name for name in _names(self._done.proto) if name in known]
         compiles, fails = 0, len(nodes)
         while fails - compiles > 1:
             if time.monotonic() > self._end:
@@ -331,6 +338,8 @@ class _Trials:
                 compiles = middle
             else:
                 fails = middle
+        with_it = self._left(nodes[fails:]).readers - self._left(nodes[fails - 1 :]).readers
+        yield from (name for name in nodes[: fails - 1] if name in with_it)
         yield nodes[fails - 1]
 
 

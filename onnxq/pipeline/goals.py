@@ -1,4 +1,7 @@
-"""A goal: which layers are left in float so that the outputs pass, measured on samples that chose nothing."""
+"""A goal: which layers are left in float so that the outputs pass.
+
+What samples that choose propose, others confirm; of others again, which decide nothing, are the figures told.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,12 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.settings import CallableModel, Goal
 
 RAISES = 3
-"""How often the aim of an agreement or a score is raised where the samples that verify fall short."""
+"""How often the aim of an agreement or a score is raised where the samples that confirm fall short."""
 
 _LEAST_RAISE = 0.05  # percent of rows that agree; of a score see `Pursuit._raised`
 _BEYOND = 1.25  # of what is missing of a score: by so much the aim is raised
 _LEAST_SHARE = 0.05  # of the drop that is allowed: by so much at least
+_CLEAR_DB = 1.0  # above a goal of dB: from there on int8 as it is needs no other samples
 
 T = TypeVar("T")
 
@@ -63,17 +67,19 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """How near a model is to the float one, on samples held out.
+    """How near a model is to the float one, on samples that verify, or confirm.
 
     Attributes:
         accuracy: of each output.
         gauge: of the goal's figures.
         score: the user's; None where there is none.
+        drop: by how much that is below the float model's on these samples; likewise.
     """
 
     accuracy: Sequence[OutputAccuracy]
     gauge: Gauge
     score: float | None = None
+    drop: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class Attempt:
         finish: how its body was decided.
         made: it, as it is written.
         verified: how near it is.
-        gates: whether it passes.
+        gates: whether it passes there.
     """
 
     prepared: Prepared
@@ -100,6 +106,13 @@ class Attempt:
     def met(self) -> bool:
         """Whether it passes."""
         return all(gate.met for gate in self.gates)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it passes, and other samples of the kind cannot say otherwise by chance."""
+        return self.met and all(
+            gate.kind != "sqnr" or (gate.measured or 0.0) >= gate.goal + _CLEAR_DB for gate in self.gates
+        )
 
 
 class _TimeIsUp(Exception):
@@ -128,6 +141,7 @@ class Pursuit:
         self._measured = False  # whether all sources were
         self._floats: dict[Part, float] = {}
         self._first: Attempt | None = None
+        self._met_where_confirmed = False
         self._found: Searched | None = None
         self._drawn: Drawn | None = None
 
@@ -179,41 +193,45 @@ class Pursuit:
         expected: Recording | None,
         *,
         whole: bool,
+        confirms: bool = False,
+        score: float | None = None,
     ) -> Verified:
         """How near a model is as it is written.
 
         Args:
             job: of the float model.
-            sampling: gives the samples held out.
+            sampling: gives the samples.
             quantized: the model, its body float32.
             made: the same as it is written.
             expected: the float model.
             whole: whether all of the model runs; of a part the ends are others in half precision.
+            confirms: whether on the samples that confirm, and not on those that verify; the user's function
+                has no more than two kinds, so that what chose confirms.
+            score: the user's score, where it is known.
         """
         drawn = self._drawn
         if expected is None or drawn is None:
-            return Verified(verify(job, sampling, quantized, expected), _NOTHING)
+            return Verified(verify(job, sampling, quantized, expected, confirms=confirms), _NOTHING)
         emulate = made.body is not None and whole
         proto = made.proto if emulate else quantized
         gauge = drawn.gauge(job.parts_of(expected.outputs))
-        accuracy = verify(job, sampling, proto, expected, emulate=emulate, meters=gauge.meters)
-        score = None
-        if self._score is not None:
+        accuracy = verify(
+            job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
+        )
+        if self._score is None:
+            return Verified(accuracy, gauge)
+        part: Part = "choose" if confirms else "verify"
+        if score is None:
             with job.step("score"):
-                score = self._score(callable_of(runner(job, proto, emulate=emulate), job), "verify")
-        return Verified(accuracy, gauge, score)
+                score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
+        return Verified(accuracy, gauge, score, drop_of(self._floats[part], score, self.goal.max_drop))
 
     def gates(self, verified: Verified) -> list[Gate]:
         """What is asked for, with what was measured."""
         if self._drawn is None:
             return []
-        drop = (
-            None
-            if verified.score is None
-            else drop_of(self._floats["verify"], verified.score, self.goal.max_drop)
-        )
         name = "" if self._score is None else self._score.name
-        return self._drawn.gates(verified.gauge, drop, name)
+        return self._drawn.gates(verified.gauge, verified.drop, name)
 
     # -- searching -----------------------------------------------------------------------------
 
@@ -226,12 +244,17 @@ class Pursuit:
         prepared: Prepared,
         done: Quantized,
         expected: Recording | None,
+        *,
+        confirms: bool = False,
     ) -> Attempt:
-        """A quantized model as it would be written, and how near it is on samples held out; see `sought`."""
+        """A quantized model as it would be written, and how near it is.
+
+        On the samples that verify; with `confirms` on those that confirm. See `sought`.
+        """
         finish = finish_of(job, wish, prepared, stats, done, sampling)
         made = finish(done.model) if job.target.explicit else Finished(done.model, done.proto, None)
         whole = not prepared.not_run
-        found = self.verified(job, sampling, done.proto, made, expected, whole=whole)
+        found = self.verified(job, sampling, done.proto, made, expected, whole=whole, confirms=confirms)
         return Attempt(prepared, done, finish, made, found, self.gates(found))
 
     def sought(
@@ -242,30 +265,58 @@ class Pursuit:
         stats: Stats,
         prepared: Prepared,
         done: Quantized,
+        confirming: Recording | None,
         expected: Recording | None,
     ) -> Attempt:
         """The model that meets the goal with the least in float; else the one that is nearest to it.
 
-        Where the planned one meets it as it is, nothing is searched for.
+        Where the planned one meets it as it is, nothing is searched for. What samples that choose propose,
+        others confirm; the figures of what is returned are of the samples that verify, which have no say.
 
         Args:
             job: of the float model.
-            sampling: gives the samples; some have to be kept apart to choose.
+            sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
             wish: what body there is to be.
             stats: the ranges of tensors.
             prepared: the plan.
             done: the quantized model.
-            expected: the float model.
+            confirming: the float model on the samples that confirm.
+            expected: that on those that verify.
 
         Raises:
             UserError: the noise cannot be measured, or the user's function fails.
         """
 
         def tried(prepared: Prepared, done: Quantized) -> Attempt:
-            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
+            return self.attempt(job, sampling, wish, stats, prepared, done, confirming, confirms=True)
 
-        first = self._first = tried(prepared, done)
-        if first.met or not prepared.plan.pairs:
+        def verified(of: Attempt) -> Attempt:
+            whole, known = not of.prepared.not_run, self._score is not None and not self._score.told
+            found = self.verified(
+                job, sampling, of.done.proto, of.made, expected, whole=whole,
+                score=of.verified.score if known else None,
+            )  # fmt: skip
+            return replace(of, verified=found, gates=self.gates(found))
+
+        if not self.goal.is_set:
+            return self.attempt(job, sampling, wish, stats, prepared, done, expected)
+        first = tried(prepared, done)
+        best = self._decided(job, sampling, first, tried)
+        if sampling.few and self._found is None:
+            self.notes.append(sampling.few)
+        self._met_where_confirmed = best.met
+        self._first = verified(first)
+        return self._first if best is first else verified(best)
+
+    def _decided(
+        self,
+        job: Job,
+        sampling: Sampling,
+        first: Attempt,
+        tried: Callable[[Prepared, Quantized], Attempt],
+    ) -> Attempt:
+        """The attempt that is kept, as the samples that choose and confirm say."""
+        if first.clear or not first.prepared.plan.pairs:
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
@@ -338,18 +389,18 @@ class Pursuit:
             candidate, sets[floats] = known[floats], met
             if candidate.met or not met.met or self._cut:
                 break
-            # what verifies dB chooses nothing: there is a margin instead
+            # of dB there is a margin instead
             higher = self._raised(raised, [gate for gate in candidate.gates if gate.kind != "sqnr"])
             if self._aims(0.0, higher) == self._aims(0.0, raised):  # no aim is above the float model
                 break
             raised = higher
-        if not candidate.met:  # what judges has the last word: never what is dearer and no nearer
+        if not candidate.met:  # what confirms has the last word: never what is dearer and no nearer
             by_cost = [frozenset[str](), *sorted(sets, key=lambda one: sets[one].best.cost)]
             floats = by_cost[nearest([known[one].gates for one in by_cost])]
             candidate, met = known[floats], sets.get(floats) or replace(met, best=met.base, prices=())
             if floats not in sets:
                 self.notes.append(
-                    "what is nearest where it was chosen is no nearer to the goal where it is judged: no "
+                    "what is nearest where it was chosen is no nearer to the goal where it is confirmed: no "
                     "layer is left in float for it"
                 )
         if not candidate.prepared.plan.pairs:
@@ -500,11 +551,29 @@ class Pursuit:
             search = self._or_note(what, lambda: found.to_json(self.goal), None)
         if found is not None and not all(gate.met for gate in gates):
             missing = self._or_note("what is missing is not known", lambda: found.missing(self.goal), missing)
+        if not all(gate.met for gate in gates):
+            missing = [*self._by_chance(first, gates), *missing]
         goal = gates_part(
             gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
             notes=list(self.notes),
         )  # fmt: skip
         return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
+
+    def _by_chance(self, first: Attempt | None, gates: Sequence[Gate]) -> Iterator[str]:
+        """What other samples say otherwise than those that decided."""
+        met = None if self._found is None else self._found.met
+        if self._met_where_confirmed:
+            yield (
+                "it is met on the samples that decided, and is not on those that verify, which decided "
+                "nothing: more samples make them more alike"
+            )
+        elif met is not None and met.met:
+            yield (
+                "it was met on the samples that chose, and is not on those that confirm and verify: more "
+                "samples make them more alike"
+            )
+        if first is not None and met is not None and met.best.floats and not nearest([first.gates, gates]):
+            yield "on the samples that verify it is no nearer to the goal with these layers in float"
 
 
 def nearest(candidates: Sequence[Sequence[Gate]]) -> int:

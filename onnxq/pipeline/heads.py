@@ -24,7 +24,7 @@ LEAST_DB = 1.0
 
 _PRICE_DB = 50.0  # of all eligible multiply-accumulates in float: 0.5 dB for each percent
 _PRICE_OF_ONE_DB = 0.1  # of each head
-_SAMPLES = 16  # that rank and choose, and that judge: at most
+_SAMPLES = 16  # that rank and choose, and that confirm: at most
 _MOST = 24  # heads that are tried one after another
 
 
@@ -51,11 +51,11 @@ def offered(
 
     The noise model ranks them; of the first one, the first two and so on, the samples that choose say which
     gain most above their price, half a dB for each percent of the eligible multiply-accumulates that they
-    take from int8. Samples held out have to confirm that they gain that, and 1 dB at least.
+    take from int8. Other samples have to confirm that they gain that, and 1 dB at least.
 
     Args:
         job: of the float model.
-        sampling: gives the samples; some have to be kept apart to choose.
+        sampling: gives the samples; some have to be kept apart to choose, and some to confirm.
         prepared: the plan.
         done: the quantized model.
         weights: what outputs weigh; None: all the same.
@@ -101,8 +101,9 @@ def _measured(
     levels = accuracy.sqnr_db(tried)
     best = max(range(1, len(tried)), key=lambda place: levels[place] - prices[place])
     floats, share, chosen = tried[best], taken[best], levels[best] - levels[0]
-    held = itertools.islice(sampling.feeds(sampling.held_out()), _SAMPLES)
-    before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], held))
+    others = itertools.islice(sampling.feeds(sampling.confirming()), _SAMPLES)
+    before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], others))
+    found = replace(found, few=sampling.few)
     if before is None or after is None:
         return prepared, done, replace(found, why="not measured: no output tells how much noise there is")
     gain = after - before
@@ -112,7 +113,8 @@ def _measured(
         why = f"with {_told(floats)} in float the outputs gain {min(gain, chosen):.1f} dB, and {least:.1f} dB"
         why += f" is the least for {share:.2%} of the eligible multiply-accumulates"
         return prepared, done, replace(found, why=why)
-    text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on samples held out"
+    which = "samples that chose nothing" if sampling.confirmed_apart else "the samples that chose"
+    text = f"a head: with {_told(floats)} in float the outputs gain {gain:.1f} dB of SQNR on {which}"
     why = Reason("heads", f"{text}, for {share:.2%} of the eligible multiply-accumulates")
     finished = accuracy.finished(dict.fromkeys(floats, why))
     return *finished, replace(found, left_float=floats, share=share)

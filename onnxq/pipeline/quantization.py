@@ -67,6 +67,7 @@ class _Measured:
     stats: Stats
     ranges: Ranges
     done: Quantized
+    confirming: Recording | None
     expected: Recording | None
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
@@ -106,7 +107,7 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job = self._job
-        sampling = self._sampling(chooses=self._format.heads == "auto")
+        sampling = self._sampling()
         if self._source is None and self._given is None:
             wish = Wish.of(job, self._format, None)
             if wish.widens:
@@ -139,14 +140,19 @@ class Quantization:
             entry_of(finish, wish), made.post_scaled,
         )  # fmt: skip
 
-    def _sampling(self, *, chooses: bool = False) -> Sampling:
-        """The samples: where there is repair, some are kept apart to choose."""
+    def _sampling(self, *, chooses: bool = False, decides: bool = False) -> Sampling:
+        """The samples: where there is repair, some are kept apart to choose.
+
+        `chooses`: they are, whatever there is; `decides`: others, too, to confirm what is chosen.
+        """
         count = self._source.count if self._source is not None else None
         repairs = bool(self._repair.steps) and self._job.target.explicit
         if self._repair.is_auto and count is not None and not enough(count):
             repairs = False
+        decides |= self._format.heads == "auto"
         return Sampling(
-            self._job, self._options, self._source, self._given, chooses=chooses or repairs,
+            self._job, self._options, self._source, self._given,
+            chooses=chooses or repairs or decides, confirms=decides,
             keeps=self._repair.repair_samples if repairs else 0,
         )  # fmt: skip
 
@@ -183,14 +189,15 @@ class Quantization:
         job = self._job
         _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
-        sampling = self._sampling(chooses=pursuit.goal.is_set or self._format.heads == "auto")
+        sampling = self._sampling(decides=pursuit.goal.is_set)
         shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
         ranges, expected = measured.ranges, measured.expected
         best = pursuit.sought(
-            job, sampling, measured.wish, measured.stats, measured.prepared, measured.done, expected
-        )
+            job, sampling, measured.wish, measured.stats, measured.prepared, measured.done,
+            measured.confirming, expected,
+        )  # fmt: skip
         prepared, done, finish = best.prepared, best.done, best.finish
         profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)  # of all samples
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
@@ -349,15 +356,16 @@ class Quantization:
             stats = ranging.statistics(cache=self._header is not None)
             ranges = ranging.ranges(stats)
             unedited = prepared.reference if prepared.unedited is None else prepared.unedited
-            floats, expected = references(job, options, sampling, unedited)
+            decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
+            floats, confirming, expected = references(job, options, sampling, unedited, confirms=decides)
         asked = options.method != "auto" or options.search
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")
         done = quantized(job, options, sampling, prepared, ranges, floats)
         if self._file is not None and self._file.repair.is_any:
-            return _Measured(wish, prepared, stats, ranges, done, expected, stated_part(prepared))
+            return _Measured(wish, prepared, stats, ranges, done, confirming, expected, stated_part(prepared))
         if not quantizes:
-            return _Measured(wish, prepared, stats, ranges, done, expected)
+            return _Measured(wish, prepared, stats, ranges, done, confirming, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
         found = repaired(
             job, self._repair, sampling, prepared, stats, ranges, done, floats,
@@ -368,7 +376,9 @@ class Quantization:
             prepared, done, heads = offered(job, sampling, prepared, done, weights)
         else:
             heads = stated(job, prepared, asked_heads)
-        return _Measured(wish, prepared, found.stats, ranges, done, expected, found.part, heads, stats)
+        return _Measured(
+            wish, prepared, found.stats, ranges, done, confirming, expected, found.part, heads, stats
+        )
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:
         """The calibration cache of all measured activations; those of the plan with its scales."""

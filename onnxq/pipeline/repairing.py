@@ -269,7 +269,7 @@ class _Repairing:
             self._ledger.steps = course.ledger
             self._ledger.facts |= {
                 "fitted_on": effort.fitting, "judged_on": effort.judging, "runs_before": most,
-                "apart": self._sampling.few is None, "few": self._sampling.few,
+                "apart": self._sampling.chose_apart, "few": self._sampling.few,
             }  # fmt: skip
             state = course.run()
             if not self._edits:

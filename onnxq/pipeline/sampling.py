@@ -1,4 +1,4 @@
-"""The samples of a run: which calibrate, choose and verify; those on which the model fails are left out."""
+"""The samples of a run: which calibrate, choose, confirm and verify; bad ones are left out."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Sampling:
         parts: which are for what; None without data.
         shapes: the shape of each input in a typical sample, as far as it is known.
         apart: whether the samples that chose are others than those that calibrated.
+        confirms: whether some say whether what others propose is kept.
+        confirmed_apart: whether those are others than these; True until that is asked.
     """
 
     def __init__(
@@ -39,22 +41,24 @@ class Sampling:
         given: Given | None,
         *,
         chooses: bool = False,
+        confirms: bool = False,
         keeps: int = 0,
     ) -> None:
         """Reads the first sample.
 
-        `chooses`: whether some are kept apart to choose even where the method chooses nothing; `keeps`: how
-        many of those that calibrate are kept where they can be read only once.
+        `chooses`: whether some are kept apart to choose even where the method chooses nothing; `confirms`:
+        whether some of them propose, and others confirm; `keeps`: how many of those that calibrate are kept
+        where they can be read only once.
 
         Raises:
             UserError: there are no samples, or they or the model are not those of the given statistics.
         """
         self._job, self._options, self._given = job, options, given
-        self._chooses = chooses or options.chooses
+        self._chooses, self.confirms = chooses or options.chooses, confirms
         self.source = source
         self.first: Sample | None = None
         self.parts: Split | None = None
-        self.apart = False
+        self.apart, self.confirmed_apart = False, True
         self._rest: Iterator[Sample] = iter(())
         self._keeps, self._kept = keeps, list[Sample]()
         self._bad: set[int] = set()  # indices of samples on which the model does not run
@@ -62,7 +66,7 @@ class Sampling:
         if given is not None:
             given.check_model(job)
         if source is not None:
-            self.parts, self._rest = divide(source, options, given, choose=self._chooses)
+            self.parts, self._rest = divide(source, options, given, choose=self._chooses, confirm=confirms)
             self.first = next(self._rest, None)
             if self.first is None:
                 raise UserError("there are zero samples to calibrate with", hint="check the data")
@@ -102,6 +106,29 @@ class Sampling:
             return itertools.islice(self._good(self.parts.calibration()), CHOOSING)
         return itertools.chain([first], apart)
 
+    def proposing(self) -> Iterator[Sample]:
+        """Those that choose what others confirm: of those that choose all but these."""
+        assert self.parts is not None
+        apart = self._good(self.parts.proposal())
+        first = next(apart, None)
+        if first is None:
+            self.confirmed_apart &= not self.confirms
+            return self.choosing()
+        self.apart = True
+        return itertools.chain([first], apart)
+
+    def confirming(self) -> Iterator[Sample]:
+        """Those that say whether what others propose is kept; where there are too few, those that choose.
+
+        The observer is told of each.
+        """
+        assert self.parts is not None
+        apart = self._good(self.parts.confirmation())
+        first = next(apart, None)
+        self.confirmed_apart &= first is not None
+        found = self.choosing() if first is None else itertools.chain([first], apart)
+        return self.watched("confirm", found, len(self.parts.confirming) or None)
+
     def held_out(self, *, silent: bool = False) -> Iterator[Sample]:
         """Those that verify; the observer is told of each, unless `silent`."""
         assert self.parts is not None
@@ -132,9 +159,10 @@ class Sampling:
         self.source.skip(sample.where, str(error))
 
     def leave_out_bad(self, session: ort.Session) -> None:
-        """Leaves out samples on which the float model does not run, of those that choose and verify."""
+        """Leaves out samples on which the float model does not run, of those that do not calibrate."""
         choosing = self.choosing() if self._chooses else iter(())
-        for sample in self._job.feeds(itertools.chain(choosing, self.held_out())):
+        confirming = self.confirming() if self.confirms else iter(())
+        for sample in self._job.feeds(itertools.chain(choosing, confirming, self.held_out())):
             try:
                 session.run(sample.feeds)
             except ort.RunError as error:
@@ -175,12 +203,25 @@ class Sampling:
 
     @property
     def few(self) -> str | None:
-        """Which samples did two things, as there are too few; None where none did. Known when some chose."""
-        if self.parts is None:
+        """Which samples did two things, as there are too few; None where none did.
+
+        Known when some chose, and where some are to confirm when these did.
+        """
+        if self.parts is None or (self.chose_apart and self.confirmed_apart):
             return None
-        if self.parts.shared and (not self.apart or self.parts.chosen_with == 1):  # there is one
-            return "the same samples calibrated, chose and judged: give more, 8 at least"
-        return None if self.apart else "the samples that calibrated chose as well: give more, 8 at least"
+        least = f"give more, {8 if self.confirmed_apart else 16} at least"
+        if not self.chose_apart and self.parts.shared:
+            return f"the same samples calibrated, chose and judged: {least}"
+        if self.chose_apart:
+            return f"the samples that chose confirmed it as well: {least}"
+        confirmed = "" if self.confirmed_apart else ", and confirmed it"
+        return f"the samples that calibrated chose as well{confirmed}: {least}"
+
+    @property
+    def chose_apart(self) -> bool:
+        """Whether the samples that chose did nothing else before; known when they did."""
+        one = self.parts is not None and self.parts.shared and self.parts.chosen_with == 1
+        return self.apart and not one
 
     @property
     def held_text(self) -> Reason:

@@ -58,11 +58,6 @@ class Searched:
     def missing(self, goal: Goal) -> list[str]:
         """Why nothing meets a goal."""
         accuracy, met, said = self.accuracy, self.met, []
-        if met.met:
-            said.append(
-                "it was met on the samples that chose, and is not on those that verify: more samples make "
-                "them more alike"
-            )
         if goal.max_float is not None and not met.met:
             taken = accuracy.costs.share(met.best.floats)
             said.append(

@@ -23,9 +23,9 @@ from onnxq.run.output_parts import OutputParts
 
 
 def references(
-    job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto
-) -> tuple[Recording | None, Recording | None]:
-    """The float model to choose scales with, and to verify with.
+    job: Job, options: Calibrating, sampling: Sampling, reference: onnx.ModelProto, *, confirms: bool
+) -> tuple[Recording | None, Recording | None, Recording | None]:
+    """The float model to choose scales with, to confirm with (where `confirms` is set), and to verify with.
 
     They are run once on each sample, those of a large one now: it is not in memory beside the quantized one.
     What they give says in which parts outputs are judged from here on.
@@ -34,7 +34,7 @@ def references(
         UserError: it does not load, or does not run on a sample.
     """
     if not reference.graph.output or sampling.parts is None:
-        return None, None
+        return None, None, None
 
     try:
         session = ort.load(reference, data_dir=job.model.data_dir)
@@ -43,18 +43,21 @@ def references(
     if options.skip_bad:
         sampling.leave_out_bad(session)
     expected, choosing = recording(job, reference), recording(job, reference, session)
+    confirming = recording(job, reference) if confirms else None
     del session
     with sampling.named():
         job.parts = _parts(job, choosing, sampling.feeds(sampling.choosing()))
     if not options.chooses:
         choosing.rewind()
     if weight_bytes(reference) < LARGE:
-        return choosing, expected
+        return choosing, confirming, expected
     with sampling.named():
         if options.chooses:
             choosing.record(sampling.feeds(sampling.choosing()))
+        if confirming is not None:
+            confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))
-    return (choosing if options.chooses else None), expected
+    return (choosing if options.chooses else None), confirming, expected
 
 
 def _parts(job: Job, floats: Recording, samples: Iterator[Feeds]) -> OutputParts | None:
@@ -89,6 +92,7 @@ def verify(
     emulate: bool = False,
     most: int | None = None,
     meters: Sequence[Meter] = (),
+    confirms: bool = False,
 ) -> list[OutputAccuracy]:
     """Compares the outputs of the quantized model with those of the float one, on samples held out.
 
@@ -100,6 +104,7 @@ def verify(
         emulate: whether half precision is rounded after every node, see `onnxq.body.emulate`.
         most: how many samples at most.
         meters: hear the outputs of each sample as well.
+        confirms: whether it is compared on the samples that confirm a choice instead.
 
     Raises:
         UserError: it does not run on a sample.
@@ -107,11 +112,12 @@ def verify(
     """
     if expected is None:
         return []
-    with job.step("verify"):
+    with job.step("confirm" if confirms else "verify"):
         expected.rewind()
         candidate = runner(job, proto, emulate=emulate)
         with sampling.named():
-            samples = islice(sampling.feeds(sampling.held_out()), most)
+            given = sampling.confirming() if confirms else sampling.held_out()
+            samples = islice(sampling.feeds(given), most)
             parts = job.parts_of(expected.outputs)
             found = compare_models(expected, candidate, samples, meters=meters, parts=parts)
         expected.rewind()

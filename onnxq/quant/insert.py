@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,8 @@ import onnx
 from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
-from onnxq.graph.source import copy_model
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.wiring import constant_of, new_tensor, replace_input
-from onnxq.quant.fits import Fit
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.quant.scale_types import unify_scale_types
@@ -124,60 +120,6 @@ def float_reads(plan: QuantPlan, floats: onnx.ModelProto) -> dict[tuple[str, int
         for pair in plan.pairs
         for edge in pair.readers
     }
-
-
-def in_float(
-    model: onnx.ModelProto,
-    plan: QuantPlan,
-    nodes: Collection[str],
-    before: onnx.ModelProto,
-    fits: Collection[Fit] = (),
-) -> onnx.ModelProto:
-    """A copy of a quantized model in which some nodes, and their partners, read what they read before.
-
-    Args:
-        model: the model with pairs.
-        plan: the plan that they are of.
-        nodes: names of nodes.
-        before: the model without pairs.
-        fits: the fitted biases that the model with pairs has.
-    """
-    result = copy_model(model)
-    graph = result.graph
-    freed = plan.with_partners(nodes)
-    floats = {edge: read for edge, read in float_reads(plan, before).items() if edge[0] in freed}
-    inputs = {node.name: node.input for node in graph.node}
-    for (node_name, index), tensor in floats.items():
-        inputs[node_name][index] = tensor
-    undone = [fit for fit in fits if fit.layer in freed and fit.node in inputs]
-    for fit in undone:
-        if fit.before:
-            inputs[fit.node][fit.input] = fit.before
-        else:
-            del inputs[fit.node][fit.input :]
-    fitted = {fit.before for fit in undone if fit.before}
-    if fitted:
-        others = [tensor for tensor in graph.initializer if tensor.name not in fitted]
-        del graph.initializer[:]
-        graph.initializer.extend(others)
-    held = {tensor.name for tensor in graph.initializer}
-    wanted = {*floats.values(), *fitted} - held
-    graph.initializer.extend(tensor for tensor in before.graph.initializer if tensor.name in wanted)
-    old = {node.name for node in before.graph.node}
-    readers = Counter(info.name for info in graph.output)
-    for node in graph.node:
-        readers.update(set(reads(node)))
-    kept = []
-    for node in reversed(graph.node):  # each stands behind those that it reads
-        if node.name in old or any(readers[name] for name in node.output):
-            kept.append(node)
-        else:
-            readers.subtract(set(reads(node)))
-    constants = [tensor for tensor in graph.initializer if readers[tensor.name]]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(reversed(kept))
-    graph.initializer.extend(constants)
-    return result
 
 
 def _activation(model: Model, source: Any, scale: Any, zero: Any, added: list[Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from onnxq.quant.fits import Fit, fits_of
 from onnxq.quant.insert import Inserted, float_reads, insert
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
+from onnxq.quant.wants import Wants
 from onnxq.run.switched import Edge, Recipe, Setting, Tie
 
 _WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
@@ -105,6 +107,10 @@ class MeasuringCopy:
         self.switched = self.recipe.made()
         self.inputs, self.outputs = self.switched.inputs, self.switched.outputs
 
+    @cached_property
+    def _wants(self) -> Wants:
+        return Wants(self._plan)
+
     @classmethod
     def of(
         cls,
@@ -146,7 +152,6 @@ class MeasuringCopy:
         return self.switched.run_each(feeds, [self._setting(one) for one in settings], outputs)
 
     def _setting(self, candidate: Candidate) -> Setting:
-        freed = self._plan.with_partners(candidate.float_layers)
         nodes = {edge[0] for edge in self._edges}
         for name in candidate.float_layers:
             if name not in nodes and name not in {layer.node for layer in self._plan.layers}:
@@ -166,8 +171,9 @@ class MeasuringCopy:
             if edge not in self._edges:
                 raise UserError(f"input {edge[1]} of {edge[0]!r} is not quantized")
         edges = set(candidate.float_edges)
+        kept = {(edge.node, edge.input) for edge in self._wants.kept(candidate.float_layers)}
         off = frozenset(
-            e for e, tensor in self._edges.items() if e[0] in freed or tensor in sites or e in edges
+            e for e, tensor in self._edges.items() if e not in kept or tensor in sites or e in edges
         )
         scales = {
             self._names[group]: np.asarray(scale, np.float32)

@@ -7,7 +7,7 @@ layer says why), and only then inserted.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -228,36 +228,6 @@ class QuantPlan:
         """The plan with one scale for each constant."""
         sites = (dataclasses.replace(s, axis=None) if s.kind == "weight" else s for s in self.sites)
         return dataclasses.replace(self, sites=tuple(sites))
-
-    def without(self, node: str, because: str, ops: Mapping[str, str]) -> QuantPlan:
-        """The plan with a node in float, and those that cannot stay quantized without it.
-
-        Args:
-            node: its name.
-            because: why.
-            ops: the operator of each node.
-        """
-        freed = self.with_partners([node])
-        more = {name: joint.because for joint in self.together for name in joint.nodes if name in freed}
-        reasons = {name: joint_reason(because, node, more[name]) for name in sorted(freed - {node})}
-
-        def left(edges: Sequence[Edge]) -> tuple[Edge, ...]:
-            return tuple(edge for edge in edges if edge.node not in freed)
-
-        sites = (dataclasses.replace(site, readers=left(site.readers)) for site in self.sites)
-        own = (dataclasses.replace(pair, readers=left(pair.readers)) for pair in self.own)
-        kept = (KeptFloat(name, ops[name], why) for name, why in {node: because, **reasons}.items())
-        return dataclasses.replace(
-            self,
-            sites=tuple(site for site in sites if site.readers),
-            own=tuple(pair for pair in own if pair.readers),
-            kept_float=(*self.kept_float, *kept),
-            layers=tuple(
-                dataclasses.replace(layer, format="float") if layer.node in freed else layer
-                for layer in self.layers
-            ),
-            together=tuple(joint for joint in self.together if freed.isdisjoint(joint.nodes)),
-        )
 
     @property
     def measured(self) -> tuple[str, ...]:

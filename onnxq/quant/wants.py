@@ -30,9 +30,7 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
     """
     wants = Wants(plan)
     freed = wants.along(list(why))
-
-    def left(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
-        return tuple(e for e in edges if any(want.isdisjoint(freed) for want in wants.found[e]))
+    read = plan.reading(wants.kept(freed))
 
     def reason(node: str) -> str:
         if node in why:
@@ -41,30 +39,30 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         joint = next((j.because for j in plan.together if node in j.nodes), "it cannot be in int8 alone")
         return joint_reason(why[partner], partner, joint)
 
-    sites = _regrouped(plan, [replace(site, readers=left(site.readers)) for site in plan.sites])
-    own = (replace(pair, readers=left(pair.readers)) for pair in plan.own)
+    sites, groups = _regrouped(plan, read.sites)
     kept = (KeptFloat(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
     return replace(
-        plan,
-        sites=sites[0],
-        groups=sites[1],
-        own=tuple(pair for pair in own if pair.readers),
+        read,
+        sites=sites,
+        groups=groups,
         kept_float=(*plan.kept_float, *kept),
         layers=tuple(replace(x, format="float") if x.node in freed else x for x in plan.layers),
         together=tuple(joint for joint in plan.together if freed.isdisjoint(joint.nodes)),
     )
 
 
-def _regrouped(plan: QuantPlan, sites: Sequence[Site]) -> tuple[tuple[Site, ...], tuple[ScaleGroup, ...]]:
-    """The sites that have readers, and their groups: of each, the parts that movements still connect.
+def _regrouped(plan: QuantPlan, left: Sequence[Site]) -> tuple[tuple[Site, ...], tuple[ScaleGroup, ...]]:
+    """The sites that are left, and their groups: of each, the parts that movements still connect.
 
-    Tensors that something else than movements put together, a plan file say, stay together.
+    Tensors that something else than movements put together, a plan file say, stay together; and those of a
+    group of which a part has no source any more, whose range is not measured.
     """
-    left = [site for site in sites if site.readers]
     before, after = _connected(plan, plan.sites), _connected(plan, left)
     by_id = {group.id: group for group in plan.groups}
     whole = {
         site.group: len({before[other.tensor] for other in plan.sites if other.group == site.group}) > 1
+        or not {after[s.tensor] for s in left if s.group == site.group}
+        <= {after.get(name) for name in by_id[site.group].sources}
         for site in left
         if site.kind == "activation" and len(by_id[site.group].tensors) > 1
     }
@@ -84,7 +82,7 @@ def _regrouped(plan: QuantPlan, sites: Sequence[Site]) -> tuple[tuple[Site, ...]
                 members = tuple(name for name in group.tensors if name in some)
                 reasons = group.reasons if len(members) > 1 else ()
                 sources = tuple(name for name in group.sources if name in some)
-                group = ScaleGroup(number[site.group, root], members, sources or members, reasons)
+                group = ScaleGroup(number[site.group, root], members, sources, reasons)
                 groups[group.id] = group
             site = replace(site, group=number[site.group, root])
         else:
@@ -158,6 +156,15 @@ class Wants:
         for name in nodes:
             found |= self._taken.get(name, set())
         return frozenset(found)
+
+    def kept(self, nodes: Collection[str]) -> frozenset[Edge]:
+        """The edges that read pairs with nodes, and all that cannot stay quantized without them, in float."""
+        freed = self.along(nodes)
+        found = {e for e, wants in self.found.items() if any(want.isdisjoint(freed) for want in wants)}
+        others = {edge for edge in found if edge.node not in freed}
+        if others == found:
+            return frozenset(found)
+        return Wants(self._plan.reading(others)).kept(freed)  # what moves values is in no set: its pair is
 
     def _resolve_tensors(self) -> None:
         """What keeps each tensor's pair, by those who ask for it themselves or for what is moved from it."""

@@ -15,6 +15,7 @@ from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, QuantPlan
+from onnxq.quant.wants import left_float
 from onnxq.reason import Reason
 
 SUMS = ("Add", "Sub", "Sum")
@@ -93,9 +94,7 @@ def in_float(plan: QuantPlan, sums: ResidualSums, names: tuple[str, ...]) -> Qua
         sums: of `find`.
         names: those of them.
     """
-    for name in names:
-        plan = plan.without(name, IN_FLOAT, sums.ops)
-    return plan
+    return left_float(plan, dict.fromkeys(names, IN_FLOAT), sums.ops)
 
 
 def _moved(model: Model, layers: set[str]) -> float | None:

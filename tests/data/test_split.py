@@ -61,6 +61,28 @@ def test_three_parts(count: int, choose: bool, stream: bool) -> None:
     assert (parts.chosen_with, parts.held) == (len(chosen), len(held))
 
 
+@KINDS
+@pytest.mark.parametrize("samples", [512, 20])
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 15, 16, 20, 64, 255, 700, 1200])
+def test_those_that_confirm_change_nothing_of_the_others(count: int, samples: int, stream: bool) -> None:
+    """They do nothing else; where there are no idle ones, they are half of those that choose."""
+    plain = parts_of(split(source(count, stream), samples, 0, choose=True))
+    parts = split(source(count, stream), samples, 0, choose=True, confirm=True)
+    used, chosen, held = found = parts_of(parts)
+    assert found == plain
+    proposing, confirming = indices(parts.proposal()), indices(parts.confirmation())
+    assert confirming == sorted(confirming) or stream or set(confirming) < set(chosen)
+    assert parts.confirming == set(confirming)
+    assert parts.proposing_with == len(proposing)
+    assert set(confirming).isdisjoint({*used, *held, *proposing}) or count == 1
+    if not stream and count - len({*used, *chosen, *held}) >= max(2, len(held)):
+        assert len(confirming) == max(2, len(held))
+        assert proposing == chosen
+    else:
+        assert sorted(proposing + confirming) == sorted(chosen)
+        assert len(confirming) == (len(chosen) // 2 if len(chosen) >= 4 else 0)
+
+
 @CHOOSE
 def test_of_an_iterator_what_is_not_kept_calibrates(choose: bool) -> None:
     """Also of their places, after so many."""

@@ -11,6 +11,8 @@ import pytest
 from grid_nets import Net
 
 import onnxq
+from onnxq.cli.pages.plan import heads_entry
+from onnxq.cli.screen import Page
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.heads import eligible_heads, heads
@@ -159,6 +161,17 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
     assert report["plan"]["int8_share_of_eligible_macs"] == 1.0
     assert 0 < told["gain_db"] < 100 / 11 / 2  # half a dB for each percent
     assert "is the least for 9.09% of the eligible multiply-accumulates" in told["why"]
+
+
+@pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
+def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) -> None:
+    options = {**COMMON, "heads": "auto"}
+    told = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).report["plan"]["heads"]
+    said = "the samples that chose confirmed it as well: give more, 16 at least"
+    assert told["few"] == (said if few else None)
+    page = Page()
+    heads_entry(page, told)
+    assert (said in [line.text for line in page.lines]) == few
 
 
 def test_a_plan_states_heads_itself(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
+from onnxq.quant.wants import left_float
 from onnxq.reason import Reason
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
@@ -101,9 +102,7 @@ class Case:
     def file(self, candidate: Candidate) -> onnx.ModelProto:
         """What is written for a candidate."""
         plan, ops = self.plan, {node.name: node.op for node in self.model.graph.nodes}
-        for layer in candidate.float_layers:
-            if layer in plan.readers:
-                plan = plan.without(layer, WHY, ops)
+        plan = left_float(plan, dict.fromkeys(candidate.float_layers, WHY), ops)
         return insert(self.model, plan, {**self.scales, **candidate.scales}).model.to_proto()
 
 

@@ -15,9 +15,10 @@ from test_compiled import heads
 import onnxq
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.quant.insert import in_float, insert
+from onnxq.quant.insert import insert
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Joint, QuantPlan
+from onnxq.quant.wants import left_float
 from onnxq.rule.api import Float, Quantize, Read, Rule, Together
 from onnxq.rule.load import load_rules
 from onnxq.run import trt
@@ -188,7 +189,7 @@ def test_decisions_that_share_a_node_are_one() -> None:
     assert plan.together == ()
     whole = plan_of(layers(5), together("m0", "m1"), together("m2", "m3"), together("m1", "m2"))
     assert whole.with_partners(["m3"]) == {"m0", "m1", "m2", "m3"}
-    assert whole.without("m3", "why", dict.fromkeys(whole.planned, "MatMul")).planned == ("m4",)
+    assert left_float(whole, {"m3": "why"}, dict.fromkeys(whole.planned, "MatMul")).planned == ("m4",)
 
 
 def test_a_rules_veto_counts_and_so_does_what_nobody_asks_for() -> None:
@@ -266,6 +267,6 @@ def test_pairs_of_partners_are_taken_out_together() -> None:
             Rule("all", lambda n: [Together([n, *n.outputs[0].users], "")], ("MatMul",), "place"),
         ],
     )
-    after = insert(model, plan, dict.fromkeys(range(9), np.float32(0.05))).model
-    rest = in_float(after.to_proto(), plan, ["m2"], before)
-    assert rest.graph.node == before.graph.node
+    rest = left_float(plan, {"m2": "why"}, dict.fromkeys(plan.planned, "MatMul"))
+    after = insert(model, rest, dict.fromkeys(range(9), np.float32(0.05))).model
+    assert after.to_proto().graph.node == before.graph.node

@@ -13,8 +13,9 @@ from edit_nets import Case, kernels, net, sqnr, values_of
 
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.errors import UserError
-from onnxq.quant.insert import in_float
+from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
+from onnxq.quant.wants import left_float
 from onnxq.repair import lattice
 from onnxq.repair.draft import Draft
 from onnxq.repair.edits import edited
@@ -186,7 +187,8 @@ def test_float_layers_read_what_the_edit_made() -> None:
     case = Images(net(NETS["padded"], weights(3), SHAPES[3]), images("imagenet", 3))
     draft = case.draft.extended([proven(case, 45)])
     model, _ = edited(case.model, draft.edits)
-    freed = in_float(case.quantized(draft), case.plan, ["p", "n"], model.to_proto())
+    ops = {node.name: node.op for node in model.graph.nodes}
+    freed = insert(model, left_float(case.plan, {"p": "why", "n": "why"}, ops), draft.scales).model.to_proto()
     assert "QuantizeLinear" not in {node.op_type for node in freed.graph.node}
     pair = values_of(case.proto, case.feeds, ["y"]), values_of(freed, case.feeds, ["y"])
     assert sqnr(pair[0][0], pair[1][0]) > 100

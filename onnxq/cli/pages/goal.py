@@ -110,9 +110,7 @@ def _search(page: Page, search: Mapping[str, Any]) -> None:
     if search["raised"]:
         raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search["raised"].items())
         page.entry(
-            f"{raised} more than is asked for was aimed at: the first choice fell short on the samples that "
-            "judge, so that they had a say as well",
-            style="yellow",
+            f"{raised} more than is asked for was aimed at: the first choice fell short where confirmed"
         )
     if not search["reliable"]:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")

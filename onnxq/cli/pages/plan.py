@@ -130,6 +130,8 @@ def heads_entry(page: Page, heads: Mapping[str, Any] | None) -> None:
     page.section("Heads", text)
     if heads["why"]:
         page.entry(heads["why"], style="yellow" if heads["gain_db"] is None else "")
+    if heads.get("few"):
+        page.entry(heads["few"], style="yellow")
 
 
 def kept_float_section(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
