@@ -127,7 +127,8 @@ def test_where_the_terminal_goes_away(arguments: Sequence[str], here: Path) -> N
     ours, theirs = os.openpty()
     run = subprocess.Popen(
         [sys.executable, "-c", IN_TERMINAL, *arguments[2:]], cwd=here,
-        env=environment(here) | {"TERM": "xterm"}, start_new_session=True, stdin=theirs, stdout=theirs, stderr=theirs,
+        env=environment(here) | {"TERM": "xterm"}, start_new_session=True, stdin=theirs, stdout=theirs,
+        stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
     try:
