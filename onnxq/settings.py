@@ -539,7 +539,7 @@ class Compilation:
     """
 
     TITLE: ClassVar[str] = "Engine"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 90 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
+    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 120 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
     TABLE: ClassVar[str] = "engine"
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
