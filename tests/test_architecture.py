@@ -136,7 +136,7 @@ def test_third_party_packages_stay_behind_their_fences(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_temporary_folders_go_with_the_process(path: Path) -> None:
     """Those of `interrupts.Folder`; a fault's reproducer is to stay."""
-    if part_of(path) != "interrupts" and path.name != "fault.py":
+    if part_of(path) != "interrupts" and path.name not in ("fault.py", "reproducer.py"):
         names = {
             node.attr
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
