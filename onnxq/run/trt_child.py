@@ -3,8 +3,8 @@
     python -m onnxq.run.trt_child FOLDER
 
 reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles"}). Of each model,
-in their order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives a
-crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
+in their order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives
+a crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
 """
 
 from __future__ import annotations
