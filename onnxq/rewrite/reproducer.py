@@ -26,9 +26,7 @@ MOST_BYTES = 1 << 30
 
 def place() -> Path:
     """Where reproducers go: a folder of the user's among the temporary ones, made with the first."""
-    user = (
-        f"-{os.getuid()}" if hasattr(os, "getuid") else ""
-    )  # on Windows that for temporary files is the user's
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # on Windows temporary files are the user's
     return Path(tempfile.gettempdir()) / f"onnxq-reproducers{user}"
 
 
