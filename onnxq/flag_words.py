@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
+from onnxq import taken
 from onnxq.errors import nearest
 from onnxq.option import NOT, read_options
 from onnxq.settings import GROUPS, ImageOptions
@@ -67,8 +68,12 @@ def instead(name: str, keywords: Collection[str]) -> str:
 
 
 def tells_keywords(function: F) -> F:
-    """Has the error of a keyword that is not in a function's signature say which one to give."""
-    known = inspect.signature(function).parameters
+    """Has the errors of keywords say which one to give, and of what kind.
+
+    A TypeError is that of a name which is not in the function's signature, a UserError that of a value.
+    """
+    signature = inspect.signature(function)
+    known = signature.parameters
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -79,6 +84,8 @@ def tells_keywords(function: F) -> F:
                     f"{function.__name__}() got an unexpected keyword argument {name!r}"
                     f"{f'; {hint}' if hint else ''}"
                 )
+        given = signature.bind_partial(*args, **keywords).arguments
+        taken.check(given, taken.hints_of(function))
         return function(*args, **keywords)
 
     return call  # type: ignore[return-value]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import tempfile
 import threading
@@ -15,11 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from onnxq import leftovers
+
 EXIT_CODE = 130
 GRACE = 1.4
 """Seconds that the main thread has to end by itself; native code may not listen."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()  # the terminal is gone; not on Windows
+_OF_TERMINAL = (signal.SIGINT, *_HANGUP)  # which all of its processes are sent
+_SIGNALS = (signal.SIGTERM, *_OF_TERMINAL)
 _WHOLE_SECONDS = 10.0  # how long what must be whole may take
 
 
@@ -38,7 +41,9 @@ _children: dict[int, Process] = {}
 
 
 def end_on_signals(error: type[BaseException], *, grace: float = GRACE, last_words: str = "") -> None:
-    """From now on the first SIGINT or SIGTERM ends this process, wherever it is. For the main thread.
+    """From now on the first SIGINT, SIGTERM or SIGHUP ends this process, wherever it is. For the main thread.
+
+    A SIGHUP that is ignored stays so: this is what `nohup` is for.
 
     It raises `error` in the main thread, and what native code runs is stopped (`stopping`). Where the
     process is still there after `grace` seconds, since native code does not listen or somebody caught
@@ -59,7 +64,8 @@ def end_on_signals(error: type[BaseException], *, grace: float = GRACE, last_wor
             raise error
 
     for number in _SIGNALS:
-        signal.signal(number, interrupt)
+        if number not in _HANGUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     if os.name != "posix":
         return
     # Python's own handler writes the signal's number there at once, in whichever code the main thread is
@@ -69,6 +75,17 @@ def end_on_signals(error: type[BaseException], *, grace: float = GRACE, last_wor
     threading.Thread(target=_watch, args=(reader, grace, last_words), daemon=True).start()
 
 
+def end_with_parent(patience: float) -> None:
+    """For a worker's main thread: SIGTERM, which the parent sends, ends it, and nothing of a terminal does.
+
+    Args:
+        patience: after how many seconds the parent kills it.
+    """
+    end_on_signals(KeyboardInterrupt, grace=patience - 0.3)
+    for number in _OF_TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _watch(reader: int, grace: float, last_words: str) -> None:
     while os.read(reader, 1)[0] not in _SIGNALS:
         pass
@@ -76,8 +93,11 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
         stop()
     time.sleep(grace)
     if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
-        said = f"{last_words}\nhint: {_stands}" if _stands else last_words
-        os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}\n".encode())
+        said = f"{last_words}
+hint: {_stands}" if _stands else last_words
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}
+".encode())
     end_now()
 
 
@@ -107,7 +127,7 @@ def end_now() -> NoReturn:
     for reference in _folders.valuerefs():
         folder = reference()
         if folder is not None:
-            shutil.rmtree(folder.name, ignore_errors=True)
+            leftovers.delete(folder.name)
     os._exit(EXIT_CODE)
 
 
@@ -133,29 +153,36 @@ def child(process: Process) -> Iterator[None]:
 
 
 class Folder(tempfile.TemporaryDirectory[str]):
-    """A temporary folder that is removed in any case, also where a signal ends the process.
+    """A temporary folder that is removed in any case: where a signal kills the process, by the next one.
 
     Args:
         parent: where it is; None: the system's folder for temporary files.
     """
 
     def __init__(self, parent: Path | None = None) -> None:
+        leftovers.remove_those_in(os.path.abspath(parent or tempfile.gettempdir()))
         with held_back():
-            super().__init__(
-                prefix="onnxq-" if parent is None else ".onnxq-", dir=parent, ignore_cleanup_errors=True
-            )
+            super().__init__(prefix=leftovers.PREFIX, dir=parent, ignore_cleanup_errors=True)
+            self._unlock = weakref.finalize(self, leftovers.lock(self.name))
             _folders[id(self)] = self
+
+    def cleanup(self) -> None:
+        """Removes it."""
+        leftovers.delete(self.name)
+        super().cleanup()
+        self._unlock()
 
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Holds back SIGINT and SIGTERM; they are raised at the end.
+    """Holds back SIGINT, SIGTERM and SIGHUP; they are raised at the end.
 
     By their handlers: a signal mask holds them back from one thread, the system then gives them to another
     one (onnxruntime has some), and Python runs the handler in the main thread all the same. That is the
     only thread that is ever interrupted, so that nothing is done in others.
     """
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    found = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers = {number: handler for number, handler in found.items() if handler != signal.SIG_IGN}
     if threading.current_thread() is not threading.main_thread() or None in handlers.values():
         yield
         return
@@ -165,7 +192,7 @@ def held_back() -> Iterator[None]:
         waiting.append(number)
 
     try:
-        for number in _SIGNALS:
+        for number in handlers:
             signal.signal(number, wait)
         with _whole:
             yield
@@ -178,14 +205,14 @@ def held_back() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_from_children() -> Iterator[None]:
-    """Processes that are started meanwhile do not hear SIGINT, which a terminal sends to all."""
+    """Processes that are started meanwhile do not hear what a terminal sends to all."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # it would start with the first process, and unblock SIGINT
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # it would start with the first process, and unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINAL)
     try:
         yield
     finally:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from onnxq import option as kinds
+from onnxq import taken
 from onnxq.errors import UserError, unknown_name
+from onnxq.methods import settled
 from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXTS, option
 from onnxq.target import DEFAULT
 from onnxq.target import NAMES as TARGETS
@@ -39,13 +41,34 @@ Size = tuple[int, int]
 PERCENTILE, CONSTANT = kinds.at_most(100), kinds.at_most(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
-    """What every verb takes.
+class Group:
+    """Options that belong together; each has a value of its kind.
 
     A group has a title, which is that of its panel in `--help`; examples for it, of which the first
     is shown whose flags a verb has; and the table of its options in `onnxq.toml`.
+
+    Raises:
+        UserError: a value is not of the kind that its option has, or makes no sense.
     """
+
+    TITLE: ClassVar[str]
+    EXAMPLES: ClassVar[Sequence[str]]
+    TABLE: ClassVar[str]
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        own: Any = type(self)
+        for name, said in kinds.read_options(own).items():
+            taken.check({name: getattr(self, name)}, taken.hints_of(own), said.help)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuses values that make no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Common(Group):
+    """What every verb takes."""
 
     TITLE: ClassVar[str] = "Screen"
     EXAMPLES: ClassVar[Sequence[str]] = ("-q --json",)
@@ -56,7 +79,7 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True)
-class Repairs:
+class Repairs(Group):
     """How a model is repaired, and what for.
 
     Attributes:
@@ -93,13 +116,13 @@ class Repairs:
         False, "Let rules give inputs and outputs another type or shape.", FLAG
     )
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.prove not in LEVELS:
             raise unknown_name("proof level", self.prove, LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Group):
     """What onnxruntime runs models with.
 
     Attributes:
@@ -116,7 +139,7 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(Group):
     """What the user states about the model's inputs.
 
     Attributes:
@@ -145,7 +168,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class DataPlace:
+class DataPlace(Group):
     """Where data are: one of both.
 
     Attributes:
@@ -173,7 +196,7 @@ class DataPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Feeding:
+class Feeding(Group):
     """How samples become inputs, whatever they are.
 
     Attributes:
@@ -202,7 +225,7 @@ CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class ImageOptions:
+class ImageOptions(Group):
     """How image files become input values.
 
     An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
@@ -263,7 +286,7 @@ class ImageOptions:
         tables=("images", "calibration"),
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.preset is not None and self.preset not in PRESETS:
             raise unknown_name("preset", str(self.preset), PRESETS)
         if self.color is not None and self.color not in CHANNELS:
@@ -319,7 +342,7 @@ def _is_size(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Group):
     """How a model is calibrated.
 
     Attributes:
@@ -360,7 +383,7 @@ class Calibration:
     )
     partial: bool = option(False, "Take --stats that lack samples: those of some shards only.", FLAG)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.method not in METHODS:
             raise unknown_name("method", self.method, ("auto", *LAYER_METHODS))
         if self.search and self.method not in ("percentile", "auto"):
@@ -379,7 +402,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class Division(Group):
     """How statistics are taken in parts.
 
     Attributes:
@@ -400,7 +423,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Format(Group):
     """What is quantized, and what is written.
 
     Attributes:
@@ -446,7 +469,7 @@ class Format:
     cache: bool = option(False, "Also write X.cache, for TensorRT's implicit quantization.", FLAG)
     plan: PathLike | None = option(None, "A plan to obey, which `onnxq plan` wrote.", PATH, metavar="X.toml")
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for kind, value, known in (
             ("body", self.body, BODIES),
             ("io", self.io, BODIES),
@@ -472,7 +495,7 @@ REPAIR_STEPS = ("lattice", "scale", "smooth", "residual", "bias", "shift", "gptq
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyRepair:
+class AccuracyRepair(Group):
     """How the accuracy that int8 costs is won back.
 
     Attributes:
@@ -498,7 +521,7 @@ class AccuracyRepair:
         64, "How many samples fit them, at most.", kinds.at_least(1), metavar="N", key="samples"
     )
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.repair is not None:
             kinds.check_some("step of repair", self.repair, REPAIR_STEPS, ("auto", "none"))
         if self.repair_samples < 1:
@@ -523,7 +546,7 @@ Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Group):
     """How the result is compiled.
 
     Attributes:
@@ -540,7 +563,7 @@ class Compilation:
     """
 
     TITLE: ClassVar[str] = "Engine"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 90 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
+    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 120 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
     TABLE: ClassVar[str] = "engine"
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
@@ -552,7 +575,7 @@ class Compilation:
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
     fastest: bool = option(False, "Leave layers in float where int8 makes them slower, by estimate.", FLAG)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.fastest and not self.compile:
             raise UserError(
                 "what int8 makes slower is read from the engine, and nothing is to be compiled",
@@ -561,7 +584,7 @@ class Compilation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Group):
     """What a run is asked for.
 
     Attributes:
@@ -576,7 +599,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class Papers(Group):
     """What is written beside the model and its report.
 
     Attributes:
@@ -591,7 +614,7 @@ class Papers:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class Details(Group):
     """What a report has for those who look closely.
 
     Attributes:
@@ -617,7 +640,7 @@ class Details:
         True, "Keep no pictures of samples in the report and its page.", NOT, flag=("--no-pictures",)
     )
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.layer_samples is not None and self.layer_samples < 0:
             raise UserError(
                 f"errors of layers are asked for on {self.layer_samples} samples", hint="give 0 or more"
@@ -631,7 +654,7 @@ UNITS = ("macs", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Group):
     """How near the outputs have to be to the float model's, and what layers in float cost.
 
     Attributes:
@@ -697,7 +720,7 @@ class Goal:
         kinds.once(kinds.parsed("SECONDS, as in 600", kinds.not_negative)), metavar="SECONDS",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.min_sqnr is not None:
             _check_goal("least SQNR", self.min_sqnr, -math.inf, math.inf, "dB, as in 30")
         if self.min_agreement is not None:
@@ -725,7 +748,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Group):
     """How much of a ranking is confirmed.
 
     Attributes:
@@ -740,7 +763,7 @@ class Ranking:
         5, "How many decisions are confirmed by measuring, the first ones.", kinds.at_least(0), metavar="N"
     )
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.top < 0:
             raise UserError(f"the first {self.top} decisions are to be measured", hint="give 0 or more")
 
@@ -752,7 +775,7 @@ def _check_goal(what: str, value: Any, least: float, most: float, form: str) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Look(Group):
     """How much `onnxq data` looks at.
 
     Attributes:
@@ -767,7 +790,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Margins:
+class Margins(Group):
     """By how much a run may be worse than another before that is said.
 
     Attributes:
@@ -798,7 +821,7 @@ class Margins:
         kinds.parsed("percent", kinds.not_negative), metavar="PERCENT",
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for name in ("margin_db", "margin_points", "margin_percent"):
             _check_goal(name, getattr(self, name), 0.0, math.inf, "a number that is not negative")
 
@@ -861,6 +884,9 @@ class Keywords:
                 )
         self._known += names
         own = {name: self._rest.pop(name) for name in names if name in self._rest}
+        if isinstance(found, Calibration) and "method" in names:
+            said = {**given, **own} if isinstance(given, Mapping) else own
+            own |= settled(said, found.method, found.search, lambda name: name)
         return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
 
     def end(self) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> Iterator[None]:

@@ -462,7 +462,7 @@ def test_rules_as_functions() -> None:
     assert onnxq.explain_rule("fold_batchnorm").rule.doc
     with pytest.raises(UserError, match="there is no rule 'fold_batchnrm'"):
         onnxq.explain_rule("fold_batchnrm")
-    with pytest.raises(UserError, match="folders of rules are"):
+    with pytest.raises(UserError, match="rules is 'mine', not a list"):
         onnxq.list_rules("mine")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from onnxq.graph.edit import Editor
 from onnxq.pipeline import sanitizing
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
+from onnxq.rewrite.reproducer import place
 from onnxq.run import ort
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> '
@@ -32,8 +34,8 @@ def ops(model: onnx.ModelProto) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sanitizing.tempfile, "gettempdir", lambda: str(tmp_path))
-    return tmp_path / "onnxq-reproducers"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return place()
 
 
 @pytest.fixture

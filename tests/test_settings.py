@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -144,10 +145,74 @@ def test_wrong_keywords_and_groups() -> None:
     assert "'method'" in caught.value.hint
     with pytest.raises(UserError, match="quantize has no option 'allow_interface_changes'"):
         onnxq.quantize("x.onnx", repairs=Repairs(allow_interface_changes=True))
-    with pytest.raises(UserError, match="Calibration options are 'mse'"):
+    with pytest.raises(UserError, match="calibration is 'mse', not a Calibration or a mapping or None"):
         onnxq.quantize("x.onnx", calibration="mse")
     with pytest.raises(UserError, match="no proof level 'alway'"):
         onnxq.sanitize("x.onnx", prove="alway")
+
+
+EXPORTED = [name for name in onnxq.__all__ if inspect.isfunction(getattr(onnxq, name))]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_keyword_of_a_wrong_type_is_named(name: str) -> None:
+    """Every keyword of every function, whether it is an option or its own."""
+    function = getattr(onnxq, name)
+    parameters = inspect.signature(function).parameters
+    needed = {
+        n: ["nothing"] if p.annotation.startswith("Sequence") else "nothing"
+        for n, p in parameters.items()
+        if p.default is p.empty
+    }
+    for keyword in parameters.keys() - needed.keys():
+        wrong = type("Wrong", (), {"__repr__": lambda self: "<wrong>"})()
+        with pytest.raises(UserError, match=f"^{keyword} is <wrong>, not ") as caught:
+            function(**needed, **{keyword: wrong})
+        assert caught.value.hint, keyword
+
+
+@pytest.mark.parametrize(("group", "name", "said"), OPTIONS, ids=[f"{g.__name__}.{n}" for g, n, _ in OPTIONS])
+def test_an_option_of_a_wrong_type_is_named(group: type, name: str, said) -> None:
+    for wrong in (object(), b"x", *(() if said.kind.typed is bool else (True,))):
+        with pytest.raises(UserError, match=f"^{name} is {re.escape(f'{wrong!r:.60}')}, not "):
+            group(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"percentile": "high"}, "percentile is 'high', not a number$"),
+        ({"samples": "many"}, "samples is 'many', not a whole number$"),
+        ({"samples": None}, "samples is None, not a whole number$"),
+        ({"keep_float": "/head/*"}, "keep_float is '/head/\\*', not a list whose entries are each a text$"),
+        ({"assume": {"N": 1.5}}, "assume is {'N': 1.5}, not a mapping whose values are each a whole number"),
+        ({"min_agreement": ("y",)}, r"min_agreement is \('y',\), not a number or \(a text, a number\)"),
+        ({"rules": [3]}, "rules is \\[3\\], not a list whose entries are each a path$"),
+        ({"method": "mse", "percentile": 99.9}, "method mse and percentile exclude each other"),
+        ({"calibration": {"method": "mse"}, "constant": 0.1}, "method mse and constant exclude each other"),
+        ({"percentile": 99.9, "constant": 0.1}, "percentile and constant exclude each other"),
+        ({"percentile": 99.9, "search": True}, "search and percentile exclude each other"),
+        ({"method": "minmax", "search": True}, "method minmax and search exclude each other"),
+    ],
+)
+def test_bad_values_and_combinations(given: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        onnxq.quantize("x.onnx", **given)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert Calibration(samples=np.int64(3), percentile=np.float32(99)).samples == 3
+    assert Inputs(shapes={"x": np.array([1, 3])}).shapes is not None
+
+
+def test_a_parameter_says_which_method() -> None:
+    for given, method in (({"percentile": 99.0}, "percentile"), ({"search": True}, "percentile"),
+                          ({"constant": 0.1}, "average"), ({"search": False}, "auto"), ({}, "auto"),
+                          ({"method": "auto", "search": True}, "auto")):  # fmt: skip
+        keywords = Keywords("quantize", given)
+        assert keywords.group(Calibration, None).method == method
+    keywords = Keywords("quantize", {"percentile": 99.0})
+    assert keywords.group(Calibration, Calibration("mse")) == Calibration("percentile", 99.0)
 
 
 def test_every_field_of_a_group_is_an_option_with_a_place_of_its_own() -> None:

@@ -359,8 +359,7 @@ def check_main(workers: int) -> None:
 
 def _work(folder: Path, number: int, pipe: Connection) -> None:
     """A worker process."""
-    interrupts.end_on_signals(KeyboardInterrupt, grace=_PATIENCE - 0.3)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    interrupts.end_with_parent(_PATIENCE)
     tempfile.tempdir = str(folder)  # which the parent removes, however this ends
     steady_heap()
     with contextlib.suppress(KeyboardInterrupt), pipe:  # what was done is kept

@@ -14,6 +14,7 @@ import typer
 from onnxq.cli.screen import Screen
 from onnxq.config import Config, LayerRule, find_config
 from onnxq.errors import UserError
+from onnxq.methods import exclude, method_of, settled
 from onnxq.option import Option, read_options
 from onnxq.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
 
@@ -146,17 +147,13 @@ class Chosen:
             UserError: flags of which one would be ignored.
         """
         flags, file = self.flags(Calibration), self.file(Calibration)
-        _refuse_parameters(flags)
         if file.get("search") and "percentile" in file:
             assert self.config is not None
             why = f"in {str(self.config.path)!r} the search chooses the percentile"
-            raise _exclude("search", "percentile", why)
-        of_flags = flags.keys() & {"method", "percentile", "constant", "search"}
-        return self.group(
-            Calibration,
-            method=_method(flags) or _method(file) or "auto",
-            search=flags.get("search", False) or (not of_flags and file.get("search", False)),
-        )
+            raise exclude("search", "percentile", why)
+        search = file.get("search", False)
+        of_flags = settled(flags, method_of(file) or "auto", search, lambda name: f"--{name}")
+        return self.group(Calibration, **of_flags)
 
     def refuse_without_data(self) -> None:
         """Refuses flags on data that would be ignored, since there are none.
@@ -188,13 +185,13 @@ class Chosen:
         on_data = _flags(ImageOptions, self.flags(ImageOptions)) + _flags(Feeding, self.flags(Feeding))
         given = [*on_samples, *on_data]
         if without_data and given:
-            raise _exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
+            raise exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
         if on_samples:
             from onnxq.calib.trt_cache import is_cache
 
             if not is_cache(stats):
                 why = f"which samples calibrated, and how, is said by {str(stats)!r}"
-                raise _exclude("--stats", on_samples[0], why)
+                raise exclude("--stats", on_samples[0], why)
 
 
 def takes(
@@ -321,36 +318,3 @@ def _flags(group: type, names: Iterable[str]) -> list[str]:
     """The flags of some options, in the order of the group."""
     wanted = set(names)
     return [said.flag[-1] for name, said in read_options(group).items() if name in wanted]
-
-
-def _refuse_parameters(flags: Mapping[str, Any]) -> None:
-    """Refuses flags on the method of which one would be ignored.
-
-    Raises:
-        UserError: there are some.
-    """
-    method, search = flags.get("method"), "search" in flags
-    if search and "percentile" in flags:
-        raise _exclude("--search", "--percentile", "the search chooses the percentile")
-    own = {"percentile": ("percentile", "search"), "average": ("constant",)}
-    given = [(name, f"--{flag}") for name, parts in own.items() for flag in parts if flag in flags]
-    for name, flag in given:
-        both = flag == "--search" and method == "auto"
-        if method is not None and method != name and not both:
-            raise _exclude(f"--method {method}", flag, f"{flag} is of method {name}")
-    if len({name for name, _ in given}) > 1:
-        (one, first), (other, second) = given
-        raise _exclude(first, second, f"they are of the methods {one} and {other}")
-
-
-def _exclude(one: str, other: str, why: str) -> UserError:
-    return UserError(f"{one} and {other} exclude each other: {why}", hint="leave one of them out")
-
-
-def _method(given: Mapping[str, Any]) -> str | None:
-    """The method that is given, else the one that has the parameters which are."""
-    if given.get("method") is not None:
-        return str(given["method"])
-    if "percentile" in given or given.get("search"):
-        return "percentile"
-    return "average" if "constant" in given else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import sys
 import textwrap
 import time
@@ -235,8 +237,10 @@ def _open_pipe(file: TextIO) -> Iterator[None]:
     try:
         yield
     except OSError as error:  # the rest goes nowhere
+        is_device = stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
-        if not isinstance(error, BrokenPipeError):  # else the reader (`| head`) has seen enough
+        # else the reader (`| head`) has seen enough, or the terminal is gone
+        if not isinstance(error, BrokenPipeError) and not (is_device and error.errno == errno.EIO):
             raise UserError(
                 f"cannot write to {file.name}: {error.strerror}", hint="is the disk full?"
             ) from error

@@ -26,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout,
 
 
 class Interrupted(BaseException):
-    """Raised by SIGINT and SIGTERM: a BaseException, so that nothing but `main` takes it."""
+    """Raised by SIGINT, SIGTERM and SIGHUP: a BaseException, so that nothing but `main` takes it."""
 
 
 def verb(function: Callable[..., int | None]) -> Callable[..., None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import queue
-import signal
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -89,8 +88,7 @@ class Crew:
 
 def _serve(connection: Connection, folder: str) -> None:
     """A worker process."""
-    interrupts.end_on_signals(KeyboardInterrupt, grace=_PATIENCE - 0.3)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    interrupts.end_with_parent(_PATIENCE)
     tempfile.tempdir = folder
     steady_heap()
     with contextlib.suppress(KeyboardInterrupt, EOFError, OSError), connection:

@@ -26,6 +26,7 @@ from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.causes import Sensitivity
+from onnxq.pipeline.compilation import check_compiler
 from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan
@@ -218,6 +219,8 @@ def quantize(
     if data is None and groups.calibration.stats is None and format.plan is None:
         raise UserError("there is no calibration data", hint="give --calib DATA, or --stats FILE")
     _check_goal(goal, groups.repairs.target, data is not None)
+    if load_target(groups.repairs.target).explicit:
+        check_compiler(compilation)
     pursuit = Pursuit(goal, _measurement(state, division.workers, submit))
     with _sanitized(model, data, groups, layers, format, observe, pursuit, repair, shown) as quantization:
         return quantization.run(compilation, shown, ready)

@@ -23,6 +23,7 @@ from onnxq.heap import uncollected
 from onnxq.keywords import takes_options
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
+from onnxq.pipeline.compilation import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
@@ -211,6 +212,8 @@ def _check(
     target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
     compiler = trt.installed() if target.name in SAME_PARSER else None
+    if compiler is not None:
+        check_compiler(compilation)
     data, given = asked.data, asked.given
     job, source = None, None
     if data is not None or given is not None or asked.own:

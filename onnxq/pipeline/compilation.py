@@ -93,6 +93,16 @@ class Compiled:
     done: Quantized | None = None
 
 
+def check_compiler(wanted: Compilation) -> None:
+    """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
+
+    Raises:
+        UserError: it is such.
+    """
+    if wanted.compile and wanted.sm != Compilation().sm:
+        trt.check_sm(wanted.sm)
+
+
 def compiled(
     job: Job,
     wanted: Compilation,

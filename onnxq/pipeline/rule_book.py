@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq.errors import OnnxqError, UserError, unknown_name
+from onnxq.errors import OnnxqError, unknown_name
 from onnxq.flag_words import tells_keywords
 from onnxq.pipeline.examples import check_rule
 from onnxq.progress import Observer, told
@@ -16,7 +16,6 @@ from onnxq.rule.load import load_rules
 from onnxq.rule.messages import Match, known_of
 from onnxq.rule.page import markdown
 from onnxq.run import ort
-from onnxq.settings import Repairs
 from onnxq.shown import Shown, Words, count
 from onnxq.target import DEFAULT, SAME_PARSER, load_target
 
@@ -173,7 +172,7 @@ def list_rules(rules: Sequence[PathLike] = ()) -> RuleList:
     Raises:
         UserError: a folder or a rule cannot be read.
     """
-    return RuleList("rules", 1, tuple(map(_entry, load_rules(_folders(rules)))))
+    return RuleList("rules", 1, tuple(map(_entry, load_rules(rules))))
 
 
 @tells_keywords
@@ -187,7 +186,7 @@ def explain_rule(name: str, *, rules: Sequence[PathLike] = ()) -> RuleText:
     Raises:
         UserError: there is no such rule.
     """
-    known = {alias: rule for rule in load_rules(_folders(rules)) for alias in (rule.id, *rule.aliases)}
+    known = {alias: rule for rule in load_rules(rules) for alias in (rule.id, *rule.aliases)}
     if name not in known:
         raise unknown_name("rule", name, known)
     rule = known[name]
@@ -209,9 +208,7 @@ def explain_message(message: str, *, target: str = DEFAULT, rules: Sequence[Path
         UserError: there is no such target, or a folder of rules cannot be read.
     """
     targets = [load_target(name) for name in dict.fromkeys((target, *SAME_PARSER))]
-    return KnownOfMessage(
-        "message", 1, message, tuple(known_of(message, load_rules(_folders(rules)), targets))
-    )
+    return KnownOfMessage("message", 1, message, tuple(known_of(message, load_rules(rules), targets)))
 
 
 @tells_keywords
@@ -251,12 +248,6 @@ def try_rules(folder: PathLike | None = None, *, observe: Observer | None = None
 def rules_page() -> str:
     """The documentation of all built-in rules as one page of Markdown."""
     return markdown(load_rules(()))
-
-
-def _folders(rules: Sequence[PathLike]) -> Sequence[PathLike]:
-    if isinstance(rules, str | os.PathLike):
-        raise UserError(f"folders of rules are {str(rules)!r}", hint="give a list of them")
-    return Repairs(rules=rules).rules
 
 
 def _entry(rule: Rule) -> RuleEntry:

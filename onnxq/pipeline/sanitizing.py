@@ -7,11 +7,9 @@ is left out, and named in the report.
 
 from __future__ import annotations
 
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from onnxq.emit.files import save_model
 from onnxq.errors import Fault, OnnxqError, UserError
@@ -20,15 +18,13 @@ from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.rewrite.engine import Change, RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
-from onnxq.rewrite.reproducer import new_folder
+from onnxq.rewrite.reproducer import new_folder, place
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import STAGES, Rule, Stage
 from onnxq.settings import Prove
 
 _MOST = 8
 """So many changes are searched for and left out, one by one, before a stage is left out as a whole."""
-
-_REPRODUCERS = "onnxq-reproducers"  # in the system's folder for temporary files
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class Sanitizing:
         self._prover = Prover(loops=prove != "always")
         self._left_out: list[Change] = []
         self._stage: Stage = STAGES[0]
-        self._folder = Path(tempfile.gettempdir()) / _REPRODUCERS
+        self._folder = place()
 
     def run(self, model: Model) -> tuple[Model, RewriteReport]:
         """Runs the rules.

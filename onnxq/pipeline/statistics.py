@@ -27,6 +27,7 @@ from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files
 from onnxq.errors import UserError
+from onnxq.flag_words import tells_keywords
 from onnxq.pipeline.body import Wish, bounded
 from onnxq.pipeline.calibration import Calibrating, activations, prepare, unloadable
 from onnxq.pipeline.job import Job
@@ -162,6 +163,7 @@ def _work(
     )  # fmt: skip
 
 
+@tells_keywords
 def merge_stats(
     parts: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], *, force: bool = False
 ) -> StatsFile:

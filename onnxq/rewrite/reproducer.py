@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import shutil
+import stat
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 from onnxq.graph.snippet import Snippet
+from onnxq.remarks import remark
 from onnxq.rewrite.difference import Counterexample
+
+MOST = 50
+"""So many folders are kept in one place, of all runs."""
+
+MOST_BYTES = 1 << 30
+"""So large they are together before there is another one."""
+
+
+def place() -> Path:
+    """Where reproducers go: a folder of the user's among the temporary ones, made with the first."""
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # on Windows temporary files are the user's
+    return Path(tempfile.gettempdir()) / f"onnxq-reproducers{user}"
 
 
 def save_reproducer(snippet: Snippet, folder: Path, name: str, example: Counterexample | None = None) -> Path:
@@ -29,14 +48,53 @@ def save_reproducer(snippet: Snippet, folder: Path, name: str, example: Countere
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """A new folder for what reproduces a fault, of this name as far as the file system takes it."""
+    """A new folder for what reproduces a fault, of this name as far as the file system takes it.
+
+    Nobody else may look into it: it holds parts of the user's model. Of too many the oldest are removed.
+
+    Args:
+        parent: where; made where there is none. What is not the user's alone (a link, or somebody else's of
+            that name) is not written to: a new folder takes its place.
+        name: its name.
+    """
+    with contextlib.suppress(FileExistsError):
+        parent.mkdir(mode=0o700, parents=True)
+    if not _is_own(parent):
+        parent = _another(parent)
+    _make_room(parent)
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:100]
     target, count = parent / safe, 1
     while True:
         try:
-            target.mkdir(parents=True)
+            target.mkdir(mode=0o700, parents=True)
         except FileExistsError:
             count += 1
             target = parent / f"{safe}-{count}"
         else:
             return target
+
+
+def _is_own(folder: Path) -> bool:
+    found = folder.lstat()
+    return not hasattr(os, "getuid") or (
+        stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    )
+
+
+@functools.cache
+def _another(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
+
+
+def _make_room(parent: Path) -> None:
+    """Removes the oldest folders, so that with another one there are not too many."""
+    sizes = {folder: _bytes(folder) for folder in parent.iterdir()}
+    while sizes and (len(sizes) >= MOST or sum(sizes.values()) > MOST_BYTES):
+        oldest = min(sizes, key=lambda folder: folder.lstat().st_mtime)
+        del sizes[oldest]
+        shutil.rmtree(oldest, ignore_errors=True)
+        remark(f"the oldest of what reproduces faults was removed: {str(parent)!r} holds {MOST} at most")
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))

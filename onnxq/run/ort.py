@@ -27,7 +27,7 @@ from onnxq.graph.loops import stoppable
 from onnxq.graph.order import insert_early
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.run.opening import SessionSettings
-from onnxq.run.trial import is_risky, open_session
+from onnxq.run.trial import is_risky, open_session, try_in_child
 
 _DATA_DIR = "session.model_external_initializers_file_folder_path"
 
@@ -247,6 +247,11 @@ def give_back() -> None:
 @functools.cache
 def _smallest() -> onnxruntime.InferenceSession:
     """A model that computes in the shared memory."""
+    settings = SessionSettings("off", 1, config={"session.use_env_allocators": "1"})
+    return settings.open(_smallest_model())
+
+
+def _smallest_model() -> bytes:
     info = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Neg", ["x"], ["y"])],
@@ -255,9 +260,8 @@ def _smallest() -> onnxruntime.InferenceSession:
         [info("y", onnx.TensorProto.FLOAT, [1])],
     )
     opsets = [onnx.helper.make_opsetid("", 17)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    settings = SessionSettings("off", 1, config={"session.use_env_allocators": "1"})
-    return settings.open(model.SerializeToString())
+    made: bytes = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return made
 
 
 def load_probed(
@@ -409,15 +413,17 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
     Raises:
         UserError: there is no such file, or onnxruntime does not take it.
     """
-    paths = tuple(str(path) for path in libraries)
-    for library in paths:
+    # of a name without a folder the system looks for a library of its own
+    paths = tuple(os.path.abspath(path) for path in libraries)
+    for given, library in zip(map(str, libraries), paths, strict=True):
         if not os.path.isfile(library):
-            raise UserError(f"there is no operator library {library!r}", hint="check the path of --ort-ops")
+            raise UserError(f"there is no operator library {given!r}", hint="check the path of --ort-ops")
         try:
+            _try_library(library)
             onnxruntime.SessionOptions().register_custom_ops_library(library)
         except Exception as error:  # as in `Session.run`
             raise UserError(
-                f"onnxruntime does not load the operator library {library!r}: {_first_line(error)}",
+                f"onnxruntime does not load the operator library {given!r}: {_first_line(error)}",
                 hint="it must be built for this platform, with a function RegisterCustomOps",
             ) from error
     token = _libraries.set((*_libraries.get(), *paths))
@@ -426,6 +432,16 @@ def custom_ops(libraries: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
             yield
     finally:
         _libraries.reset(token)
+
+
+@functools.cache
+def _try_library(library: str) -> None:
+    """Has a process of its own load a library, once.
+
+    Raises:
+        Crashed: that process crashed.
+    """
+    try_in_child(_smallest_model(), SessionSettings(libraries=(library,)))
 
 
 def custom_libraries() -> tuple[str, ...]:

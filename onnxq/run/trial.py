@@ -2,7 +2,8 @@
 
 onnxruntime rewrites a graph before it runs it, and that can fail: with an error, or by a crash of the whole
 process. Lower levels are tried then. A crash is found by opening the session in a child process first
-(`onnxq.run.trial_child`), which takes about 0.2 s: only for models of a kind that is known to crash.
+(`onnxq.run.trial_child`), which takes about 0.2 s: only for models of a kind that is known to crash, and for
+libraries of custom operators.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def open_session(source: bytes | str, settings: SessionSettings, risky: bool) ->
         tried = replace(settings, level=level)
         try:
             if risky:
-                _try_in_child(source, tried)
+                try_in_child(source, tried)
             session = tried.open(source)
         except Exception as error:  # as in `SessionSettings.open`
             failure = failure or error
@@ -84,7 +85,7 @@ def _tell(failure: Exception, level: Level) -> None:
     )
 
 
-def _try_in_child(source: bytes | str, settings: SessionSettings) -> None:
+def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
     """Opens the session in a process of its own; an error there is left to be found again.
 
     Raises:

@@ -6,6 +6,7 @@ not a crash of onnxq. Nothing here imports the compiler.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import json
@@ -30,6 +31,7 @@ __all__ = [
     "EngineTensor",
     "ParserError",
     "check_parse",
+    "check_sm",
     "compile_engine",
     "compile_engines",
     "installed",
@@ -112,6 +114,21 @@ def installed() -> str | None:
         return f"tensorrt-rtx {importlib.metadata.version('tensorrt-rtx')}"
     except importlib.metadata.PackageNotFoundError:  # a copy on the path, not a package
         return "tensorrt-rtx"
+
+
+@functools.cache
+def check_sm(sm: int) -> None:
+    """Asks the compiler, where it is installed, whether it compiles for a compute capability; 0.3 s.
+
+    Raises:
+        UserError: it does not; the hint says for which it does.
+        Fault: the program that runs the compiler fails.
+    """
+    if installed() is not None:
+        with interrupts.Folder() as folder:
+            nothing = Path(folder) / "nothing"
+            nothing.touch()
+            _run_child({"task": "sm", "sm": sm}, [nothing], timeout=300.0)
 
 
 def compile_engine(

@@ -2,9 +2,9 @@
 
     python -m onnxq.run.trt_child FOLDER
 
-reads FOLDER/request.json ({"task": "parse" | "compile", "models", "sm", "profiles"}). Of each model, in their
-order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives a
-crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
+reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles"}). Of each model,
+in their order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives
+a crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
             log.write(json.dumps([severity.name, message]) + "\n")
 
     capabilities = _capabilities(trt)
-    if request["task"] == "compile" and request["sm"] not in capabilities:
+    if "sm" in request and request["sm"] not in capabilities:
         raise UserError(
             f"the compiler does not know compute capability sm {request['sm']}",
             hint=f"it knows {', '.join(map(str, capabilities))}",
         )
+    if request["task"] == "sm":
+        return {}
     logger = Logger()
     builder = trt.Builder(logger)
     network = builder.create_network(0)  # held as long as the parser, which does not keep it alive

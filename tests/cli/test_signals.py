@@ -1,8 +1,9 @@
-"""SIGINT and SIGTERM end any verb, wherever it is, and nothing is left of it."""
+"""SIGINT, SIGTERM and SIGHUP end any verb, wherever it is, and nothing is left of it."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -114,6 +115,62 @@ def test_wherever_it_is(
     while (left := children(run.pid)) and time.monotonic() < end:  # multiprocessing's own go by themselves
         time.sleep(0.05)
     assert not left
+
+
+HANGUPS = {"workers": (*CALIBRATE, "--workers", "2"), "run": PLACES["run"][0]}
+
+
+@pytest.mark.parametrize("arguments", HANGUPS.values(), ids=HANGUPS)
+def test_where_the_terminal_goes_away(arguments: Sequence[str], here: Path) -> None:
+    """The system sends SIGHUP to all processes of the terminal, and what is written there is an error."""
+    before = sorted(os.listdir(here))
+    ours, theirs = os.openpty()
+    run = subprocess.Popen(
+        [sys.executable, "-c", IN_TERMINAL, *arguments[2:]], cwd=here,
+        env=environment(here) | {"TERM": "xterm"}, start_new_session=True, stdin=theirs, stdout=theirs,
+        stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        shown = b""
+        while b"calibrate" not in shown and select.select([ours], [], [], 60)[0]:
+            shown += os.read(ours, 1000)
+        assert b"calibrate" in shown
+        time.sleep(1)
+        os.close(ours)
+        start = time.monotonic()
+        assert run.wait(60) == 130
+        assert time.monotonic() - start < SECONDS
+    finally:
+        run.kill()
+        run.wait()
+    assert sorted(os.listdir(here)) == before
+    assert not list(here.with_name(f"{here.name}.tmp").glob("*onnxq*"))
+
+
+IN_TERMINAL = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from onnxq.cli.app import main
+main()
+"""
+
+
+def test_a_hangup_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """As with nohup."""
+    ran = ended(
+        """
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+interrupts.end_on_signals(KeyboardInterrupt, grace=0.1)
+with interrupts.held_back():
+    os.kill(os.getpid(), signal.SIGHUP)
+os.kill(os.getpid(), signal.SIGHUP)
+time.sleep(0.5)
+print("goes on")
+""",
+        tmp_path,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "goes on\n")
 
 
 def ended(code: str, here: Path) -> subprocess.CompletedProcess[str]:

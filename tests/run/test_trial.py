@@ -105,7 +105,7 @@ def test_a_crash_at_one_level_leads_to_the_next(monkeypatch: pytest.MonkeyPatch)
         if settings.level == "all":
             raise trial.Crashed("it crashes: SIGSEGV")
 
-    monkeypatch.setattr(trial, "_try_in_child", child)
+    monkeypatch.setattr(trial, "try_in_child", child)
     opened = levels(monkeypatch, {})
     with remarks.heard() as heard:
         (y,) = ort.load(parser.parse_model(HALF)).run({"x": X})
@@ -121,7 +121,7 @@ def test_a_crash_at_every_level_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     def child(source: bytes | str, settings: SessionSettings) -> None:
         raise trial.Crashed(f"it crashes: {settings.level}")
 
-    monkeypatch.setattr(trial, "_try_in_child", child)
+    monkeypatch.setattr(trial, "try_in_child", child)
     opened = levels(monkeypatch, {})
     with pytest.raises(ort.RunError, match="it crashes: all"):
         ort.load(parser.parse_model(HALF))
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
 
 def test_only_risky_models_are_tried_and_only_with_optimizations(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
-    monkeypatch.setattr(trial, "_try_in_child", lambda *arguments: tried.append(arguments))
+    monkeypatch.setattr(trial, "try_in_child", lambda *arguments: tried.append(arguments))
     ort.load(parser.parse_model(FLOAT))
     ort.load(parser.parse_model(HALF), optimize=False)
     assert tried == []
@@ -219,7 +219,7 @@ def test_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         if settings.level != "off":
             raise trial.Crashed("it crashes: SIGSEGV")
 
-    monkeypatch.setattr(trial, "_try_in_child", child)
+    monkeypatch.setattr(trial, "try_in_child", child)
     rng = np.random.default_rng(0)
     data = [{"x": rng.standard_normal((16, 16)).astype(np.float16)} for _ in range(4)]
     report = onnxq.quantize(model, data, compile=False).report

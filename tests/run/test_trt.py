@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,8 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
+import onnxq
 from onnxq.errors import Fault, UserError
 from onnxq.run import trt
+from onnxq.settings import Compilation
 
 needs_compiler = pytest.mark.skipif(
     trt.installed() is None, reason="tensorrt-rtx is not installed: pip install 'onnxq[trt]'"
@@ -486,3 +489,21 @@ def test_a_float16_convolution_that_becomes_a_product_is_read(tmp_path):
     layer = trt.int8_of(trt.compile_engine(tmp_path / "m.onnx"), ["conv"])["conv"]
     assert layer.is_matrix
     assert layer.precision == "fp16"
+
+
+@needs_compiler
+@pytest.mark.parametrize("call", ["quantize", "check"])
+def test_a_compute_capability_that_nothing_compiles_for(call: str, tmp_path: Path) -> None:
+    """It is refused before the model is read: there is none."""
+    data = (tmp_path,) if call == "quantize" else ()
+    with pytest.raises(UserError, match="does not know compute capability sm 90") as caught:
+        getattr(onnxq, call)(tmp_path / "none.onnx", *data, sm=90)
+    assert {"75", "80", "86", "89", "120"} <= set(re.findall(r"\d+", caught.value.hint))
+    with pytest.raises(UserError, match=r"none\.onnx"):
+        getattr(onnxq, call)(tmp_path / "none.onnx", *data, sm=90, compile=False)
+
+
+@needs_compiler
+@pytest.mark.parametrize("example", Compilation.EXAMPLES)
+def test_the_example_of_the_help_is_one_that_it_compiles_for(example: str) -> None:
+    trt.check_sm(int(example.split()[example.split().index("--sm") + 1]))
