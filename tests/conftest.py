@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ("tiers",)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> Iterator[None]:
