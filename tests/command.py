@@ -84,8 +84,8 @@ def run_alone(
 def run(folder: Path, *arguments: object, columns: int | None = 80) -> Ran:
     """Runs `onnxq ARGUMENTS` in this process, with all that one of its own would have of its own.
 
-    That is its folder, environment, streams (also for what is written beneath Python), warnings and loggers. What
-    a process has and this one keeps is left out: handlers of signals, the heap's settings, and how it ends.
+    That is its folder, environment, streams (also for what is written beneath Python), warnings and loggers.
+    Left out is what this process would keep: handlers of signals, the heap's settings, and how it ends.
     """
     with (
         tempfile.TemporaryFile() as out,

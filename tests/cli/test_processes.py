@@ -1,4 +1,4 @@
-"""Each verb, and each exit code, in a process of its own: it says and writes what it does within that of the tests.
+"""Each verb, and each exit code, in a process of its own: the same words and files as in that of the tests.
 
 Exit codes 3 and 130 are in `test_start.py`.
 """
@@ -46,7 +46,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "rules list": (),
     "rules explain": ("dead_code",),
     "rules page": ("-o", "rules.md"),
-    "rules test": (str(ROOT / "tests" / "own_rules"),),
+    "rules test": ("own",),
 }
 
 
@@ -57,6 +57,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(net(), folder / "net.onnx")
     x = np.random.default_rng(1).standard_normal((24, 32, 8)).astype(np.float32)
     np.savez(folder / "data.npz", x=x)
+    (folder / "own").mkdir()
+    shutil.copy(ROOT / "tests" / "own_rules" / "both_branches.py", folder / "own")
     for verb in ("quantize", "split"):
         ran = run(folder, verb, *LINES[verb])
         assert ran.code == 0, ran.err
