@@ -148,10 +148,12 @@ class Meter:
             if name == "spent" and report.when == "teardown":
                 self._spent[report.nodeid] = Spent(*value)
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not hasattr(session.config, "workerinput"):
-            text = written(shared_out(self._spent), read(LIST.read_text("utf-8")))
-            LIST.write_text(text, "utf-8")
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        measured = shared_out(self._spent)
+        LIST.write_text(written(measured, read(LIST.read_text("utf-8"))), "utf-8")
+        for name, deep in (("quick", False), ("deep", True)):
+            found = [cost for cost in measured.values() if (cost >= DEEP) == deep]
+            terminalreporter.line(f"{name}: {len(found)} tests, {sum(found):.0f} s of the processor")
 
 
 def _name(definition: Any, case: int) -> str:
