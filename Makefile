@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
+.PHONY: help run test test-deep test-all deep check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,10 +28,23 @@ $(BROWSER): $(STAMP)
 	  || echo "the driver of browsers is not installed: the tests of the page in one are skipped"; fi
 	@touch $@
 
-# The tests start some thousand processes: what the first of them compiles the others need not.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(BROWSER) ## all tests (set ONNXQ_CORPUS to a folder of models for those that need one)
-	$(PY) -m pytest -n 2 --dist worksteal
+# SHARD=1/3: the first of three parts that cost about the same
+SHARD ?= 1/1
+PYTEST := $(PY) -m pytest -n auto --dist worksteal --shard $(SHARD)
+
+# The tests start some hundred processes: what the first of them compiles the others need not.
+test test-deep test-all deep: export PYTHONDONTWRITEBYTECODE =
+test: $(BROWSER) ## the quick tests (set ONNXQ_CORPUS to a folder of models for those that need one)
+	$(PYTEST) --tier quick
+
+test-deep: $(BROWSER) ## the other tests, which tests/deep.txt names (SHARD=1/4: a quarter of them)
+	$(PYTEST) --tier deep
+
+test-all: $(BROWSER) ## all tests (SHARD=1/3: a third of them)
+	$(PYTEST)
+
+deep: $(BROWSER) ## measure what each test costs, and write tests/deep.txt
+	$(PYTEST) --measure
 
 check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 	$(VENV)/bin/ruff check .

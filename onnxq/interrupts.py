@@ -93,11 +93,9 @@ def _watch(reader: int, grace: float, last_words: str) -> None:
         stop()
     time.sleep(grace)
     if last_words and select.select([], [2], [], 0)[1]:  # nobody may be reading
-        said = f"{last_words}
-hint: {_stands}" if _stands else last_words
+        said = f"{last_words}\nhint: {_stands}" if _stands else last_words
         with contextlib.suppress(OSError):  # a terminal that is gone
-            os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}
-".encode())
+            os.write(2, f"{_CURSOR if os.isatty(2) else ''}{said}\n".encode())
     end_now()
 
 

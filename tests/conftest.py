@@ -9,6 +9,8 @@ import pytest
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
 
+pytest_plugins = ("tiers",)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> Iterator[None]:

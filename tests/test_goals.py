@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from command import run
 
 sys.path.insert(0, str(Path(__file__).parent / "noise"))
 
@@ -373,12 +373,6 @@ def test_sensitivity_names_the_planted_layer_and_writes_settings(tmp_path: Path)
     assert level == pytest.approx(part["best"]["verified"]["sqnr_about_mean_db"], abs=0.3)
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "onnxq", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-
-
 def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "net.onnx")
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
@@ -396,23 +390,23 @@ def test_exit_codes_of_the_command_line(tmp_path: Path) -> None:
         "none",
     )
     ran = run(tmp_path, *base, "--min-sqnr", str(GOAL), "--max-float", "0.1%", "-o", "q.onnx")
-    assert ran.returncode == 1, ran.stderr
-    assert "Goal       not met: SQNR about the mean" in ran.stdout
-    assert "are missing" in ran.stdout
+    assert ran.code == 1, ran.err
+    assert "Goal       not met: SQNR about the mean" in ran.out
+    assert "are missing" in ran.out
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "data.npz", "net.onnx", "q.onnx", "q.report.html", "q.report.json",
     ]  # fmt: skip
     compare = ("compare", "net.onnx", "q.onnx", "--data", "data.npz", "--json")
     ran = run(tmp_path, *compare, "--min-sqnr", str(GOAL))
-    document = json.loads(ran.stdout)
-    assert ran.returncode == 1
+    document = json.loads(ran.out)
+    assert ran.code == 1
     assert not document["goal"]["met"]
     assert document["about_mean"]["sqnr_about_mean_db"] == document["goal"]["gates"][0]["measured"] < GOAL
     ran = run(tmp_path, *compare[:-1], "--min-sqnr", str(GOAL), "-q")
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.code, ran.out) == (1, "")
     ran = run(tmp_path, *compare, "--min-sqnr", "-30", "--min-agreement", f"{OUTPUT}=1")
-    assert ran.returncode == 0
-    assert json.loads(ran.stdout)["goal"]["met"]
+    assert ran.code == 0
+    assert json.loads(ran.out)["goal"]["met"]
 
 
 def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
@@ -421,8 +415,8 @@ def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:, 0]})
     base = ("sensitivity", "net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never")
     ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", "1%")
-    assert ran.returncode == 0, ran.stderr
-    screen = " ".join(ran.stdout.split())
+    assert ran.code == 0, ran.err
+    screen = " ".join(ran.out.split())
     assert "no layer is small enough: no more than 1 % of the int8 MACs" in screen
     smallest = re.search(r"the smallest takes ([\d.]+) % \(--max-float ([\d.]+)%\)", screen)
     assert smallest is not None
@@ -430,7 +424,7 @@ def test_sensitivity_takes_no_more_than_the_bound(tmp_path: Path) -> None:
     assert "Next" not in screen
     assert "[[layer]]" not in (tmp_path / "best.toml").read_text()
     ran = run(tmp_path, *base, "--top", "0", "-o", "best.toml", "--max-float", f"{smallest[2]}%")
-    assert "Next" in ran.stdout
+    assert "Next" in ran.out
     assert (tmp_path / "best.toml").read_text().count("[[layer]]") == 1
 
 
@@ -452,8 +446,8 @@ def test_what_was_kept_goes_with_the_users_error(tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     goal = ("--max-drop", "0.5", "--eval", "score.py:late", "--prove", "never", "-o", "q.onnx")
     ran = run(tmp_path, *base, *goal)
-    assert ran.returncode == 2, ran.stderr
-    assert "line 6: KeyError" in ran.stderr
+    assert ran.code == 2, ran.err
+    assert "line 6: KeyError" in ran.err
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -755,12 +749,12 @@ def test_few_samples_are_not_said_to_be_apart(count: int, said: str, tmp_path: P
     np.savez(tmp_path / "data.npz", **{INPUT: SAMPLES[:count, 0]})
     common = ["net.onnx", "--calib", "data.npz", "--method", "minmax", "--prove", "never"]
     ran = run(tmp_path, "sensitivity", *common, "--top", "1", "--max-float", "100%")
-    screen = " ".join(ran.stdout.split())
+    screen = " ".join(ran.out.split())
     assert said in screen
     assert "calibrated nothing" not in screen
     assert ("chose nothing" in screen) == (count == 2)
     ran = run(tmp_path, "quantize", *common, "--no-engine", "--min-sqnr", "60", "-o", "q.onnx")
-    screen = " ".join(ran.stdout.split())
+    screen = " ".join(ran.out.split())
     assert said in screen
     assert "apart" not in screen
 

@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from command import run, run_alone
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
@@ -421,16 +420,6 @@ def test_no_file_beside_the_cache_is_edited() -> None:
 # -- the command line -----------------------------------------------------------------------------
 
 
-def run(folder: Path, *words: str, cores: set[int] | None = None) -> subprocess.CompletedProcess[str]:
-    def limit() -> None:
-        if cores is not None:
-            os.sched_setaffinity(0, cores)
-
-    return subprocess.run(
-        [sys.executable, "-m", "onnxq", *words], cwd=folder, capture_output=True, text=True, preexec_fn=limit
-    )
-
-
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
 def test_the_same_bytes_on_one_core_and_on_two(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
@@ -445,10 +434,10 @@ def test_the_same_bytes_on_one_core_and_on_two(tmp_path: Path) -> None:
             "--no-engine",
             "-q",
         )
-        ran = run(
+        ran = run_alone(
             tmp_path, *words, "--repair", "bias,gptq", "-o", f"{number}.onnx", cores=set(cores[:number])
         )
-        assert ran.returncode == 0, ran.stderr
+        assert ran.code == 0, ran.err
     assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes()
     reports = [json.loads((tmp_path / f"{number}.report.json").read_text())["repair"] for number in (1, 2)]
     assert {entry["verdict"] for entry in reports[0]["steps"]} == {"kept"}
@@ -467,14 +456,14 @@ def test_bad_steps(tmp_path: Path, given: str, message: str, hint: str) -> None:
     onnx.save(net(), tmp_path / "net.onnx")
     np.savez(tmp_path / "d.npz", x=np.concatenate([one["x"] for one in data(8)]))
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--repair", given)
-    assert ran.returncode == 2
-    assert message in ran.stderr
-    assert hint in ran.stderr
-    assert "Traceback" not in ran.stderr
+    assert ran.code == 2
+    assert message in ran.err
+    assert hint in ran.err
+    assert "Traceback" not in ran.err
     (tmp_path / "onnxq.toml").write_text(f'[repair]\nsteps = "{given}"\n')
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz")
-    assert ran.returncode == 2
-    assert "line 2" in ran.stderr
+    assert ran.code == 2
+    assert "line 2" in ran.err
 
 
 def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
@@ -484,8 +473,8 @@ def test_the_screen_says_what_was_won(tmp_path: Path) -> None:
         '[repair]\nsteps = ["bias", "shift"]\nsamples = 16\n[[layer]]\nmatch = "third"\nrepair = "none"\n'
     )
     ran = run(tmp_path, "quantize", "net.onnx", "--calib", "d.npz", "--no-engine", "--method", "mse")
-    assert ran.returncode == 0, ran.stderr
-    section = " ".join(ran.stdout.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
+    assert ran.code == 0, ran.err
+    section = " ".join(ran.out.split("\n  Repair  ")[1].split("\n  Body ")[0].split())
     assert "on 16 samples kept apart; fitted on 16" in section
     assert " bias kept " in section
     assert " shift not applicable no Relu or Clip is read" in section or " shift kept " in section

@@ -17,9 +17,12 @@ def test_example(rule: Rule, number: int) -> None:
     check_example(rule, rule.examples[number], RULES)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_rule_is_complete(rule: Rule) -> None:
-    kinds = {type(example) for example in rule.examples}
-    assert kinds == {Fires, Skips}
-    assert rule.summary.endswith(".")
-    assert rule.path.endswith(f"{rule.id}.py")
+def test_rules_are_complete() -> None:
+    lacking = [
+        rule.path
+        for rule in RULES
+        if {type(example) for example in rule.examples} != {Fires, Skips}
+        or not rule.summary.endswith(".")
+        or not rule.path.endswith(f"{rule.id}.py")
+    ]
+    assert not lacking, "\n".join(lacking)

@@ -66,6 +66,14 @@ def test_extremes(name: str) -> None:
     assert threshold(stats_of([1e-44]), method) > 0
 
 
+def test_a_percentile_that_the_zeros_reach_is_minmax() -> None:
+    """Exactly so many: of four values three are zero, and 75 % of them."""
+    assert threshold(stats_of([0.0, 0.0, 0.0, 2.0]), Method("percentile", percentile=75)) == 2.0
+    spread = stats_of([0.0, 0.0, 1.0, 2.0])
+    assert threshold(spread, Method("percentile", percentile=50)) == 2.0
+    assert threshold(spread, Method("percentile", percentile=51)) == pytest.approx(1.0, rel=2e-3)
+
+
 def test_minmax_is_the_greatest_magnitude() -> None:
     assert threshold(stats_of([1.0, -3.0], [2.0], histogram=False), Method("minmax")) == 3.0
 

@@ -30,9 +30,14 @@ def checked(rule: Rule, becomes: str) -> None:
     check_example(rule, dataclasses.replace(example, becomes=becomes), RULES)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.stage != "place"], ids=lambda rule: rule.id)
-def test_every_rule_that_rewrites_says_what_becomes_of_a_model(rule: Rule) -> None:
-    assert any(isinstance(example, Fires) and example.becomes for example in rule.examples)
+def test_every_rule_that_rewrites_says_what_becomes_of_a_model() -> None:
+    silent = [
+        rule.path
+        for rule in RULES
+        if rule.stage != "place"
+        and not any(isinstance(example, Fires) and example.becomes for example in rule.examples)
+    ]
+    assert not silent, "\n".join(silent)
 
 
 @pytest.mark.parametrize(
