@@ -626,7 +626,7 @@ class Reads:
         {"heads": "auto"},
         {"heads": "auto", "min_sqnr": GOAL, "method": "auto", "repair": "bias"},
     ],
-    ids=str,
+    ids=lambda asked: "-".join(asked),
 )
 @pytest.mark.parametrize(("count", "samples"), [(96, 512), (96, 24), (20, 512)])
 def test_samples_that_verify_decide_nothing(
