@@ -6,8 +6,9 @@ import ast
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "onnxq"
@@ -78,17 +79,18 @@ HEAVY = (
 )
 
 
-def imports(path: Path) -> Iterator[tuple[str, ast.AST]]:
+@functools.cache
+def imports(path: Path) -> list[tuple[str, ast.AST]]:
     """The modules that a file imports, wherever in it."""
+    found: list[tuple[str, ast.AST]] = []
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node) for alias in node.names)
+            found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
-            for alias in node.names:
-                inside = (PACKAGE / Path(*str(node.module).split(".")[1:]) / f"{alias.name}.py").exists()
-                package = node.module == "onnxq" and (PACKAGE / alias.name).is_dir()
-                yield (f"{node.module}.{alias.name}" if inside or package else str(node.module)), node
+            assert node.level == 0, f"{place(path, node)}: a relative import"
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [(name if name in MODULES else str(node.module), node) for name in names]
+    return found
 
 
 def part_of(path: Path) -> str:
@@ -102,11 +104,21 @@ def place(path: Path, node: ast.AST) -> str:
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 RULES = sorted((ROOT / "rules").glob("*.py"))
+MODULES = {
+    ".".join(path.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): path for path in FILES
+}
 
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def read_once() -> None:
+    """All tests share the time that it takes."""
+    for path in (*FILES, *RULES):
+        imports(path)
 
 
 def test_there_is_something_to_check() -> None:
@@ -165,10 +177,9 @@ def test_temporary_folders_go_with_the_process() -> None:
 
 def test_no_modules_import_each_other() -> None:
     """There is no circle of imports, those inside of functions and those for types alone included."""
-    names = {".".join(p.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): p for p in FILES}
     wanted: dict[str, set[str]] = {}
-    for name, path in names.items():
-        wanted[name] = {module for module, _ in imports(path) if module in names}
+    for name, path in MODULES.items():
+        wanted[name] = {module for module, _ in imports(path) if module in MODULES}
     while ready := {name for name in wanted if not wanted[name] & set(wanted)}:
         for name in ready:
             del wanted[name]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-DEEP = 0.7
+DEEP = 0.5
 """Processor seconds, of the test and of the processes that it starts, from which on a test is deep."""
 _USUAL = 0.05  # what a test costs that is not listed
 _HEAD = (
