@@ -61,9 +61,11 @@ def _bias(bias: Tensor, xs: Tensor, ws: Tensor) -> Value | np.ndarray:
     return op.Mul(op.Cast(bias, to=FLOAT), steps) if codes is None else codes.astype(np.float32) * steps
 
 
+# Products of uint8 and int8 weights whose sum of two exceeds int16 saturate in onnxruntime on x86 without VNNI:
+# the weights here are small enough.
 def _net(attributes: str = "", w: str = "w, ws, wz", b: str = ", b", opset: int = 13, z: int = 114) -> str:
     return f"""<ir_version: 8, opset_import: ["" : {opset}]>
-    g (uint8[N, 2, 5, 4] x, float r) => (y) <float xs = {{0.05}}, uint8 xz = {{{z}}}, int8[2, 2, 1, 1] w = {{1, -128, 127, 3}},
+    g (uint8[N, 2, 5, 4] x, float r) => (y) <float xs = {{0.05}}, uint8 xz = {{{z}}}, int8[2, 2, 1, 1] w = {{1, -128, 100, 3}},
         float ws = {{0.02}}, int8 wz = {{0}}, float[2] cs = {{0.02, 0.01}}, int8[2] cz = {{0, 0}}, float ys = {{0.3}},
         uint8 yz = {{128}}, int32[2] b = {{900, -70}}, uint8[4, 1, 2, 2] d = {{0, 255, 3, 128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9}},
         uint8 dz = {{128}}> {{ y = QLinearConv {attributes} (x, xs, xz, {w}, ys, yz {b}) }}"""
@@ -74,28 +76,28 @@ EXAMPLES = [
         _net(z=128),
         gone="QLinearConv",
         becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
-        _2 = DequantizeLinear (int8 [2, 2, 1, 1] {1, -128, 127, 3}, 0.02, int8 0)
+        _2 = DequantizeLinear (int8 [2, 2, 1, 1] {1, -128, 100, 3}, 0.02, int8 0)
         _3 = Conv (_1, _2, {0.90000004, -0.07}); y = QuantizeLinear (_3, 0.3, uint8 128)""",
     ),
     Fires(
         _net(w="w, cs, cz", b="", z=128),
         gone="QLinearConv",
         becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
-        _2 = DequantizeLinear <axis = 0> (int8 [2, 2, 1, 1] {1, -128, 127, 3}, {0.02, 0.01}, int8 {0, 0})
+        _2 = DequantizeLinear <axis = 0> (int8 [2, 2, 1, 1] {1, -128, 100, 3}, {0.02, 0.01}, int8 {0, 0})
         _3 = Conv (_1, _2); y = QuantizeLinear (_3, 0.3, uint8 128)""",
     ),
     Fires(
         _net(w="w, cs, cz", opset=10, z=128),
         gone="QLinearConv",
         becomes="""_1 = DequantizeLinear (x, 0.05, uint8 128)
-        _2 = Conv (_1, [2, 2, 1, 1] {0.02, -2.56, 1.27, 0.03}, {0.90000004, -0.035})
+        _2 = Conv (_1, [2, 2, 1, 1] {0.02, -2.56, 1.0, 0.03}, {0.90000004, -0.035})
         y = QuantizeLinear (_2, 0.3, uint8 128)""",
     ),
     Fires(
         _net(),
         gone="QLinearConv",
         becomes="""_1 = Cast <to = 1> (x); _2 = Sub (_1, 114.0)
-        _3 = Conv (_2, [2, 2, 1, 1] {1.0, -128.0, 127.0, 3.0}); _4 = Cast <to = 6> (_3)
+        _3 = Conv (_2, [2, 2, 1, 1] {1.0, -128.0, 100.0, 3.0}); _4 = Cast <to = 6> (_3)
         _5 = Add (_4, int32 [2, 1, 1] {900, -70}); _6 = Cast <to = 1> (_5)
         _7 = Mul (_6, 0.0033333334); _8 = Round (_7); _9 = Add (_8, 128.0)
         _10 = Clip (_9, 0.0, 255.0); y = Cast <to = 2> (_10)""",
