@@ -886,6 +886,8 @@ class Keywords:
         own = {name: self._rest.pop(name) for name in names if name in self._rest}
         if isinstance(found, Calibration) and "method" in names:
             said = {**given, **own} if isinstance(given, Mapping) else own
+            # who hands on a parameter as it is by default asks for nothing
+            said = {n: v for n, v in said.items() if n == "method" or v != getattr(Calibration(), n)}
             own |= settled(said, found.method, found.search, lambda name: name)
         return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
 

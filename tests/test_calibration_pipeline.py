@@ -27,6 +27,7 @@ from onnxq.pipeline import calibration, choosing, verifying
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort
+from onnxq.settings import Calibration
 from onnxq.target import load_target
 
 CHAIN = """[c1] a = Conv <pads = [1, 1, 1, 1]> (x, w1)  [r1] b = Relu (a)
@@ -307,7 +308,7 @@ def test_layers_by_name_and_by_operator(roles: Roles) -> None:
 
 def test_a_layer_leaves_parameters_to_the_model(roles: Roles) -> None:
     layers = [LayerRule(op=("Conv",), method="percentile")]
-    report = quantize(net(), samples(8), method="minmax", percentile=75.0, layers=layers).report
+    report = quantize(net(), samples(8), calibration=Calibration("minmax", 75.0), layers=layers).report
     assert report["calibration"]["thresholds"]["x"]["because"] == "percentile 75, [[layer]] 1"
 
 
@@ -381,7 +382,11 @@ def test_the_best_method_is_chosen_on_other_samples(roles: Roles, outliers: int,
         name, *value = trial["method"].split()
         roles.calibrated.clear()
         by_itself = quantize(
-            model, data, samples=40, method=name, percentile=float(value[0]) if value else 99.99
+            model,
+            data,
+            samples=40,
+            method=name,
+            percentile=float(value[0]) if name == "percentile" else 99.99,
         )
         assert set(roles.calibrated) == used
         alone[trial["method"]] = noise(model, by_itself.model, others)

@@ -208,7 +208,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_a_parameter_says_which_method() -> None:
     for given, method in (({"percentile": 99.0}, "percentile"), ({"search": True}, "percentile"),
                           ({"constant": 0.1}, "average"), ({"search": False}, "auto"), ({}, "auto"),
-                          ({"method": "auto", "search": True}, "auto")):  # fmt: skip
+                          ({"method": "auto", "search": True}, "auto"),
+                          ({"method": "mse", "percentile": 99.99, "constant": 0.01}, "mse")):  # fmt: skip
         keywords = Keywords("quantize", given)
         assert keywords.group(Calibration, None).method == method
     keywords = Keywords("quantize", {"percentile": 99.0})
