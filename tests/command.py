@@ -146,6 +146,8 @@ def net() -> onnx.ModelProto:
     random = np.random.default_rng(0)
     for name, shape in (("w", (8, 16)), ("b", (16,))):
         values = random.standard_normal(shape).astype(np.float32)
+        if name == "b":  # no channel has a scale of its own
+            values = np.copysign(np.maximum(np.abs(values), np.float32(0.3)), values)
         model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return model
 

@@ -23,10 +23,13 @@ from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
 from onnxq.config import LayerRule
 from onnxq.errors import UserError
+from onnxq.graph.model import Model
 from onnxq.pipeline import calibration, choosing, verifying
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort
+from onnxq.run.finding_parts import find_parts
+from onnxq.run.output_parts import OutputParts
 from onnxq.settings import Calibration
 from onnxq.target import load_target
 
@@ -91,7 +94,9 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Roles:
     monkeypatch.setattr(
         calibration, "collect", lambda m, r, s, **o: collect(m, r, told(s, found.calibrated), **o)
     )
-    monkeypatch.setattr(choosing.noise, "measure", lambda r, c, s, w: measure(r, c, told(s, found.chose), w))
+    monkeypatch.setattr(
+        choosing.noise, "measure", lambda r, c, s, *more: measure(r, c, told(s, found.chose), *more)
+    )
     monkeypatch.setattr(
         verifying, "compare_models", lambda r, c, s, **more: compare(r, c, told(s, found.verified), **more)
     )
@@ -121,9 +126,16 @@ def raw_stats(model: onnx.ModelProto, data: Sequence[dict[str, np.ndarray]], ten
     return TensorStats(*map(np.float32, ends), sizes, None, None, histogram=counter.histogram())
 
 
-def noise(reference: onnx.ModelProto, candidate: onnx.ModelProto, data: Sequence[Any]) -> np.ndarray:
-    """Signal and noise of each output over each sample, float64 [2, samples, outputs]."""
+def noise(
+    reference: onnx.ModelProto,
+    candidate: onnx.ModelProto,
+    data: Sequence[Any],
+    parts: OutputParts | None = None,
+) -> np.ndarray:
+    """Signal and noise of each output, or part of one, over each sample, float64 [2, samples, outputs]."""
     ours, theirs = run(reference, data), run(candidate, data)
+    if parts is not None:
+        ours, theirs = ([parts.split(one) for one in some] for some in (ours, theirs))
     exact = [[np.asarray(value, np.float64) for value in one] for one in ours]
     signal = [[np.sum(value**2) for value in one] for one in exact]
     errors = [
@@ -133,9 +145,14 @@ def noise(reference: onnx.ModelProto, candidate: onnx.ModelProto, data: Sequence
     return np.array([signal, errors])
 
 
-def sqnr(reference: onnx.ModelProto, candidate: onnx.ModelProto, data: Sequence[Any]) -> float:
+def sqnr(
+    reference: onnx.ModelProto,
+    candidate: onnx.ModelProto,
+    data: Sequence[Any],
+    parts: OutputParts | None = None,
+) -> float:
     """The SQNR of the outputs, dB: about their mean, which bends below 0 and above 60 dB."""
-    signal, errors = noise(reference, candidate, data).sum(axis=1)
+    signal, errors = noise(reference, candidate, data, parts).sum(axis=1)
     ratio = errors / signal
     cost = np.exp(np.mean(np.log((ratio + 1e-6) / (ratio + 1))))
     return float(10 * np.log10((1 - cost) / (cost - 1e-6)))
@@ -455,7 +472,9 @@ def test_refinement_gives_one_tensor_another_threshold(roles: Roles) -> None:
     }  # fmt: skip
     assert scales_in(result.model)[tensor] == np.float32(refined["after"] / 127)
     apart = [data[i] for i in sorted(set(roles.chose))]
-    assert sqnr(model, result.model, apart) == pytest.approx(choice["sqnr_db"], abs=0.02)
+    parts = find_parts(Model.open(model), ort.load(model), apart)
+    assert len(parts.names) == 3  # the channel of the peak has a scale of its own
+    assert sqnr(model, result.model, apart, parts) == pytest.approx(choice["sqnr_db"], abs=0.02)
 
 
 def test_outputs_that_cannot_be_compared(roles: Roles) -> None:

@@ -49,6 +49,7 @@ from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
+from onnxq.run.output_parts import OutputPart
 from onnxq.run.profiles import Profile, resolve_profiles
 from onnxq.settings import AccuracyRepair, Compilation, Details, Format, Goal
 
@@ -451,7 +452,7 @@ def _accuracy(job: Job, verified: Verified) -> list[dict[str, Any]]:
     parts = {part.name: part for part in job.parts_of(outputs).parts}
     found = []
     for entry in verified.accuracy:
-        part = parts[entry.output]
+        part = parts.get(entry.output) or OutputPart(entry.output)  # where not all of the model runs
         more = {"part_of": part.output, "axis": part.axis} if part.axis is not None else {}
         found.append(
             {**entry.to_json(), "span": wide.get(part.output), "part_of": None, "axis": None, **more}

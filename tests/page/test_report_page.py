@@ -279,6 +279,7 @@ def accuracy_of(measured: dict[str, Any], about: float) -> dict[str, Any]:
     """A report of one output that is as near as that, dB about the mean `about`."""
     report = synthetic(12)
     report["goal"]["gates"] = []
+    report["asked"] = [["quantize"], ["net.onnx"], ["--calib", "data"]]
     report["accuracy"][0].update({"samples": 16, "equal": 0.0, "mismatched": 0} | measured)
     levels = [{"output": one["output"], "sqnr_about_mean_db": about} for one in report["accuracy"]]
     report["about_mean"] |= {"sqnr_about_mean_db": about, "worst_output_db": about, "outputs": levels}
