@@ -59,6 +59,7 @@ def check(
             repairs=chosen.group(settings.Repairs),
             inputs=chosen.group(settings.Inputs),
             compilation=chosen.group(settings.Compilation),
+            again=chosen.again(*_OF_QUANTIZE, without=("stats", "partial")),
             observe=observe,
         )
     document = to_json(found)
@@ -68,6 +69,12 @@ def check(
     screen.show(check_page(document, report))
     screen.document(document)
     return found.exit_code(strict=strict)
+
+
+_OF_QUANTIZE = (
+    settings.Repairs, settings.Inputs, settings.Calibration, settings.Feeding, settings.ImageOptions,
+)  # fmt: skip
+"""What `quantize` is to be told again, where a finding advises it."""
 
 
 def _data(chosen: Chosen) -> tuple[Path | None, bool]:

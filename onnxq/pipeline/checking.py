@@ -154,6 +154,7 @@ def check(
     inputs: Inputs | Mapping[str, Any] | None = None,
     compilation: Compilation | Mapping[str, Any] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
+    again: Sequence[str] = (),
     observe: Observer | None = None,
     **options: Any,
 ) -> Checks:
@@ -171,6 +172,7 @@ def check(
         inputs: what is stated about its inputs.
         compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
         runtime: what onnxruntime runs it with, for the proofs.
+        again: flags that an advised command line is to repeat, beside those of the data.
         observe: is told the steps.
         options: fields of these groups, each as a keyword of its own: `target="tensorrt-8.6"`.
 
@@ -189,7 +191,7 @@ def check(
     given = None
     if calibration.stats is not None:
         given = Given.read(calibration.stats, partial=calibration.partial)
-    asked = _Asked(data, image_options(images), calibration, feeding, given, own)
+    asked = _Asked(data, image_options(images), calibration, feeding, given, own, tuple(again))
     with ort.custom_ops(runtime.ort_ops):
         return _check(Path(model), repairs, inputs, compilation, asked, told(observe))
 
@@ -204,6 +206,7 @@ class _Asked:
     feeding: Feeding
     given: Given | None
     own: Sequence[UserFunction]
+    again: tuple[str, ...] = ()
 
 
 def _check(
@@ -248,7 +251,7 @@ def _check(
     if job is not None:
         course = Calibrating.of(asked.calibration, (), asked.feeding)
         engine = engines[0] if engines is not None else None
-        named = _flags(data, asked.calibration.stats)
+        named = " ".join([_flags(data, asked.calibration.stats), *map(shlex.quote, asked.again)])
         evidence, problems = evidence_of(job, original, course, source, given, engine, named)
         of_data = found_by_data(evidence) if source is not None or given is not None else []
         findings = [*_without_coarse(findings, of_data), *problems, *of_data]
