@@ -234,7 +234,7 @@ def _run(
 
 def _sources(model: Model, output: str) -> list[str]:
     """The tensors whose values an output is, one after another; none where no Concat puts them together."""
-    todo = [next(Tensor(model, one) for one in model.graph.outputs if one.name == output)]
+    todo = [Tensor(model, one) for one in model.graph.outputs if one.name == output]
     found: dict[str, None] = {}
     joined = False
     for _ in range(_FAR):

@@ -129,6 +129,13 @@ def test_outputs_that_are_no_finite_floats_are_wholes() -> None:
     assert names(proto, make) == ["y", "z", "w[0:4]", "w[4:7]"]
 
 
+def test_where_only_a_part_of_the_model_runs_its_ends_are_no_outputs() -> None:
+    whole = model("(float[1,50,2] x) => (float[1,50,2] y) { a = Neg (x)  y = Abs (a) }")
+    part = model("(float[1,50,2] x) => (float[1,50,2] a) { a = Neg (x) }")
+    feeds = [scaled(1e3, 1)(np.random.default_rng(seed)) for seed in range(3)]
+    assert find_parts(Model.open(whole), ort.load(part), feeds).names == ("a[0]", "a[1]")
+
+
 PARTS = OutputParts(("y",), (OutputPart("y", 1, (0, 1), 3), OutputPart("y", 1, (2,), 3)))
 
 
