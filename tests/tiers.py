@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-DEEP = 0.5
+DEEP = 0.4
 """Processor seconds, of the test and of the processes that it starts, from which on a test is deep."""
 _USUAL = 0.05  # what a test costs that is not listed
 _HEAD = (
@@ -173,6 +173,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     of_shard(config.getoption("--shard"))
     if config.getoption("--measure"):
+        if config.getoption("--tier") != "all":
+            raise pytest.UsageError("--measure measures both tiers: leave --tier out")
         config.pluginmanager.register(Meter())
 
 
