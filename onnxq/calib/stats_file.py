@@ -21,14 +21,13 @@ import numpy as np
 from onnxq import interrupts
 from onnxq.calib.histogram import Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
-from onnxq.data.samples import Sample
+from onnxq.data.samples import DIGEST, Sample, digest
 from onnxq.errors import UserError
 from onnxq.shown import Shown, Words, number
 from onnxq.shown import count as counted
 
 SUFFIX = ".stats.npz"
 _SCHEMA = 1
-_DIGEST = 16  # bytes
 _ROWS = 10
 _RUNS = 8  # of missing samples that are named
 
@@ -118,15 +117,6 @@ class StatsFile(Shown):
         return hashlib.sha256(self.stats.indices.tobytes() + self.digests.tobytes()).hexdigest()
 
 
-def digest(sample: Sample) -> bytes:
-    """The hash of a sample's values, types and shapes, 16 bytes."""
-    found = hashlib.sha256()
-    for name, array in sorted(sample.feeds.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.digest()[:_DIGEST]
-
-
 @dataclass(slots=True)
 class Digests:
     """The hashes of the samples that pass by, by index."""
@@ -142,7 +132,7 @@ class Digests:
     def of(self, indices: np.ndarray) -> np.ndarray:
         """Those of these samples, uint8 [samples, 16]."""
         joined = b"".join(self.found[int(index)] for index in indices)
-        return np.frombuffer(joined, np.uint8).reshape(-1, _DIGEST)
+        return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST)
 
 
 def merge_files(parts: Sequence[StatsFile]) -> StatsFile:

@@ -13,6 +13,7 @@ import numpy as np
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN
+from onnxq.data.order import Order
 from onnxq.data.paths import open_path, refuse
 from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
@@ -105,10 +106,19 @@ class Source:
         raise NotImplementedError
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
-        """The samples of these indices, ascending.
+        """The samples of these indices, in this order.
 
         Raises:
             UserError: as above; or the data is an iterable.
+        """
+        raise NotImplementedError
+
+    @property
+    def order(self) -> Order:
+        """The samples by their contents.
+
+        Raises:
+            UserError: the data is an iterable.
         """
         raise NotImplementedError
 
@@ -171,6 +181,7 @@ class _Indexed(Source):
         if not table.count:
             raise UserError("the data has zero samples", hint=TAKEN)
         self._table = table
+        self._order: Order | None = None
         self.count: int = -(-table.count // batch)
         self._completed = self.count * batch - table.count
 
@@ -182,11 +193,21 @@ class _Indexed(Source):
     def notes(self) -> list[str]:
         return [*self._table.notes, *super().notes]
 
+    @property
+    def order(self) -> Order:
+        return self._by_content if self.batch == 1 else Order.apart(self.count)
+
+    @property
+    def _by_content(self) -> Order:
+        if self._order is None:
+            self._order = Order.of(self._table)
+        return self._order
+
     def __iter__(self) -> Iterator[Sample]:
         return self.read(range(self.count))
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen = sorted(indices)
+        chosen = list(indices)
         any_good = False
         for sample in self.good(chosen):
             any_good = True
@@ -195,9 +216,12 @@ class _Indexed(Source):
             raise self._bad.all_bad()
 
     def good(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen, batch = sorted(indices), self.batch
-        rows = (row for i in chosen for row in range(i * batch, min((i + 1) * batch, self._table.count)))
-        for index, row in zip(chosen, self._batches(self._table.rows(rows)), strict=True):
+        chosen, batch = list(indices), self.batch
+        # rows make the same batches in any order; but a value that a batch has once is of these rows
+        mixed = batch > 1 and self._table.inputs <= self._has_batch
+        rows = self._by_content.sorted(range(self._table.count)) if mixed else range(self._table.count)
+        wanted = [row for i in chosen for row in rows[i * batch : (i + 1) * batch]]
+        for index, row in zip(chosen, self._batches(self._table.rows(wanted)), strict=True):
             if row is not None:
                 yield self._shown(index, row)
 
@@ -224,7 +248,8 @@ class _Stream(Source):
 
     @property
     def notes(self) -> list[str]:
-        return [*self._reader.notes, *super().notes]
+        once = f"{self._script or 'an iterator'} is read once: which samples calibrate is decided by their order"
+        return [*self._reader.notes, once, *super().notes]
 
     def __iter__(self) -> Iterator[Sample]:
         items = self._items
@@ -249,7 +274,14 @@ class _Stream(Source):
     def _rows(self, items: Iterable[Any]) -> Iterator[Row]:
         for number, item in enumerate(items):
             self._taken += 1
-            for row in self._reader.rows(item_record(item, f"item {number} of {self._script or 'the data'}")):
+            record = item_record(item, f"item {number} of {self._script or 'the data'}")
+            try:
+                opened = self._reader.open(record)
+            except UserError as error:
+                self._read += 1
+                yield Row(record.where, error=error)
+                continue
+            for row in self._reader.rows(opened):
                 self._read += 1
                 yield row
 
@@ -269,7 +301,8 @@ def open_source(
     """Opens data for a model.
 
     Where the model's batch axis is dynamic or 1, an array with several rows is as many samples;
-    a static batch is filled with consecutive samples. A first axis that is a sequence's is never
+    a static batch is filled with samples that follow each other by content; where an input has no batch
+    axis, or of an iterator, with consecutive ones. A first axis that is a sequence's is never
     divided, see `layout.leading`; of one that may be either, a lone array is divided, and each of
     several is one sample. An axis in front of the input's is always that of samples.
 

@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.errors import UserError
@@ -90,9 +88,10 @@ def split(
 ) -> Split:
     """Divides a source, so that no sample does two things.
 
-    Of N samples, a permutation seeded with `seed` chooses: an eighth, at least 1 and at most 64,
-    verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of the others
-    calibrate. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
+    Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64,
+    verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of
+    the others calibrate. Samples of the same content are in one part, where there are others for the other
+    parts. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
     choose, at most as many (they are kept in memory), and the others calibrate, at most `samples`.
 
     Where `confirm` is set, as many as verify confirm, of those that do nothing else; where there are not so
@@ -102,7 +101,7 @@ def split(
     Args:
         source: the samples.
         samples: how many calibrate at most.
-        seed: of the permutation.
+        seed: with the contents, it decides which are for what.
         choose: whether some are to choose among scales.
         confirm: whether some are to say whether what others propose is kept.
         seen: indices of the samples that calibrated before, which neither choose nor verify; None:
@@ -121,24 +120,29 @@ def split(
             )
         return _StreamSplit(source, samples, choose, confirm)
     if source.count == 1:
-        return _IndexSplit(source, (0,), (0,) if choose else (), (), (0,))
-    order = _good_last(source, [int(i) for i in np.random.default_rng(seed).permutation(source.count)])
+        return _IndexSplit(source, [0], [0] if choose else [], [], [0])
+    by_content = source.order
+    keys = by_content.keys
+    order = _good_last(source, by_content.shuffled(seed))
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
     chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
-    used = order[: min(samples, source.count - held - chosen)]
+    used: list[int] | None = None
     if seen is not None:
-        used, known = [i for i in order if i in seen], frozenset(seen)
-        order = _good_last(source, [i for i in order if i not in known] or used)
-    apart = order[-held - chosen :]
-    choosing = apart[: max(0, len(apart) - held)] if chosen else []
+        used, known = [i for i in order if i in seen], {keys[i] for i in seen}
+        order = _good_last(source, [i for i in order if keys[i] not in known] or used)
+    verifies = by_content.between(order, len(order) - held)
+    chooses = verifies
+    if chosen:  # some are left to calibrate, unless they did
+        chooses = by_content.between(order[:verifies], max(used is None, verifies - chosen))
+    if used is None:
+        used = order[: min(samples, chooses)]
+    choosing = order[chooses:verifies]
     confirming: list[int] = []
     if confirm:
-        calibrating, fewest = set(used), max(2, held)
-        idle = [i for i in order[: -held - chosen] if i not in calibrating]
+        calibrating, fewest = {keys[i] for i in used}, max(2, held)
+        idle = [i for i in order[:chooses] if keys[i] not in calibrating]
         confirming = idle[-fewest:] if len(idle) >= fewest else _every_other(choosing)
-    return _IndexSplit(
-        source, tuple(sorted(used)), tuple(choosing), tuple(sorted(confirming)), tuple(sorted(apart[-held:]))
-    )
+    return _IndexSplit(source, used, choosing, confirming, order[verifies:])
 
 
 def _every_other(choosing: list[T]) -> list[T]:
@@ -154,7 +158,7 @@ def _good_last(source: Source, order: list[int]) -> list[int]:
 
 
 def chosen_indices(source: Source, samples: int, seed: int) -> list[int]:
-    """The samples that calibrate where others are kept apart to choose and to verify, ascending.
+    """The samples that calibrate where others are kept apart to choose and to verify.
 
     Raises:
         UserError: the data can be read only once, or `samples` is less than 1.
@@ -171,20 +175,20 @@ class _IndexSplit(Split):
     def __init__(
         self,
         source: Source,
-        used: tuple[int, ...],
-        chosen: tuple[int, ...],
-        confirming: tuple[int, ...],
-        held: tuple[int, ...],
+        used: Sequence[int],
+        chosen: Sequence[int],
+        confirming: Sequence[int],
+        held: Sequence[int],
     ) -> None:
         self._source = source
-        self.indices = used
+        self.indices = source.order.sorted(used)
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with = len(chosen)
         self.confirming = frozenset(confirming)
         self.proposing_with = len(set(chosen) - self.confirming)
-        self._held = held
-        self.held, self.held_indices = len(held), held
+        self._held = source.order.sorted(held)
+        self.held, self.held_indices = len(held), self._held
         self.shared = not set(used).isdisjoint(held)
 
     def calibration(self) -> Iterator[Sample]:
@@ -204,11 +208,11 @@ class _IndexSplit(Split):
 
     def _in_blocks(self, indices: Sequence[int]) -> Iterator[Sample]:
         for start, end in itertools.pairwise((0, *BLOCKS, len(indices))):
-            if start < end:  # each block is spread over the data, which may be sorted by class
-                yield from self._source.good(sorted(indices[start:end]))
+            if start < end:
+                yield from self._source.good(indices[start:end])
 
     def confirmation(self) -> Iterator[Sample]:
-        return self._source.good(sorted(self.confirming))
+        return self._source.good(self._source.order.sorted(self.confirming))
 
     def held_out(self) -> Iterator[Sample]:
         return self._source.read(self._held)

@@ -20,9 +20,9 @@ from onnxq.calib.shards import (
     gather_with_workers,
     shard_of,
 )
-from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, merge_files, read, write
+from onnxq.calib.stats_file import Origin, StatsFile, is_statistics, merge_files, read, write
 from onnxq.calib.trt_cache import is_cache
-from onnxq.data.samples import Sample
+from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import chosen_indices, split
 from onnxq.emit import files

@@ -104,9 +104,12 @@ def test_batches_are_made_of_good_rows(count: int, batch: int, bad: set[int], st
     rows = with_bad(*bad, count=count)
     spec = InputSpec("x", F4, (batch, 2, 3))
     source = opened(({"x": row} for row in rows) if stream else {"x": rows}, spec)
+    order = range(count)
+    if not stream and batch > 1:
+        order = open_source({"x": rows}, [InputSpec("x", F4, ("N", 2, 3))]).order.sorted(order)
     expected = {}
     for index in range(-(-count // batch)):
-        good = [n for n in range(index * batch, min(count, (index + 1) * batch)) if n not in bad]
+        good = [n for n in order[index * batch : (index + 1) * batch] if n not in bad]
         if good:
             expected[index] = [float(good[n % len(good)]) for n in range(batch)]
     if expected:
@@ -119,7 +122,7 @@ def test_batches_are_made_of_good_rows(count: int, batch: int, bad: set[int], st
 
 def test_a_batch_of_rows_that_differ_in_shape() -> None:
     spec = InputSpec("x", F4, (2, None, 3))
-    items = [{"x": np.ones((1, size, 3))} for size in (4, 4, 4, 5, 5)]
+    items = ({"x": np.ones((1, size, 3))} for size in (4, 4, 4, 5, 5))
     source = opened(items, spec)
     assert [sample.index for sample in source] == [0, 2]
     assert source.skipped[0][0] == "item 2 of the data to item 3 of the data"
