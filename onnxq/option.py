@@ -313,6 +313,14 @@ def profile(given: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ..
     return smallest, usual, largest
 
 
+def span(given: str) -> tuple[int, int, int]:
+    """The smallest, the usual and the largest size, with ":" between them; or one that is all three."""
+    found = [size(part) for part in given.split(":")]
+    if len(found) not in (1, 3):
+        raise ValueError(f"{len(found)} sizes where there must be one or three")
+    return found[0], found[len(found) // 2], found[-1]
+
+
 def values(given: str) -> bool | int | float | list[bool | int | float]:
     """A number or true/false, or several with commas."""
     found = [_value(part.strip()) for part in given.split(",")]

@@ -38,6 +38,9 @@ Color = Literal["rgb", "bgr", "gray"]
 Size = tuple[int, int]
 """Width and height, pixels."""
 
+Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""The smallest, the usual and the largest shape of an input."""
+
 PERCENTILE, CONSTANT = kinds.at_most(100), kinds.at_most(1)
 
 
@@ -146,10 +149,15 @@ class Inputs(Group):
         shapes: shapes of inputs, to give dynamic dimensions a size or a symbol.
         assume: sizes of dimension symbols; recorded in the report.
         freeze: values of inputs that become constants.
+        profiles: the smallest, the usual and the largest shape of dynamic inputs, for which it is decided
+            what is in int8 and what is compiled; by default those of the samples, with a batch of 1.
+        batch: the smallest, the usual and the largest batch.
     """
 
     TITLE: ClassVar[str] = "Inputs"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--shape x=1x3x224x224 --assume N=1", "--shape x=1x3x224x224")
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "--shape x=1x3x224x224 --assume N=1", "--shape x=1x3x224x224", "--profile x=1x3x8x8:4x3x8x8:8x3x8x8",
+    )  # fmt: skip
     TABLE: ClassVar[str] = "inputs"
 
     shapes: Mapping[str, Sequence[int | str]] | None = option(
@@ -165,6 +173,19 @@ class Inputs(Group):
         None, "Make an input a constant: numbers or true/false.",
         kinds.by_name("INPUT=VALUE[,VALUE...], numbers or true/false", kinds.values), metavar="INPUT=VALUE",
     )  # fmt: skip
+    profiles: Mapping[str, Profile] | None = option(
+        None, "Smallest, usual and largest shape of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8.",
+        kinds.by_name("INPUT=MIN:OPT:MAX, as in x=1x3x8x8:4x3x8x8:8x3x8x8", kinds.profile, ":"),
+        flag=("--profile",), metavar="INPUT=MIN:OPT:MAX", tables=("inputs", "engine"),
+    )  # fmt: skip
+    batch: tuple[int, int, int] | None = option(
+        None, "Smallest, usual and largest batch, as in 1:8:32; usually 1 by default.",
+        kinds.parsed("MIN:OPT:MAX, as in 1:8:32, or one size", kinds.span, ":"), metavar="MIN:OPT:MAX",
+    )  # fmt: skip
+
+
+DEPLOYED = ("profiles", "batch")
+"""The options of `Inputs` for what decides nothing by sizes, and compiles nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,18 +562,12 @@ class AccuracyRepair(Group):
         return tuple(step for step in REPAIR_STEPS if self.is_auto or step in named)
 
 
-Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
-"""The smallest, the usual and the largest shape of an input."""
-
-
 @dataclass(frozen=True, slots=True)
 class Compilation(Group):
     """How the result is compiled.
 
     Attributes:
         sm: the compute capability to compile for, 89 for 8.9.
-        profiles: smallest, usual and largest shape of dynamic inputs, for the compiler; those of the
-            samples by default.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
         fastest: whether layers stay in float that int8 makes slower, as far as the engine tells: see
@@ -563,15 +578,10 @@ class Compilation(Group):
     """
 
     TITLE: ClassVar[str] = "Engine"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 120 --profile x=1x3x8x8:4x3x8x8:8x3x8x8",)
+    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 120",)
     TABLE: ClassVar[str] = "engine"
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
-    profiles: Mapping[str, Profile] | None = option(
-        None, "Shapes of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8.",
-        kinds.by_name("INPUT=MIN:OPT:MAX, as in x=1x3x8x8:4x3x8x8:8x3x8x8", kinds.profile, ":"),
-        flag=("--profile",), metavar="INPUT=MIN:OPT:MAX",
-    )  # fmt: skip
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
     fastest: bool = option(False, "Leave layers in float where int8 makes them slower, by estimate.", FLAG)
 

@@ -34,6 +34,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "ort_ops": ('["lib.so"]', (Path("/f/lib.so"),)),
     "shape": ('{x = "Nx3x8x8", y = [1, 2]}', {"x": ("N", 3, 8, 8), "y": (1, 2)}),
     "assume": ("{N = 2}", {"N": 2}), "freeze": ("{k = [1, 2.5], b = true}", {"k": [1, 2.5], "b": True}),
+    "batch": ('"1:8:32"', (1, 8, 32)),
     "data": ('"images"', Path("/f/images")), "data_loader_script": ('"l.py:f"', Path("/f/l.py:f")),
     "skip_bad": ("true", True), "input_name": ('{x = "image"}', {"x": "image"}),
     "scale": ('"1/255"', 1 / 255), "mean": ("[0.5, 1, 2]", (0.5, 1.0, 2.0)), "std": ("2", (2.0,)),

@@ -14,8 +14,9 @@ from onnxq.cli.screen import Screen
 
 
 @takes(
-    settings.DataPlace, settings.Look, settings.Feeding, settings.ImageOptions, settings.Inputs, config=True
-)
+    settings.DataPlace, settings.Look, settings.Feeding, settings.ImageOptions, settings.Inputs,
+    without=settings.DEPLOYED, config=True,
+)  # fmt: skip
 def data(
     screen: Screen,
     chosen: Chosen,

@@ -17,7 +17,11 @@ _AGAINST = "Compile it in plain float16, too: whether int8 is worth it, by GPU a
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
-@takes(settings.Compilation, without=("compile", "fastest"))
+@takes(
+    settings.Compilation,
+    settings.Inputs,
+    without=("compile", "fastest", "shapes", "assume", "freeze", "batch"),
+)
 def engine(
     screen: Screen,
     chosen: Chosen,
@@ -54,7 +58,7 @@ def engine(
             profile_times=profile_times,
             against_fp16=against_fp16,
             sm=wanted.sm,
-            profiles=wanted.profiles,
+            profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
         )
     screen.show(engine_page(document, match or ()))

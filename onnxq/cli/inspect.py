@@ -15,7 +15,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
-@takes(settings.Inputs, without=("assume", "freeze"))
+@takes(settings.Inputs, without=("assume", "freeze", *settings.DEPLOYED))
 def inspect(
     screen: Screen,
     chosen: Chosen,

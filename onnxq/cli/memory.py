@@ -13,7 +13,7 @@ from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 
 
-@takes(settings.Inputs, without=("freeze",))
+@takes(settings.Inputs, without=("freeze", *settings.DEPLOYED))
 def memory(
     screen: Screen,
     chosen: Chosen,

@@ -22,11 +22,6 @@ class Order:
     keys: Sequence[bytes]
 
     @staticmethod
-    def apart(count: int) -> Order:
-        """That of samples no two of which hold the same, as far as anybody asked."""
-        return Order([index.to_bytes(8, "big") for index in range(count)])
-
-    @staticmethod
     def of(table: Table) -> Order:
         """That of the rows of a table: where the first values of rows are alike, all are read."""
         starts = list(table.starts())
@@ -38,6 +33,11 @@ class Order:
         for row, read in zip(several, table.rows(several), strict=True):
             keys[row] = b"\1" + hashed([starts[row], digest(Sample(row, read.where, read.feeds))])
         return Order(keys)
+
+    def of_batches(self, rows: Sequence[int], size: int) -> Order:
+        """That of batches of so many of these rows in turn."""
+        keys = [self.keys[row] for row in rows]
+        return Order([b"\1" + hashed(keys[at : at + size]) for at in range(0, len(keys), size)])
 
     def sorted(self, indices: Iterable[int]) -> tuple[int, ...]:
         """Some of the samples in this order."""

@@ -100,13 +100,11 @@ class Reader:
     """Takes records apart into rows.
 
     Attributes:
-        inputs: their names.
         notes: what was done to the data that the user may not expect, each once.
     """
 
     def __init__(self, inputs: Sequence[InputSpec], has_batch: frozenset[str], *, several: bool) -> None:
         self._inputs = tuple(inputs)
-        self.inputs = frozenset(spec.name for spec in inputs)
         self._has_batch = has_batch
         self._several = several
         self.notes: dict[str, None] = {}
@@ -163,6 +161,16 @@ class Reader:
                 streams.append(told + start for start in array.starts(_START))
         for _ in range(opened.count):
             yield hashed(next(stream) for stream in streams)
+
+    def shapes(self, opened: Opened) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each input in the samples of a record; none of their values is read."""
+        found = {}
+        for spec in self._inputs:
+            shape, kind = tuple(opened.members[spec.name].shape), opened.layouts[spec.name].kind
+            if kind in ("rows", "samples"):
+                shape = shape[1:]
+            found[spec.name] = (1, *shape) if kind in ("rows", "bare") else shape
+        return found
 
     def lacks(self, where: str, spec: InputSpec, found: Iterable[str]) -> UserError:
         """The error for a record that has arrays, `found`, but not that of an input."""
@@ -305,11 +313,11 @@ class Table(Protocol):
 
     Attributes:
         count: how many there are.
-        inputs: the names of the inputs that they have.
+        are_apart: whether each came by itself, in a file of its own, say.
     """
 
     count: int
-    inputs: frozenset[str]
+    are_apart: bool
 
     @property
     def lines(self) -> list[str]:
@@ -324,6 +332,9 @@ class Table(Protocol):
 
     def starts(self) -> Iterator[bytes]:
         """The hash of the first values of each row; b"" of one that cannot be read."""
+
+    def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the rows of these indices, by input; none of one that cannot be opened."""
 
 
 class RecordTable:
@@ -356,7 +367,7 @@ class RecordTable:
             counts = [self._count(record, bad) for record in records]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.count = int(self._starts[-1])
-        self.inputs = reader.inputs
+        self.are_apart = self.count == len(records)
 
     @property
     def lines(self) -> list[str]:
@@ -392,6 +403,16 @@ class RecordTable:
                         found += 1
                         yield start
             yield from itertools.repeat(b"", count - found)
+
+    def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the rows of these indices."""
+        for number in map(self._record_of, wanted):
+            try:
+                opened = self._open(self._records[number])
+            except UserError:
+                yield {}
+            else:
+                yield self._reader.shapes(opened)
 
     def _open(self, record: Record) -> Opened:
         if self._opened is not None and self._opened.record is record:
@@ -435,7 +456,8 @@ class Columns:
         self._notes = notes
         self._times = times
         self.count = max(table.count for table in tables.values())
-        self.inputs = frozenset(tables)
+        own = [table for name, table in tables.items() if name not in shared]
+        self.are_apart = all(table.are_apart for table in own) and set(times.values()) <= {1}
 
     @property
     def lines(self) -> list[str]:
@@ -470,3 +492,14 @@ class Columns:
             if name not in self._shared
         ]
         return (hashed(row) if all(row) else b"" for row in zip(*parts, strict=False))
+
+    def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the rows of these indices."""
+        parts = [
+            itertools.repeat(next(table.shapes([0])))
+            if name in self._shared
+            else arrays.in_turn([index // self._times.get(name, 1) for index in wanted], table.shapes)
+            for name, table in self._tables.items()
+        ]
+        for _, *row in zip(wanted, *parts, strict=False):
+            yield {name: shape for part in row for name, shape in part.items()}

@@ -113,6 +113,14 @@ class Source:
         """
         raise NotImplementedError
 
+    def shapes(self, indices: Iterable[int]) -> list[Mapping[str, tuple[int, ...]]]:
+        """The shapes of the inputs in the samples of these indices; of bad samples only as far as they tell.
+
+        Raises:
+            UserError: the data is an iterable.
+        """
+        raise NotImplementedError
+
     @property
     def order(self) -> Order:
         """The samples by their contents.
@@ -195,13 +203,32 @@ class _Indexed(Source):
 
     @property
     def order(self) -> Order:
-        return self._by_content if self.batch == 1 else Order.apart(self.count)
+        return self._by_content if self.batch == 1 else self._by_content.of_batches(self._rows, self.batch)
 
     @property
     def _by_content(self) -> Order:
         if self._order is None:
             self._order = Order.of(self._table)
         return self._order
+
+    def shapes(self, indices: Iterable[int]) -> list[Mapping[str, tuple[int, ...]]]:
+        chosen, rows = list(indices), self._rows
+        found = self._table.shapes([rows[index * self.batch] for index in chosen])
+        return [
+            {
+                name: (self.batch, *shape[1:]) if name in self._has_batch else shape
+                for name, shape in one.items()
+            }
+            if self.batch > 1
+            else one
+            for one in found
+        ]
+
+    @property
+    def _rows(self) -> Sequence[int]:
+        """The rows, as batches take them: those that came apart in an order that is not that of the data."""
+        every = range(self._table.count)
+        return self._by_content.sorted(every) if self.batch > 1 and self._table.are_apart else every
 
     def __iter__(self) -> Iterator[Sample]:
         return self.read(range(self.count))
@@ -216,10 +243,7 @@ class _Indexed(Source):
             raise self._bad.all_bad()
 
     def good(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen, batch = list(indices), self.batch
-        # rows make the same batches in any order; but a value that a batch has once is of these rows
-        mixed = batch > 1 and self._table.inputs <= self._has_batch
-        rows = self._by_content.sorted(range(self._table.count)) if mixed else range(self._table.count)
+        chosen, batch, rows = list(indices), self.batch, self._rows
         wanted = [row for i in chosen for row in rows[i * batch : (i + 1) * batch]]
         for index, row in zip(chosen, self._batches(self._table.rows(wanted)), strict=True):
             if row is not None:
@@ -248,8 +272,10 @@ class _Stream(Source):
 
     @property
     def notes(self) -> list[str]:
-        once = f"{self._script or 'an iterator'} is read once: which samples calibrate is decided by their order"
-        return [*self._reader.notes, once, *super().notes]
+        once = (
+            f"{self._script or 'an iterator'} is read once: which samples calibrate is decided by their order"
+        )
+        return [*self._reader.notes, *super().notes, once]
 
     def __iter__(self) -> Iterator[Sample]:
         items = self._items
@@ -301,8 +327,8 @@ def open_source(
     """Opens data for a model.
 
     Where the model's batch axis is dynamic or 1, an array with several rows is as many samples;
-    a static batch is filled with samples that follow each other by content; where an input has no batch
-    axis, or of an iterator, with consecutive ones. A first axis that is a sequence's is never
+    a static batch is filled with consecutive samples, and with such as follow each other by their contents
+    where each is in a file or an item of its own. A first axis that is a sequence's is never
     divided, see `layout.leading`; of one that may be either, a lone array is divided, and each of
     several is one sample. An axis in front of the input's is always that of samples.
 

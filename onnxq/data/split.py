@@ -40,9 +40,13 @@ class Split(ABC):
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
         held_indices: which verify, where they can be read again.
+        calibrating: which calibrate, in the order in which they are read; of an iterator, none.
+        indices: all that are read; likewise.
     """
 
     shared = False
+    calibrating: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
     used: int | None = None
     chosen_with: int | None = None
     confirming: frozenset[int] = frozenset()
@@ -157,18 +161,6 @@ def _good_last(source: Source, order: list[int]) -> list[int]:
     return order[len(order) - bad :] + order[: len(order) - bad]
 
 
-def chosen_indices(source: Source, samples: int, seed: int) -> list[int]:
-    """The samples that calibrate where others are kept apart to choose and to verify.
-
-    Raises:
-        UserError: the data can be read only once, or `samples` is less than 1.
-    """
-    parts = split(source, samples, seed, choose=True)
-    if not isinstance(parts, _IndexSplit):
-        raise UserError("the data can be read only once", hint="give a path, or a list of arrays")
-    return list(parts.indices)
-
-
 class _IndexSplit(Split):
     """Chosen indices of a source that can be read again."""
 
@@ -181,7 +173,8 @@ class _IndexSplit(Split):
         held: Sequence[int],
     ) -> None:
         self._source = source
-        self.indices = source.order.sorted(used)
+        self.calibrating = source.order.sorted(used)
+        self.indices = source.order.sorted({*used, *chosen, *confirming, *held})
         self.used = len(used)
         self._chosen = chosen
         self.chosen_with = len(chosen)
@@ -193,7 +186,7 @@ class _IndexSplit(Split):
 
     def calibration(self) -> Iterator[Sample]:
         any_good = False
-        for sample in self._source.good(self.indices):
+        for sample in self._source.good(self.calibrating):
             any_good = True
             yield sample
         if not any_good:

@@ -38,6 +38,7 @@ from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
 from onnxq.progress import Observer
 from onnxq.run import ort
 from onnxq.settings import (
+    DEPLOYED,
     AccuracyRepair,
     Calibration,
     Compilation,
@@ -77,7 +78,9 @@ Values = Mapping[str, Any]
 """Fields of a group by name, in the place of the group."""
 
 
-@takes_options(Repairs, Inputs, Runtime, Feeding, Format, Calibration, without=(*_OF_INT8, *_OF_SCALES))
+@takes_options(
+    Repairs, Inputs, Runtime, Feeding, Format, Calibration, without=(*_OF_INT8, *_OF_SCALES, *DEPLOYED)
+)
 def sanitize(
     model: ModelSource,
     data: DataSource | None = None,
@@ -113,7 +116,8 @@ def sanitize(
         Fault: a fault of onnxq.
     """
     keywords = Keywords("sanitize", options)
-    repairs, inputs = keywords.group(Repairs, repairs), keywords.group(Inputs, inputs)
+    repairs = keywords.group(Repairs, repairs)
+    inputs = keywords.group(Inputs, inputs, without=DEPLOYED)
     runtime = keywords.group(Runtime, runtime)
     feeding, chosen = keywords.group(Feeding, feeding), image_options(images)
     format = keywords.group(Format, format, without=_OF_INT8)

@@ -213,7 +213,7 @@ def _check(
     path: Path, repairs: Repairs, inputs: Inputs, compilation: Compilation, asked: _Asked, tell: Observer
 ) -> Checks:
     target = load_target(repairs.target)
-    stated = Statements(inputs.shapes or {}, inputs.assume or {}, compilation.profiles or {})
+    stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
     compiler = trt.installed() if target.name in SAME_PARSER else None
     if compiler is not None:
         check_compiler(compilation)

@@ -67,9 +67,9 @@ def evidence_of(
     report = recorded_report(path) if path is not None and own else None
     of_float = _is_of_float_model(given, job, report)
     sampling = Sampling(job, options, source, None if of_float else given)
-    if of_float and given is not None and given.stats is not None:
-        sampling.shapes = sampling.shapes or dict(given.stats.origin.shapes)
-    prepared = prepare(job, sampling.shapes, Format(), (), first=sampling.first)
+    if of_float and source is None and given is not None and given.stats is not None:
+        sampling.deployment = job.deployment([given.stats.origin.shapes])
+    prepared = prepare(job, sampling.deployment.usual, Format(), (), first=sampling.usual)
     known = (
         given.stats.stats
         if given is not None and given.stats is not None

@@ -27,6 +27,7 @@ _WIDTH = 100
 _EXAMPLES: Mapping[str, str] = {
     "rules": '["my_rules"]', "enable": '["unfuse_gelu"]', "skip": '["unfuse_gelu"]',
     "ort_ops": '["libops.so"]', "shape": '{x = "1x3x224x224"}', "assume": "{N = 1}", "freeze": "{k = [1, 2]}",
+    "batch": '"1:8:32"',
     "data": '"images"', "data_loader_script": '"load.py:load_data"', "input_name": '{x = "image"}',
     "scale": '"1/255"', "mean": "[0.485, 0.456, 0.406]", "std": "[0.229, 0.224, 0.225]", "color": '"rgb"',
     "resize": "256", "crop": "[224, 224]", "letterbox": "true", "preset": '"imagenet"',
@@ -182,7 +183,7 @@ def _suggested(model: ModelSummary, seen: DataSeen | None) -> Iterator[tuple[str
         if sizes:
             yield "inputs.shape", _table(sizes)
             thrice = {name: _string(":".join([json.loads(text)] * 3)) for name, text in sizes.items()}
-            yield "engine.profile", _table(thrice)
+            yield "inputs.profile", _table(thrice)
     if model.outputs and len(model.outputs) > 1:
         yield "goal.weigh", _table({entry.name: "1" for entry in model.outputs})
     hints = " ".join(one.hint for one in seen.warnings) if seen is not None else ""

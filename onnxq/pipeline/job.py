@@ -14,6 +14,7 @@ import onnx
 
 from onnxq import remarks, reporting
 from onnxq.data.glance import Glance
+from onnxq.data.layout import leading
 from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -39,6 +40,7 @@ from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
+from onnxq.run.deployment import Deployment, deployed
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.settings import Feeding, ImageOptions, Inputs, Repairs
@@ -124,6 +126,7 @@ class Job:
     def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
+        self._deployed = inputs.profiles or {}, inputs.batch
         self.stated, fixed = self._apply(self.model)
         if self.whole is not None and self.stated + list(inputs.shapes or ()):
             self.whole = WholeModel(self.model, fixed, stated=True)
@@ -260,6 +263,18 @@ class Job:
     def sizes(self) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input in the samples that were read, by dimension."""
         return {} if self._glance is None else self._glance.sizes
+
+    def deployment(self, seen: Sequence[Mapping[str, tuple[int, ...]]] = ()) -> Deployment:
+        """What the model is deployed for: as it is stated, else as the samples of these shapes have it.
+
+        Raises:
+            UserError: what is stated does not fit the model.
+        """
+        profiles, batch = self._deployed
+        specs = self.input_specs()
+        sizes = [(spec.name, spec.shape) for spec in specs]
+        batched = [spec.name for spec in specs if leading(spec) == "batch"]
+        return deployed(sizes, profiles, seen, batch=batch, batched=batched)
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""

@@ -27,7 +27,7 @@ from onnxq.graph.model import Model
 from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
 from onnxq.reporting import to_json
-from onnxq.settings import Feeding, ImageOptions, Inputs, Keywords, Look
+from onnxq.settings import DEPLOYED, Feeding, ImageOptions, Inputs, Keywords, Look
 from onnxq.shown import Shown, Words, count
 
 _ROWS = 10
@@ -146,7 +146,7 @@ def _range(seen: InputSeen) -> str:
     return "no numbers" if seen.min is None else f"{seen.min:.6g} to {seen.max:.6g}, mean {seen.mean:.4g}"
 
 
-@takes_options(Feeding, Inputs)
+@takes_options(Feeding, Inputs, without=DEPLOYED)
 def look(
     model: ModelSource,
     data: DataSource,
@@ -180,7 +180,7 @@ def look(
         TypeError: there is no such keyword.
     """
     keywords = Keywords("look", options)
-    feeding, inputs = keywords.group(Feeding, feeding), keywords.group(Inputs, inputs)
+    feeding, inputs = keywords.group(Feeding, feeding), keywords.group(Inputs, inputs, without=DEPLOYED)
     keywords.end()
     most, tell = Look().samples if samples is None else samples, told(observe)
     if most < 1:

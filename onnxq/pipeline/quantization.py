@@ -50,7 +50,6 @@ from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart
-from onnxq.run.profiles import Profile, resolve_profiles
 from onnxq.settings import AccuracyRepair, Compilation, Details, Format, Goal
 
 NOT_VERIFIED = (
@@ -113,8 +112,10 @@ class Quantization:
             wish = Wish.of(job, self._format, None)
             if wish.widens:
                 job.widen(io=wish.io)
-            prepared = prepare(job, {}, self._format, self._options.layers)
-            notes = [*prepared.notes, *_unknown_sizes(job)]
+            deployment = sampling.deployment
+            shapes = deployment.usual if deployment.is_known else {}
+            prepared = prepare(job, shapes, self._format, self._options.layers)
+            notes = [*prepared.notes, *([] if deployment.is_known else _unknown_sizes(job))]
             part: dict[str, Any] = {
                 "plan": self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
                 "repair": self._unrepaired(),
@@ -122,8 +123,8 @@ class Quantization:
                 "body": body_part(Finish(wish, None), None, (), (), ()),
             }
             origin = "none yet: there was no data"
-            return planned(job, prepared, {}, {}, origin, self._planning(part), entry_of(None, wish))
-        measured = self._measured(sampling, sampling.shapes)
+            return planned(job, prepared, {}, shapes, origin, self._planning(part), entry_of(None, wish))
+        measured = self._measured(sampling, sampling.deployment.usual)
         prepared, done, wish = measured.prepared, measured.done, measured.wish
         finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
         made = finish(done.model)
@@ -137,7 +138,7 @@ class Quantization:
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration['method']}{samples}"
         return planned(
-            job, prepared, done.ranges, sampling.shapes, origin, self._planning(part),
+            job, prepared, done.ranges, sampling.deployment.usual, origin, self._planning(part),
             entry_of(finish, wish), made.post_scaled,
         )  # fmt: skip
 
@@ -188,10 +189,14 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job = self._job
-        _resolved(job, compilation.profiles or {}, {})  # refuses bad ones before the data is read
+        job.deployment()  # refuses what does not fit before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(decides=pursuit.goal.is_set)
-        shapes = sampling.shapes if self._file is None else self._file.shapes or sampling.shapes
+        shapes = (
+            sampling.deployment.usual
+            if self._file is None
+            else self._file.shapes or sampling.deployment.usual
+        )
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
         measured = self._measured(sampling, shapes)
         ranges, expected = measured.ranges, measured.expected
@@ -200,7 +205,7 @@ class Quantization:
             measured.confirming, expected,
         )  # fmt: skip
         prepared, done, finish = best.prepared, best.done, best.finish
-        profiles = _resolved(job, compilation.profiles or {}, sampling.shapes or shapes)  # of all samples
+        profiles = sampling.deployment.widened(job.sizes()).profiles  # of all samples
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
@@ -264,7 +269,7 @@ class Quantization:
             UserError: the data or an argument cannot be used, or there are no data.
         """
         sampling = self._sampling(chooses=True)
-        return self._accuracy(sampling, self._measured(sampling, sampling.shapes), asked)
+        return self._accuracy(sampling, self._measured(sampling, sampling.deployment.usual), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
         prepared, done = measured.prepared, measured.done
@@ -284,7 +289,7 @@ class Quantization:
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
         sampling = self._sampling(chooses=True)
-        measured = self._measured(sampling, sampling.shapes)
+        measured = self._measured(sampling, sampling.deployment.usual)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
         data = self._report(sampling, measured, measured.prepared, measured.done, None)
 
@@ -304,7 +309,7 @@ class Quantization:
         """
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
-        measured = self._measured(sampling, sampling.shapes, quantizes=False)
+        measured = self._measured(sampling, sampling.deployment.usual, quantizes=False)
         finish = finish_of(job, measured.wish, measured.prepared, measured.stats, measured.done, sampling)
         made = finish(measured.done.model)
         accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
@@ -348,7 +353,7 @@ class Quantization:
         if wish.widens:
             job.widen(io=wish.io)
         prepared = prepare(
-            job, shapes, self._format, options.layers, self._file, quantizes=quantizes, first=sampling.first
+            job, shapes, self._format, options.layers, self._file, quantizes=quantizes, first=sampling.usual
         )
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
@@ -500,15 +505,3 @@ def _unknown_sizes(job: Job) -> Iterator[str]:
             f"the sizes of input {dynamic[0]!r} are not known: layers count as large enough for int8; "
             "--shape, --assume or --calib tells them"
         )
-
-
-def _resolved(
-    job: Job, profiles: Mapping[str, Profile], usual: Mapping[str, tuple[int, ...]]
-) -> Mapping[str, Profile]:
-    """The profiles of all dynamic inputs: the user's, else the sizes of the samples."""
-    sizes = {
-        name: [dim if isinstance(dim, int) else -1 for dim in shape]
-        for name, _, shape in job.model.inputs
-        if shape is not None
-    }
-    return resolve_profiles(sizes, profiles, usual, job.sizes())

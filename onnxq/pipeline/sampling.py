@@ -15,6 +15,7 @@ from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
+from onnxq.pipeline.deploying import deploy
 from onnxq.pipeline.job import Job
 from onnxq.reason import Reason
 from onnxq.run import ort
@@ -27,7 +28,8 @@ class Sampling:
         source: where they are from; None where there are statistics only.
         first: the first sample that calibrates; None without data.
         parts: which are for what; None without data.
-        shapes: the shape of each input in a typical sample, as far as it is known.
+        deployment: the sizes that are decided for.
+        usual: the sample of the sizes that are the usual ones, but for the batch; None without data.
         apart: whether the samples that chose are others than those that calibrated.
         confirms: whether some say whether what others propose is kept.
         confirmed_apart: whether those are others than these; True until that is asked.
@@ -72,9 +74,11 @@ class Sampling:
                 raise UserError("there are zero samples to calibrate with", hint="check the data")
             if given is not None:
                 given.check_data(source)
-        self.shapes = {name: array.shape for name, array in self.first.feeds.items()} if self.first else {}
-        if given is not None and given.stats is not None:
-            self.shapes = self.shapes or dict(given.stats.origin.shapes)
+        self.deployment, self.usual = job.deployment(), self.first
+        if source is not None and self.parts is not None and self.first is not None:
+            self.deployment, self.usual = deploy(job, source, self.parts, self.first)
+        elif given is not None and given.stats is not None:
+            self.deployment = job.deployment([given.stats.origin.shapes])
 
     # -- samples -------------------------------------------------------------------------------
 

@@ -111,7 +111,9 @@ def _threshold(stats: TensorStats, method: Method) -> float:
 
 
 def _average(amaxes: np.ndarray, constant: float) -> float:
-    first, *others = sorted(amaxes.tolist(), key=lambda amax: hashlib.blake2b(struct.pack("<d", amax)).digest())
+    first, *others = sorted(
+        amaxes.tolist(), key=lambda amax: hashlib.blake2b(struct.pack("<d", amax)).digest()
+    )
     average: float = first
     for amax in others:
         average = (1 - constant) * average + constant * amax

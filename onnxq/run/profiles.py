@@ -7,44 +7,28 @@ from collections.abc import Mapping, Sequence
 from onnxq.errors import UserError, unknown_name
 from onnxq.settings import Profile
 
-__all__ = ["Profile", "as_profile", "resolve_profiles"]
+__all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles"]
 
 
 def resolve_profiles(
-    inputs: Mapping[str, Sequence[int]],
-    wanted: Mapping[str, Profile],
-    typical: Mapping[str, tuple[int, ...]] | None = None,
-    seen: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] | None = None,
+    inputs: Mapping[str, Sequence[int]], wanted: Mapping[str, Profile]
 ) -> dict[str, Profile]:
-    """The profile of each dynamic input: what the user wants, else what is in use.
+    """The profile of each dynamic input: what is wanted, else 1 for each dynamic size.
 
     Args:
         inputs: the shape of each input of the model, negative sizes where dynamic.
         wanted: (min, opt, max) shapes by input name.
-        typical: shapes that the inputs have in use; without one, a dynamic size is 1.
-        seen: the least and the greatest shape in use, by dimension; without them, the typical one is both.
 
     Raises:
-        UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt >
-            max, or a size other than the model's where that is fixed.
+        UserError: see `check_profile`.
     """
     for name, profile in wanted.items():
-        if name not in inputs:
-            raise unknown_name("input", name, inputs)
-        _check(name, tuple(inputs[name]), profile)
-    usual, spans = dict(typical or {}), dict(seen or {})
+        check_profile(name, profile, inputs)
     return {
-        name: as_profile(wanted[name]) if name in wanted
-        else _in_use(usual.get(name, _smallest(shape)), spans.get(name))
+        name: as_profile(wanted.get(name, (_smallest(shape),) * 3))
         for name, shape in inputs.items()
         if any(size < 0 for size in shape)
-    }  # fmt: skip
-
-
-def _in_use(usual: tuple[int, ...], span: tuple[tuple[int, ...], tuple[int, ...]] | None) -> Profile:
-    """The profile of a usual shape, and of what is seen beside it."""
-    least, most = span or (usual, usual)
-    return tuple(map(min, usual, least)), usual, tuple(map(max, usual, most))
+    }
 
 
 def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:
@@ -57,7 +41,21 @@ def _smallest(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if size < 0 else size for size in shape)
 
 
-def _check(name: str, shape: tuple[int, ...], profile: Profile) -> None:
+def check_profile(name: str, profile: Profile, inputs: Mapping[str, Sequence[int]]) -> None:
+    """Refuses a profile that does not fit the model.
+
+    Args:
+        name: the input.
+        profile: its smallest, usual and largest shape.
+        inputs: the shape of each input of the model, negative sizes where dynamic.
+
+    Raises:
+        UserError: an input that does not exist, a wrong rank, a negative size, min > opt or opt > max, or a
+            size other than the model's where that is fixed.
+    """
+    if name not in inputs:
+        raise unknown_name("input", name, inputs)
+    shape = tuple(inputs[name])
     hint = f"the model's input {name!r} is {_show(shape)}; write MIN:OPT:MAX, each of that rank"
     for word, sizes in zip(("min", "opt", "max"), profile, strict=True):
         if len(sizes) != len(shape):

@@ -66,7 +66,9 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def by_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are for the same whatever they hold, so that one that is spoiled is where it was."""
-    monkeypatch.setattr(Order, "of", lambda table: Order.apart(table.count))
+    monkeypatch.setattr(
+        Order, "of", lambda table: Order([row.to_bytes(9, "big") for row in range(table.count)])
+    )
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source, open_source
-from onnxq.data.split import BLOCKS, CHOOSING, HELD_OUT, Split, chosen_indices, split
+from onnxq.data.split import CHOOSING, HELD_OUT, Split, split
 from onnxq.errors import UserError
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))
@@ -215,19 +214,6 @@ class TestSeen:
     def test_of_an_iterator(self) -> None:
         with pytest.raises(UserError, match="which of its samples calibrated before is not known"):
             split(source(9, True), 512, 0, seen=frozenset([3]))
-
-
-class TestChosenIndices:
-    """Those of which statistics are taken for a file."""
-
-    @pytest.mark.parametrize("count", [1, 2, 9, 100])
-    def test_are_those_that_calibrate(self, count: int) -> None:
-        used, *_ = parts_of(split(source(count), 40, 5, choose=True))
-        assert chosen_indices(source(count), 40, 5) == used
-
-    def test_of_an_iterator(self) -> None:
-        with pytest.raises(UserError, match="read only once"):
-            chosen_indices(source(9, True), 40, 5)
 
 
 class TestBadSamples:

@@ -14,26 +14,6 @@ def test_a_dynamic_input_gets_what_is_wanted_or_ones():
     assert resolve_profiles(INPUTS, {}) == {"x": ((1, 3, 1, 1),) * 3}
 
 
-def test_typical_shapes_stand_in_for_ones_but_not_for_what_is_wanted():
-    typical = {"x": (1, 3, 24, 32), "mask": (1, 8)}
-    assert resolve_profiles(INPUTS, {}, typical) == {"x": ((1, 3, 24, 32),) * 3}
-    wanted = ((1, 3, 4, 4),) * 3
-    assert resolve_profiles(INPUTS, {"x": wanted}, typical) == {"x": wanted}
-
-
-def test_what_is_seen_of_sizes_is_the_range_about_the_typical_shape():
-    typical = {"x": (1, 3, 24, 32)}
-    seen = {"x": ((1, 3, 16, 32), (2, 3, 24, 40)), "mask": ((1, 8), (1, 8))}
-    assert resolve_profiles(INPUTS, {}, typical, seen) == {
-        "x": ((1, 3, 16, 32), (1, 3, 24, 32), (2, 3, 24, 40))
-    }
-    assert resolve_profiles(INPUTS, {}, {"x": (1, 3, 8, 64)}, seen)["x"] == (
-        (1, 3, 8, 32), (1, 3, 8, 64), (2, 3, 24, 64),
-    )  # fmt: skip
-    wanted = ((1, 3, 4, 4),) * 3
-    assert resolve_profiles(INPUTS, {"x": wanted}, typical, seen) == {"x": wanted}
-
-
 def test_a_static_input_may_be_named_with_its_own_shape():
     assert resolve_profiles({"mask": (1, 8)}, {"mask": ((1, 8),) * 3}) == {}
 

@@ -1,0 +1,220 @@
+"""What a file is deployed for: of each dynamic dimension the smallest, the usual and the largest size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Literal
+
+from onnxq.errors import UserError
+from onnxq.run.profiles import Profile, check_profile
+
+Shape = tuple[int, ...]
+Dims = tuple[int | str | None, ...]
+Origin = Literal["stated", "data", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The sizes of a dynamic dimension.
+
+    Attributes:
+        smallest: that there is.
+        usual: for which it is decided what is worth int8.
+        largest: that there is.
+        origin: `stated` by the user, seen in the `data`, or `assumed`.
+    """
+
+    smallest: int
+    usual: int
+    largest: int
+    origin: Origin = "stated"
+
+    def __str__(self) -> str:
+        if self.smallest == self.largest:
+            return str(self.usual)
+        return f"{self.smallest} to {self.largest}, usually {self.usual}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The sizes of the inputs.
+
+    Attributes:
+        spans: of each dynamic dimension, by its symbol, else as `input[axis]`.
+        profiles: the smallest, the usual and the largest shape of each input that has one.
+        usual: the usual shape of each input whose rank is known.
+        batch: the dimensions that are the batch.
+        stated: the inputs whose profile is stated.
+        nearest: which of the samples that were seen has the usual sizes, but for the batch; None: none were.
+    """
+
+    spans: Mapping[str, Span] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    usual: Mapping[str, Shape] = field(default_factory=dict)
+    batch: tuple[str, ...] = ()
+    stated: frozenset[str] = frozenset()
+    nearest: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no size is assumed."""
+        return all(span.origin != "assumed" for span in self.spans.values())
+
+    def widened(self, sizes: Mapping[str, tuple[Shape, Shape]]) -> Deployment:
+        """It with the least and the greatest shapes that were seen since; what is stated stays."""
+        profiles = dict(self.profiles)
+        for name, (low, usual, high) in self.profiles.items():
+            least, most = sizes.get(name, (usual, usual))
+            if name not in self.stated and len(least) == len(usual):
+                profiles[name] = tuple(map(min, low, least)), usual, tuple(map(max, high, most))
+        return replace(self, profiles=profiles)
+
+    def said(self) -> str:
+        """The sizes, for a reader; "" where all are static."""
+        return "; ".join(f"{name} {span}" for name, span in self.spans.items())
+
+
+def deployed(
+    inputs: Sequence[tuple[str, Dims | None]],
+    stated: Mapping[str, Profile],
+    seen: Sequence[Mapping[str, Shape]],
+    *,
+    batch: tuple[int, int, int] | None = None,
+    batched: Collection[str] = (),
+) -> Deployment:
+    """What a model is deployed for: as it is stated, else as samples have it.
+
+    A dimension is its symbol: what is stated of it for one input holds for all. Where nothing is stated, the
+    range is that of the samples, and the usual sizes are those of one sample: of the one that is nearest to
+    the medians of all. The batch is usually 1, unless it is stated, and 1 is in its range.
+
+    Args:
+        inputs: names and dimensions; None where the rank is unknown.
+        stated: shapes of inputs.
+        seen: the shapes of each sample, in an order that does not depend on chance.
+        batch: the smallest, the usual and the largest batch.
+        batched: the inputs whose first axis is the batch.
+
+    Raises:
+        UserError: a profile does not fit the model, two of them contradict each other, or there is no
+            dynamic batch.
+    """
+    known = {name: dims for name, dims in inputs if dims is not None}
+    for name, profile in stated.items():
+        check_profile(
+            name, profile, {n: [d if isinstance(d, int) else -1 for d in s] for n, s in known.items()}
+        )
+    places: dict[str, list[tuple[str, int]]] = {}
+    for name, dims in known.items():
+        for axis, dim in enumerate(dims):
+            if not isinstance(dim, int):
+                places.setdefault(dim or f"{name}[{axis}]", []).append((name, axis))
+    firsts = [dim for dim, where in places.items() if any(n in batched and axis == 0 for n, axis in where)]
+    spans = {dim: span for dim, where in places.items() if (span := _stated(dim, where, stated)) is not None}
+    if batch is not None:
+        spans |= _batch(batch, firsts, spans)
+    whole = [number for number, shapes in enumerate(seen) if _is_whole(shapes, places)]
+    nearest = _nearest(whole, seen, {dim: where for dim, where in places.items() if dim not in firsts})
+    usual = None if nearest is None else seen[nearest]
+    for dim, ((name, axis), *_) in places.items():
+        if dim not in spans:
+            sizes = [seen[number][name][axis] for number in whole] or [1]
+            origin: Origin = "data" if whole else "assumed"
+            if dim in firsts:
+                spans[dim] = Span(min(1, *sizes), 1, max(sizes), "assumed")
+            else:
+                spans[dim] = Span(min(sizes), usual[name][axis] if usual else 1, max(sizes), origin)
+    spans = {dim: spans[dim] for dim in places}
+    shapes = {
+        name: tuple(
+            tuple(dim if isinstance(dim, int) else _size(spans[dim or f"{name}[{axis}]"], which)
+                  for axis, dim in enumerate(dims))
+            for which in range(3)
+        )
+        for name, dims in known.items()
+    }  # fmt: skip
+    dynamic = {
+        name: (low, middle, high) for name, (low, middle, high) in shapes.items() if not _static(known[name])
+    }
+    middles = {name: middle for name, (_, middle, _) in shapes.items()}
+    return Deployment(spans, dynamic, middles, tuple(firsts), frozenset(stated), nearest)
+
+
+def _static(dims: Dims) -> bool:
+    return all(isinstance(dim, int) for dim in dims)
+
+
+def _size(span: Span, which: int) -> int:
+    return (span.smallest, span.usual, span.largest)[which]
+
+
+def _stated(dim: str, where: Sequence[tuple[str, int]], stated: Mapping[str, Profile]) -> Span | None:
+    """What profiles say of a dimension.
+
+    Raises:
+        UserError: they contradict each other.
+    """
+    said = {name: tuple(shape[axis] for shape in stated[name]) for name, axis in where if name in stated}
+    if len(set(said.values())) > 1:
+        (one, ours), (other, theirs) = list(said.items())[:2]
+        raise UserError(
+            f"the profiles of {one!r} and {other!r} give dimension {dim} different sizes: "
+            f"{':'.join(map(str, ours))} and {':'.join(map(str, theirs))}",
+            hint="give both the same, or leave one of the profiles out",
+        )
+    return next((Span(low, usual, high) for low, usual, high in said.values()), None)
+
+
+def _batch(batch: tuple[int, int, int], firsts: Sequence[str], stated: Mapping[str, Span]) -> dict[str, Span]:
+    """The batch as it is stated.
+
+    Raises:
+        UserError: it makes no sense, there is no dynamic batch, or a profile says another.
+    """
+    low, usual, high = batch
+    text = ":".join(map(str, batch))
+    if not 1 <= low <= usual <= high:
+        raise UserError(
+            f"--batch {text}: it is not smallest <= usual <= largest, from 1 on", hint="write --batch 1:8:32"
+        )
+    if not firsts:
+        raise UserError(
+            f"--batch {text}: no input has a dynamic batch",
+            hint="leave it out, or make the batch dynamic: --shape INPUT=Nx3x224x224",
+        )
+    for dim in firsts:
+        span = stated.get(dim)
+        if span is not None and (span.smallest, span.usual, span.largest) != batch:
+            raise UserError(
+                f"--batch {text}, and --profile says {span.smallest}:{span.usual}:{span.largest} of {dim}",
+                hint="leave one of them out",
+            )
+    return {dim: Span(low, usual, high) for dim in firsts}
+
+
+def _is_whole(shapes: Mapping[str, Shape], places: Mapping[str, Sequence[tuple[str, int]]]) -> bool:
+    """Whether a sample has a size for each dimension, and one size."""
+    return all(
+        len({shapes[name][axis] if len(shapes.get(name, ())) > axis else -1 for name, axis in where}) == 1
+        and where[0][0] in shapes
+        for where in places.values()
+    )
+
+
+def _nearest(
+    whole: Sequence[int],
+    seen: Sequence[Mapping[str, Shape]],
+    places: Mapping[str, Sequence[tuple[str, int]]],
+) -> int | None:
+    """The sample that is nearest to the medians, by ratios; None without samples."""
+    firsts = [where[0] for where in places.values()]
+    medians = [max(1.0, median(seen[n][name][axis] for n in whole)) for name, axis in firsts if whole]
+
+    def apart(number: int) -> float:
+        sizes = (max(1, seen[number][name][axis]) for name, axis in firsts)
+        return sum(abs(math.log(size / middle)) for size, middle in zip(sizes, medians, strict=True))
+
+    return min(whole, key=apart, default=None)
