@@ -23,6 +23,7 @@ from onnxq.documents.changes import (
     PatternLeft,
     TakenByRuntime,
 )
+from onnxq.documents.deployment import DeploymentPart
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
@@ -122,6 +123,7 @@ class Report(Run):
         outline: the nodes of the float model; None of sanitize.
         weight_scales: the scales of the weights, by weight; None of sanitize.
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
+        deployment: the sizes that were decided for.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
         asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
     """
@@ -155,6 +157,7 @@ class Report(Run):
     outline: tuple[NodeOutline, ...] | None = None
     weight_scales: Mapping[str, ScaleProfile] | None = None
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    deployment: DeploymentPart = field(default_factory=DeploymentPart)
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
 
@@ -170,12 +173,14 @@ class PlanReport(Run):
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
         body: what is not quantized.
+        deployment: the sizes that were decided for.
     """
 
     plan: PlanPart
     calibration: CalibrationPart | NotCalibrated
     repair: RepairPart | None
     body: BodyPart
+    deployment: DeploymentPart = field(default_factory=DeploymentPart)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
+from onnxq.pipeline.deploying import Worth, deployment_part, worths
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
@@ -72,6 +73,7 @@ class _Measured:
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
     seen: Stats | None = None
+    worth: tuple[Worth, ...] = ()
 
 
 class Quantization:
@@ -120,6 +122,7 @@ class Quantization:
                 "plan": self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
                 "repair": self._unrepaired(),
                 "calibration": {"measured": False, "notes": notes},
+                "deployment": deployment_part(deployment, worths(job, deployment)),
                 "body": body_part(Finish(wish, None), None, (), (), ()),
             }
             origin = "none yet: there was no data"
@@ -132,6 +135,7 @@ class Quantization:
         part = {
             "plan": self._plan_part(prepared.plan, measured.heads),
             "calibration": {"measured": True, **calibration},
+            "deployment": deployment_part(sampling.deployment, measured.worth),
             "repair": measured.repair,
             "body": body_part(finish, made, (), (), ()),
         }
@@ -227,6 +231,7 @@ class Quantization:
             "repair": measured.repair,
             "body": body,
             "outline": outline(job.model),
+            "deployment": deployment_part(sampling.deployment, measured.worth),
             "weight_scales": reporting.weight_scales(final.made.proto, final.plan),
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
@@ -355,6 +360,7 @@ class Quantization:
         prepared = prepare(
             job, shapes, self._format, options.layers, self._file, quantizes=quantizes, first=sampling.usual
         )
+        worth = worths(job, sampling.deployment)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
         with job.step("calibrate"):
@@ -364,12 +370,14 @@ class Quantization:
             unedited = prepared.reference if prepared.unedited is None else prepared.unedited
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
             floats, confirming, expected = references(job, options, sampling, unedited, confirms=decides)
+            prepared.notes += sampling.notes
         asked = options.method != "auto" or options.search
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")
         done = quantized(job, options, sampling, prepared, ranges, floats)
         if self._file is not None and self._file.repair.is_any:
-            return _Measured(wish, prepared, stats, ranges, done, confirming, expected, stated_part(prepared))
+            part = stated_part(prepared)
+            return _Measured(wish, prepared, stats, ranges, done, confirming, expected, part, worth=worth)
         if not quantizes:
             return _Measured(wish, prepared, stats, ranges, done, confirming, expected)
         weights = self._pursuit.goal.weigh if self._pursuit is not None else None
@@ -383,7 +391,7 @@ class Quantization:
         else:
             heads = stated(job, prepared, asked_heads)
         return _Measured(
-            wish, prepared, found.stats, ranges, done, confirming, expected, found.part, heads, stats
+            wish, prepared, found.stats, ranges, done, confirming, expected, found.part, heads, stats, worth
         )
 
     def _cache(self, prepared: Prepared, ranges: Ranges, done: Quantized) -> str | None:

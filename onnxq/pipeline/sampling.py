@@ -15,7 +15,7 @@ from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
-from onnxq.pipeline.deploying import deploy
+from onnxq.pipeline.deploying import deploy, that_runs
 from onnxq.pipeline.job import Job
 from onnxq.reason import Reason
 from onnxq.run import ort
@@ -75,10 +75,21 @@ class Sampling:
             if given is not None:
                 given.check_data(source)
         self.deployment, self.usual = job.deployment(), self.first
+        self.notes: tuple[str, ...] = ()  # on the sizes
         if source is not None and self.parts is not None and self.first is not None:
             self.deployment, self.usual = deploy(job, source, self.parts, self.first)
         elif given is not None and given.stats is not None:
             self.deployment = job.deployment([given.stats.origin.shapes])
+
+    def check_sizes(self, session: ort.Session) -> None:
+        """Refuses stated sizes at which the model does not run, and leaves out those that nobody stated.
+
+        Raises:
+            UserError: the model does not run at what is stated.
+        """
+        if self.usual is not None:
+            (usual,) = self._job.feeds([self.usual])
+            self.deployment, self.notes = that_runs(self.deployment, session, usual)
 
     # -- samples -------------------------------------------------------------------------------
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from onnxq.errors import UserError
 from onnxq.run.profiles import Profile, check_profile
@@ -14,6 +15,7 @@ from onnxq.run.profiles import Profile, check_profile
 Shape = tuple[int, ...]
 Dims = tuple[int | str | None, ...]
 Origin = Literal["stated", "data", "assumed"]
+End = Literal["smallest", "largest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Deployment:
         batch: the dimensions that are the batch.
         stated: the inputs whose profile is stated.
         nearest: which of the samples that were seen has the usual sizes, but for the batch; None: none were.
+        names: the dimensions of each input, a size or its name.
     """
 
     spans: Mapping[str, Span] = field(default_factory=dict)
@@ -57,6 +60,7 @@ class Deployment:
     batch: tuple[str, ...] = ()
     stated: frozenset[str] = frozenset()
     nearest: int | None = None
+    names: Mapping[str, Dims] = field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
@@ -72,9 +76,31 @@ class Deployment:
                 profiles[name] = tuple(map(min, low, least)), usual, tuple(map(max, high, most))
         return replace(self, profiles=profiles)
 
-    def said(self) -> str:
-        """The sizes, for a reader; "" where all are static."""
-        return "; ".join(f"{name} {span}" for name, span in self.spans.items())
+    def to_json(self) -> dict[str, Any]:
+        """It, for the report."""
+        return {
+            "dimensions": [
+                {
+                    "name": name, "smallest": span.smallest, "usual": span.usual, "largest": span.largest,
+                    "origin": span.origin, "batch": name in self.batch,
+                }
+                for name, span in self.spans.items()
+            ],
+        }  # fmt: skip
+
+    def shapes(self, which: End) -> Mapping[str, Shape]:
+        """The shapes of the inputs at one end of their range."""
+        place = ("smallest", "largest").index(which) * 2
+        return {**self.usual, **{name: tuple(profile[place]) for name, profile in self.profiles.items()}}
+
+    def batched(self, size: int) -> Mapping[str, Shape]:
+        """The usual shapes with another batch."""
+        return {
+            name: tuple(
+                size if dim in self.batch else now for now, dim in zip(shape, self.names[name], strict=True)
+            )
+            for name, shape in self.usual.items()
+        }
 
 
 def deployed(
@@ -127,7 +153,7 @@ def deployed(
                 spans[dim] = Span(min(1, *sizes), 1, max(sizes), "assumed")
             else:
                 spans[dim] = Span(min(sizes), usual[name][axis] if usual else 1, max(sizes), origin)
-    spans = {dim: spans[dim] for dim in places}
+    spans = _summed({dim: spans[dim] for dim in places}, [_sizes(seen[number], places) for number in whole])
     shapes = {
         name: tuple(
             tuple(dim if isinstance(dim, int) else _size(spans[dim or f"{name}[{axis}]"], which)
@@ -139,8 +165,14 @@ def deployed(
     dynamic = {
         name: (low, middle, high) for name, (low, middle, high) in shapes.items() if not _static(known[name])
     }
+    names: dict[str, Dims] = {
+        name: tuple(
+            dim if isinstance(dim, int) else dim or f"{name}[{axis}]" for axis, dim in enumerate(dims)
+        )
+        for name, dims in known.items()
+    }
     middles = {name: middle for name, (_, middle, _) in shapes.items()}
-    return Deployment(spans, dynamic, middles, tuple(firsts), frozenset(stated), nearest)
+    return Deployment(spans, dynamic, middles, tuple(firsts), frozenset(stated), nearest, names)
 
 
 def _static(dims: Dims) -> bool:
@@ -193,6 +225,35 @@ def _batch(batch: tuple[int, int, int], firsts: Sequence[str], stated: Mapping[s
                 hint="leave one of them out",
             )
     return {dim: Span(low, usual, high) for dim in firsts}
+
+
+def _sizes(shapes: Mapping[str, Shape], places: Mapping[str, Sequence[tuple[str, int]]]) -> Mapping[str, int]:
+    """The size of each dimension in a sample."""
+    return {dim: shapes[name][axis] for dim, ((name, axis), *_) in places.items()}
+
+
+def _summed(spans: Mapping[str, Span], seen: Sequence[Mapping[str, int]]) -> dict[str, Span]:
+    """The spans, where a dimension that is the sum of two others in all samples is so at its ends, too.
+
+    The lengths of a mask, of what is past and of what is new are such.
+
+    Raises:
+        UserError: they are not, as they are stated.
+    """
+    found = dict(spans)
+    varied = [dim for dim in spans if len({sizes[dim] for sizes in seen}) > 1]
+    for one, other, whole in itertools.permutations(spans, 3):
+        if one > other or whole not in varied or any(s[one] + s[other] != s[whole] for s in seen):
+            continue
+        a, b, c = found[one], found[other], found[whole]
+        summed = Span(a.smallest + b.smallest, a.usual + b.usual, a.largest + b.largest, c.origin)
+        if c.origin == "stated" and summed != c:
+            raise UserError(
+                f"{whole} is {c}, and in every sample it is {one} and {other} together: {summed}",
+                hint="state sizes that fit each other, or leave that of one dimension out",
+            )
+        found[whole] = summed
+    return found
 
 
 def _is_whole(shapes: Mapping[str, Shape], places: Mapping[str, Sequence[tuple[str, int]]]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.size import size_section
 from onnxq.cli.pages.words import counted, first_few, tally
 from onnxq.cli.screen import Page, shorten
@@ -16,6 +17,7 @@ _FEW_SAMPLES = 32
 def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     """What runs in int8, with which scales, from which data, and what stays in float."""
     plan, calibration = report["plan"], report["calibration"]
+    deployment_section(page, report.get("deployment") or {"dimensions": []})
     layers_section(page, plan)
     size_section(page, report)
     data_section(page, calibration["data"])
@@ -37,7 +39,8 @@ def layers_section(page: Page, plan: Mapping[str, Any]) -> None:
     text = f"{done} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
     of_all = plan["int8_share_of_all_macs"]
-    text += f", {100 * of_all:.1f} % of the whole model's" if share is not None and of_all is not None else ""
+    if of_all is not None:
+        text = f"{100 * of_all:.1f} % of all multiply-accumulates: {text}"
     unknown = sum(layer["macs"] is None for layer in eligible)
     if unknown:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"

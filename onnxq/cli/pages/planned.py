@@ -9,6 +9,7 @@ from typing import Any
 
 from onnxq.cli.pages.body import body_section
 from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section, scales_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
@@ -23,6 +24,7 @@ def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
     page.head(f"{report['model']} -> {report['output']}")
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
     settings_section(page, report)
+    deployment_section(page, report["deployment"])
     layers_section(page, plan)
     sites = sum(site["kind"] == "activation" for site in plan["sites"])
     if calibration["measured"]:
