@@ -349,6 +349,8 @@ class Job:
         model = self.model if inserted is None else inserted
         for note in reporting.deciding_inputs(model):
             remarks.remark(note)
+        for entry in reporting.plugin_nodes(model, self.target):
+            remarks.remark("{node} ({op}): {reason}; {advice}".format(**entry))
         document = {
             **reporting.header(model, self.target),
             "nodes_before": self.first_nodes,
