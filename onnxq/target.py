@@ -102,7 +102,7 @@ def stated_limits() -> frozenset[str]:
 
 @functools.cache
 def with_plugin(name: str) -> tuple[Target, ...]:
-    """The targets whose own library has a plugin, the oldest first; none for what is no plugin of TensorRT's."""
+    """The targets whose own library has a plugin, the oldest first; none for no plugin of TensorRT's."""
     return tuple(target for target in map(load_target, NAMES) if name in target.plugins)
 
 

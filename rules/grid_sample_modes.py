@@ -13,23 +13,20 @@ out is linear in both opsets; onnxruntime's own operator has the names of opset 
 TensorRT imports an operator by its name, whatever its domain. The result is bit-equal. It takes no volumes (5-D).
 """
 
-from onnxq.rule import Fires, Node, Skip, Skips, Value, op, required, rule
+from onnxq.rule import Fires, Node, Skip, Skips, Value, op, remake, required, rule
 
 
 @rule("GridSample", stage="compat", lacks="grid-sample-modes")
 def grid_sample_modes(node: Node) -> Value | None:
     x, grid = required(node, 2)
-    others = dict(node.attrs)
-    mode = others.pop("mode", "")
+    mode = node.attrs.get("mode")
     if mode not in ("linear", "cubic") or x.rank not in (None, 4):
         return None
-    y: Value
     if mode == "linear":
-        y = op.GridSample(x, grid, **others)
-        return y
+        return remake(node, x, grid, mode=None)
     if x.rank is None:
         raise Skip(f"the rank of {x.name!r} is not known")
-    y = op["com.microsoft"].GridSample(x, grid, mode="bicubic", **others)
+    y: Value = op["com.microsoft"].GridSample(x, grid, **{**node.attrs, "mode": "bicubic"})
     return y
 
 
