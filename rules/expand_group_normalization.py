@@ -96,5 +96,18 @@ EXAMPLES = [
         _3 = Reshape (_2, {0, 4, 3, 5}); _4 = Mul (_3, float16 [4, 1, 1] {1.0, -2.0, 0.5, 3.0})
         _5 = Reshape (b, {-1, 1, 1}); y = Add (_4, _5)""",
     ),
+    Fires(
+        _net("N, 4, H, 3").replace(", epsilon = 0.01", ""),
+        becomes="""_1 = Reshape (x, {0, 2, -1}); _2 = InstanceNormalization <epsilon = 1e-05> (_1, {1.0, 1.0}, {0.0, 0.0})
+        _3 = Reshape (_2, {0, 4, -1, 3}); _4 = Mul (_3, [4, 1, 1] {1.0, -2.0, 0.5, 3.0})
+        _5 = Reshape (b, {-1, 1, 1}); y = Add (_4, _5)""",
+    ),
     Skips(_net("N, 4")),
+    Skips(
+        _net()
+        .replace("y = ", "h = com.microsoft.QuickGelu (x)  y = ")
+        .replace("(x, s", "(h, s")
+        .replace(": 21]", ': 21, "com.microsoft" : 1]'),
+        because="rank",
+    ),
 ]
