@@ -40,6 +40,7 @@ CHECKS: Mapping[str, Check] = {
     "near-miss": Check("near-miss", "error", "the same, where a rule would if it knew more"),
     "parser": Check("parser", "error", "NVIDIA's parser rejects the file"),
     "compiler": Check("compiler", "error", "NVIDIA's compiler builds no engine"),
+    "plugin": Check("plugin", "note", "a plugin of the target's own library"),
     "runtime": Check("runtime", "warning", "onnxruntime does not take the file: nothing can be measured"),
     # pairs that TensorRT rejects, or reads otherwise
     "int32-dequantize": Check("qdq", "error", "int32 codes, as of a bias", "int32-dequantize"),

@@ -243,6 +243,10 @@ def _check(
     lint, constructs = _joined(lint if target.explicit else [], constructs)
     findings = [
         *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
+        *(
+            finding("plugin", one["node"], one["op"], one["reason"], one["advice"])
+            for one in reporting.plugin_nodes(original, target)
+        ),
         *lint,
         *_runtime(found["runtime"]),
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
