@@ -63,9 +63,9 @@ def operands(
 def attention_places(inputs: Sequence[TensorShape], out: TensorShape) -> tuple[int, int, int] | None:
     """The places of queries, keys and values among what a fused attention reads, or None where none fit.
 
-    Mostly they are the first two and the last, with masks in between; a mask may stand first as well. Keys and
-    values may be fewer matrices than queries, each for a group of them (grouped-query attention): that is
-    taken where as many do not fit, so that no mask is taken for keys.
+    Mostly they are the first two and the last, with masks in between; a mask may stand first as well. Keys
+    and values may be fewer matrices than queries, each for a group of them (grouped-query attention): that
+    is taken where as many do not fit, so that no mask is taken for keys.
 
     Args:
         inputs: shapes, -1 where dynamic.

@@ -87,6 +87,19 @@ def test_a_scale_of_one_element_is_an_error_where_it_costs_int8(
     assert (ran.code, ran.json()["findings"]) == (0, [])
 
 
+def test_a_cast_of_codes_says_which_type_the_target_has_not(tmp_path: Path, onnxq) -> None:
+    """Not the feature's name, which is about pairs."""
+    save(
+        tmp_path,
+        "r = Round (x)  c = Clip (r, o, t)  q = Cast <to = 2> (c)  [d] y = Cast <to = 1> (q)",
+        "float o = {0}, float t = {255}",
+    )
+    findings = onnxq("check", "net.onnx", *FLAGS).json()["findings"]
+    (found,) = [one for one in findings if one["node"] == "d"]
+    assert found["reason"] == "it reads or gives uint8: tensorrt-11 has no such tensors inside of a graph"
+    assert found["advice"] == "onnxq sanitize repairs it (drop_code_casts)"
+
+
 def test_python_gives_the_same_as_dataclasses(tmp_path: Path) -> None:
     path = save(tmp_path, "[v] w8 = DequantizeLinear (w, s, z)  [l] y = MatMul (x, w8)")
     found = package.check(path, prove="never", compile=False)

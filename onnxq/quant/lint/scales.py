@@ -43,8 +43,8 @@ def computed_scales(subject: Subject) -> Iterator[Finding]:
 def one_element(subject: Subject) -> Iterator[Finding]:
     """Scales of the shape [1] in front of convolutions, which the target takes for one a channel.
 
-    Measured with TensorRT-RTX 1.7.1: a convolution of such an input runs in float, also where the axis has one
-    element. Weights, QuantizeLinear nodes and the inputs of matrix products of such scales keep their int8.
+    Measured with TensorRT-RTX 1.7.1: a convolution of such an input runs in float, also where the axis has
+    one element. Weights, QuantizeLinear nodes and inputs of matrix products of such scales keep their int8.
     """
     makers = dict.fromkeys(
         maker

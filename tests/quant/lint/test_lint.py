@@ -197,7 +197,11 @@ def test_the_engine_finds_what_no_check_explains(bad: Built) -> None:
     assert {one.node for one in alone} == {
         f"{name}/l"
         for name in (
-            "one-element-scale", "of-one-image", "activation-axis", "weight-axis", "concat-scales",
+            "one-element-scale",
+            "of-one-image",
+            "activation-axis",
+            "weight-axis",
+            "concat-scales",
             "ignored-pairs",
         )
     }
