@@ -65,6 +65,8 @@ class Plain:
     def of(job: Job, prepared: Prepared, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
         """That of a model that is being quantized: as it was sanitized, without what repair edits.
 
+        Of a model that came quantized it is that without its pairs.
+
         Args:
             job: of the model.
             prepared: the plan, and the float model.
@@ -73,11 +75,11 @@ class Plain:
         """
         if not prepared.plan.planned:
             return Plain(None, NO_LAYERS)
-        model = job.model
-        if prepared.unedited is not None and not prepared.not_run and not job.in_float32:
-            model = Model(prepared.unedited, None, job.model.data_dir)
         if weight_bytes(prepared.sanitized) >= LARGE:
-            return Plain(None, TOO_LARGE.format(model.path or "MODEL"))
+            return Plain(None, TOO_LARGE.format(job.model.path or "MODEL"))
+        model = job.unquantized() or job.model
+        if model is job.model and prepared.unedited is not None and not prepared.not_run:
+            model = model if job.in_float32 else Model(prepared.unedited, None, model.data_dir)
         found = plain_of(model, io=io, profiles=profiles)
         if job.target.strongly_typed:
             return found
