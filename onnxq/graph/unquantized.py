@@ -32,7 +32,8 @@ def centre_codes(model: Model) -> None:
             if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
                 continue
             if tensor.dtype in (np.int8, np.uint8):
-                zero = np.full(tensor.shape or (), 128 if tensor.dtype == np.uint8 else 0, tensor.dtype)
+                assert tensor.constant is not None
+                zero = np.full_like(tensor.constant, 128 if tensor.dtype == np.uint8 else 0)
                 tensor.tensor._values = model.constant("", zero)._values
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onnxq.analysis.lost import ADVICE, outputs_of
 from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.worth import ONLY_A_GPU, worth_of
 from onnxq.page.words import counted
 
 _SHOWN = 200
@@ -104,10 +105,11 @@ def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
             )
     if not all(gate.get("met") for gate in report.entries("goal", "gates")):
         yield _of_goal(report)
-    form = text(report.at("verdict", "form"))
-    if text(report.at("verdict", form, "says")) == "slower" and not _given(report, "--fastest"):
-        yield Advice("Int8 is slower by estimate: leave layers in float where it is (fastest)",
-                     again(report, more=("--fastest",)))  # fmt: skip
+    worth = worth_of(report)
+    if worth is not None and not lost:
+        said = f"{worth.said[0].upper()}{worth.said[1:]}; {ONLY_A_GPU}"
+        yield Advice(f"{said}: make the model in plain float16, and time both",
+                     "onnxq sanitize FLOAT.onnx --body fp16")  # fmt: skip
     missed = names(report.at("engine", "not_int8"))
     if missed and status == "compiled":
         yield Advice(

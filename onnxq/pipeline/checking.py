@@ -139,7 +139,7 @@ class Checks(Shown):
         return exit_code(self.findings, strict=strict)
 
 
-_NOT_HERE = ("allow_interface_changes", "fastest")  # options that change what is made, and nothing is
+_NOT_HERE = ("allow_interface_changes", "gpu", "fastest")  # options of what is made, and nothing is
 
 
 @takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime, without=_NOT_HERE)
