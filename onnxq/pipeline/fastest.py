@@ -25,7 +25,7 @@ _ENGINES = 6
 _GAIN = 1.002
 """How many times as fast a model has to be said to be for a trial to be kept."""
 
-SLOWER = "by estimate int8 is slower on every GPU, whatever is left in float: nothing is quantized"
+SLOWER = "by a rough estimate int8 is slower on every GPU, whatever is left in float: nothing is quantized"
 
 
 @dataclass(frozen=True, slots=True)

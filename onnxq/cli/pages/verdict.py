@@ -36,7 +36,7 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
         if built is not None:
             page.entry(f"that is {MERGED}; as built by TensorRT-RTX it moves {built.moves}", style="dim")
         page.entry(f"{ONLY_A_GPU}: time it by the first line of Next, and the same model in plain float16 "
-                   "(onnxq sanitize FLOAT.onnx --body fp16)")  # fmt: skip
+                   "(onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)")  # fmt: skip
         if estimated:
             _estimate(page, verdict[verdict["form"]])
     _fastest(page, verdict["fastest"])
