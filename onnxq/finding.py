@@ -51,9 +51,9 @@ CHECKS: Mapping[str, Check] = {
     "scale-sign": Check("qdq", "error", "a scale of 0, or a negative one", "zero-scales"),
     "scale-types": Check("qdq", "error", "scales of two types on the operands of a matrix product"),
     "computed-scale": Check("qdq", "error", "a scale that is computed at run time"),
+    "one-element-scale": Check("qdq", "error", "a scale of the shape [1]", "one-element-scales"),
     "weight-blocks": Check("qdq", "error", "int8 weights with a scale a block, and an int8 input"),
     # pairs that do not give the int8 that they ask for
-    "one-element-scale": Check("qdq", "warning", "a scale of the shape [1]", "one-element-scales"),
     "fp16-product": Check("qdq", "warning", "float16 scales, one a channel, of a matrix product"),
     "activation-axis": Check("qdq", "warning", "an activation with a scale a channel"),
     "weight-axis": Check("qdq", "warning", "weights with a scale for each input channel"),

@@ -27,6 +27,7 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
+from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
@@ -170,6 +171,25 @@ class Job:
             model.bind_dims(self.statements[1] or {})
             return model
         return self.source if isinstance(self.source, onnx.ModelProto) else Path(self.source)
+
+    def unquantized(self) -> Model | None:
+        """The model without the quantization that it came with; None where it came with none.
+
+        Its pairs are taken out before any rule writes them as float arithmetic, which would stay and round.
+        Constants may have other values.
+        """
+
+        def opened() -> Model:
+            model = self._fresh()
+            centre_codes(model)
+            return model
+
+        if not any(node.op.startswith(QUANTIZED) for node in self._fresh().graph.nodes):
+            return None
+        rules = [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
+        lacks = self.target.lacks_feature
+        model, _ = Sanitizing(rules, lacks, "never", None, opened, lambda _: None).run(opened())
+        return Model(unquantized(model.to_proto(), model.data_dir), None, model.data_dir)
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
