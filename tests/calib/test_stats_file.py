@@ -285,7 +285,7 @@ class TestMerge:
             ({"available": 13}, r"the number of samples in the data \(12 and 13\)"),
             ({"seed": 1}, r"the seed \(0 and 1\)"),
             ({"shapes": {"x": (2, 3)}}, "the shapes of the first sample"),
-            ({"images": [{"scale": 1.0}]}, "how images became input values"),
+            ({"images": ({"scale": 1.0},)}, "how images became input values"),
         ],
     )
     def test_of_something_else(self, change, says: str) -> None:
