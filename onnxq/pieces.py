@@ -512,7 +512,10 @@ def _find_original(
 
 def _spec(entry: TensorDescribed, path: Path) -> InputSpec:
     if entry.dtype is None:
-        raise UserError(f"input {entry.name!r} is no tensor, so that no data can be fed to it")
+        raise UserError(
+            f"input {entry.name!r} is no tensor, so that no data can be fed to it",
+            hint="give a model all of whose inputs are tensors",
+        )
     try:
         dtype = np.dtype(entry.dtype)
         elem_type_of(dtype)

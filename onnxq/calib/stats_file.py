@@ -23,6 +23,7 @@ from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError, in_short
+from onnxq.graph.validity import check_sizes
 from onnxq.shown import Shown, Words, number
 from onnxq.shown import count as counted
 from onnxq.typed import typed
@@ -331,6 +332,7 @@ def _parse(content: bytes) -> StatsFile:
     if isinstance(plain, dict) and plain.get("onnxq_stats", _SCHEMA) != _SCHEMA:
         raise ValueError(f"it has schema {in_short(plain['onnxq_stats'])}, this onnxq reads {_SCHEMA}")
     meta = typed(_Meta, plain)
+    check_sizes(meta.origin.shapes.items())
     counts, lows, highs = (iter(_cut(arrays, meta, *what)) for what in _PARTS)
     _check_arrays(arrays, len(meta.tensors))
     tensors = {}
@@ -344,7 +346,7 @@ def _parse(content: bytes) -> StatsFile:
             arrays["lows"][i], arrays["highs"][i], entry.size, _units(entry.total), _units(entry.squares),
             entry.step, histogram, channels, entry.spread,
         )  # fmt: skip
-        _check_maximum(name, tensors[name])
+        _check_histogram(name, tensors[name])
     file = StatsFile(
         Stats(tensors, arrays["indices"]),
         meta.origin,
@@ -442,15 +444,17 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], tensors: int) -> None:
         raise ValueError("a bin of a histogram counts less than nothing")
 
 
-def _check_maximum(name: str, tensor: TensorStats) -> None:
-    """Refuses a tensor whose greatest magnitude is not where its histogram ends.
+def _check_histogram(name: str, tensor: TensorStats) -> None:
+    """Refuses a tensor whose histogram has more values, or ends elsewhere, than the tensor.
 
     Raises:
-        ValueError: it is.
+        ValueError: it does.
     """
     histogram = tensor.histogram
     if histogram is None or not histogram.total:
         return
+    if tensor.spread is None and histogram.total > tensor.size:
+        raise ValueError(f"the histogram of tensor {name!r} is of more values than there were")
     if not histogram.ends_at(tensor.amax, whole=histogram.total == tensor.size and tensor.spread is None):
         raise ValueError(
             f"the greatest magnitude of tensor {name!r} is {tensor.amax:.6g}, and its histogram "
