@@ -244,3 +244,25 @@ def test_a_report_that_cannot_be_read(tmp_path: Path) -> None:
         open_report(path)
 
     assert hold({"kind": "report", "schema": 2, "onnxq": "0.1.0", "plan": {}}, json.dumps, reads) > 5
+
+
+def test_a_report_beside_a_model(tmp_path: Path) -> None:
+    """Whoever looks there for more does without what it does not say."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> net (float[2] x) => (float[2] y) { y = Relu (x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    report, place = tmp_path / "net.report.json", {"tensors": ["x"], "sources": ["x"]}
+    document = {
+        "onnxq": "0.1.0",
+        "plan": {
+            "groups": [place],
+            "sites": [{"tensor": "x", "axis": None, "because": "x", "readers": ["y"]}],
+        },
+        "calibration": {"scales": {"x": 0.5}},
+    }
+
+    def reads(text: str) -> None:
+        report.write_text(text)
+        onnxq.describe_tensor(tmp_path / "net.onnx", "x")
+
+    assert hold(document, json.dumps, reads) == 0
+    reads("[" * 20_000)
