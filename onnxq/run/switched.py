@@ -263,8 +263,7 @@ class Switched:
 
     def _others(self, first: Setting, setting: Setting, steps: Sequence[_Step]) -> dict[int, _Step]:
         """The pieces, by place, that do something else than in a first setting: few, of many settings."""
-        edges = first.off ^ setting.off
-        named = (*edges, *first.scales, *setting.scales)
+        named: set[Edge | str] = {*(first.off ^ setting.off), *first.scales, *setting.scales}
         places = {place for one in named for place in self._places.get(one, ())}
         found = {place: self._step(self._pieces[place], setting) for place in sorted(places)}
         return {place: step for place, step in found.items() if step.key != steps[place].key}
