@@ -98,6 +98,7 @@ CHECKS: Mapping[str, Check] = {
     "not-measured": Check("data", "warning", "the data could not be run through the model"),
     "failed-check": Check("data", "note", "a check that failed: a fault of onnxq"),
     "own-check": Check("own", "warning", "what a function of yours finds, where it states no severity"),
+    "broken-check": Check("own", "error", "a function of yours that fails, or gives no findings"),
 }  # fmt: skip
 """Every check. Its severity stands here and nowhere else."""
 

@@ -27,8 +27,10 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
+from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
+from onnxq.graph.validity import check_sizes
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.pipeline.sanitizing import Sanitizing
@@ -127,6 +129,7 @@ class Job:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
         self.stated, fixed = self._apply(self.model)
+        check_sizes((name, bind(shape, self.model.assumed)) for name, _, shape in self.model.inputs)
         if self.whole is not None and self.stated + list(inputs.shapes or ()):
             self.whole = WholeModel(self.model, fixed, stated=True)
 

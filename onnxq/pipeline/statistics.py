@@ -147,7 +147,7 @@ def _work(
             "there is nothing to calibrate: no tensor would be quantized, or no part of the model runs",
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
-    described = source.to_json()["images"]
+    described = tuple(source.to_json()["images"])
     samples = None if every is None else len(every)
     origin = Origin(
         job.fingerprint(), options.counting, samples or 0, source.count, options.seed, shapes, described,
