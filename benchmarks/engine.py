@@ -74,7 +74,7 @@ def main() -> int:
     console.print(
         "MB that kernels move as built (with what follows a product merged into its kernel) / kernels;\n"
         "int8: share of the eligible MACs that the engine runs in int8; s: the tool, without the compiler;\n"
-        "verdict: how many times as fast as fp16 it is over the GPUs, merged, and what that says; (as built)",
+        "estimate: how many times as fast as fp16 it is over the GPUs, merged; (as built)",
         soft_wrap=True,
     )
     rows: list[Row] = []
@@ -226,7 +226,7 @@ def _engine(net: Net, source: Path, path: Path, half: list[tuple[Kernel, ...]]) 
 def _said(found: Compared | None) -> Row:
     """What is said of a form."""
     assert found is not None
-    return {"low": found.low, "high": found.high, "ratio": found.ratio, "says": found.says}
+    return {"low": found.low, "high": found.high, "ratio": found.ratio}
 
 
 def attentions(model: onnx.ModelProto) -> int:
@@ -239,7 +239,7 @@ def _table(rows: Iterable[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="")
     for title in ("model", "tool"):
         table.add_column(title, no_wrap=True)
-    for title in ("MB (merged) / kernels", "int8 %", "fused attention", "s", "verdict (as built)"):
+    for title in ("MB (merged) / kernels", "int8 %", "fused attention", "s", "estimate (as built)"):
         table.add_column(title, justify="right", no_wrap=True)
     last = None
     for row in rows:
@@ -266,7 +266,7 @@ def _verdict(verdict: Row | None) -> str:
         return ""
     merged, built = verdict["merged"], verdict["built"]
     as_built = f"({built['low']:.2f}-{built['high']:.2f})"
-    return f"{merged['low']:.2f}-{merged['high']:.2f} {merged['says']} {as_built}"
+    return f"{merged['low']:.2f}-{merged['high']:.2f} {as_built}"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The verdict on int8 beside published latencies: `python -m benchmarks.verdict --engines DIR`.
+"""The estimate of the speed of int8 beside published latencies: `python -m benchmarks.verdict --engines DIR`.
 
     python -m benchmarks.published --out DIR     # compiles the networks of the pairs, in float16 and in int8
     python -m benchmarks.verdict --engines DIR [--markdown]
 
-Each network is judged with constants and a band that are fitted on the pairs of all others; those fitted on
-all pairs are what `onnxq/compiled/verdict.py` has. int8 is what `onnxq quantize` makes of a network, merged
+Each network is estimated with constants that are fitted on the pairs of all others; those fitted on all pairs
+are what `onnxq/compiled/verdict.py` has. Beside it stands the least that an estimate has to beat: one ratio
+for all networks, fitted likewise. int8 is what `onnxq quantize` makes of a network, merged
 as an engine that is built on a GPU has it; a pair is of whatever the source quantized.
 
 Two kinds of pairs are listed, and are not fitted: those of TensorRT before 8.4, whose kernels are others
@@ -29,7 +30,7 @@ from onnxq.compiled.gpus import Gpu, gpus, read_gpus
 from onnxq.compiled.kernels import Kernel, kernels_of
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, KernelWork, work_of
-from onnxq.compiled.verdict import BAND, CONSTANTS, Says, says
+from onnxq.compiled.verdict import CONSTANTS
 from onnxq.run.engine_log import EngineLayer, EngineTensor
 
 MEMORY = 0.75
@@ -38,9 +39,6 @@ MEMORY = 0.75
 PRIOR = Constants(start_us=3.0, memory=MEMORY, cache=4.0, fp16=0.5, int8=0.4)
 WEIGHT = 0.005
 """How much the logarithm of a constant that is e times that of `PRIOR` counts as a squared error."""
-
-NINE_IN_TEN = 1.2816
-"""Of normal deviates nine in ten are below this one."""
 
 FITTED = ("start_us", "cache", "fp16", "int8")
 OLD = ("7.", "8.0", "8.2")
@@ -98,8 +96,8 @@ def main() -> None:
     print("not fitted:", summary([row for row in rows if not row.engines.counts]))
     every = [row.engines for row in counted]
     constants = fitted(every)
-    print(f"\non all: {constants}, band {band(every, constants):.3f}")
-    print(f"shipped: {CONSTANTS}, band {BAND:.3f}")
+    print(f"\non all: {constants}, one ratio for all: {one_ratio(every):.3f}")
+    print(f"shipped: {CONSTANTS}")
 
 
 # --- engines --------------------------------------------------------------------------------------
@@ -199,9 +197,15 @@ def fitted(found: Sequence[Engines]) -> Constants:
     return constants(best)
 
 
-def band(found: Sequence[Engines], constants: Constants) -> float:
-    """How far from 1 a ratio has to be to decide: what nine in ten errors to one side are less than."""
-    return math.exp(NINE_IN_TEN * math.sqrt(float(weights(found) @ errors(found, constants) ** 2))) - 1
+def one_ratio(found: Sequence[Engines]) -> float:
+    """The one ratio with the least mean squared error of the logarithms, whatever the network is."""
+    return math.exp(float(weights(found) @ np.log([one.pair.gain for one in found])))
+
+
+def rms(found: Sequence[Engines], ratios: Sequence[float]) -> float:
+    """The root mean square of the errors of the logarithms; all networks weigh the same."""
+    off = np.log([ratio / one.pair.gain for one, ratio in zip(found, ratios, strict=True)])
+    return math.sqrt(float(weights(found) @ off**2))
 
 
 # --- judging --------------------------------------------------------------------------------------
@@ -209,61 +213,56 @@ def band(found: Sequence[Engines], constants: Constants) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pair, judged with what all other networks say.
+    """A pair, estimated with what all other networks say.
 
     Attributes:
         engines: the pair.
         ratio: how many times as fast int8 is said to be.
-        band: around 1.
-        says: "faster", "slower" or "undecided".
+        constant: the same by one ratio for all networks.
     """
 
     engines: Engines
     ratio: float
-    band: float
-    says: Says
-
-    @property
-    def wrong(self) -> bool:
-        """Whether what was measured says the contrary."""
-        gain = self.engines.pair.gain
-        return (self.says == "faster" and gain < 1) or (self.says == "slower" and gain > 1)
+    constant: float
 
 
 def judged(found: Sequence[Engines]) -> list[Row]:
-    """Each pair, judged with constants and a band that are fitted without its network."""
+    """Each pair, estimated with constants, and with one ratio, that are fitted without its network."""
     rows = {}
     for net in dict.fromkeys(one.pair.net for one in found):
         others = [one for one in found if one.pair.net != net and one.counts]
-        constants = fitted(others)
-        around = band(others, constants)
+        constants, ratio = fitted(others), one_ratio(others)
         for one in found:
             if one.pair.net == net:
-                ratio = one.ratio(constants)
-                rows[one.pair.id] = Row(one, ratio, around, says(ratio, ratio, around))
+                rows[one.pair.id] = Row(one, one.ratio(constants), ratio)
     return [rows[one.pair.id] for one in found]
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many are decided, and how many of those wrong."""
-    decided = [row for row in rows if row.says != "undecided"]
-    wrong = [row.engines.pair.id for row in decided if row.wrong]
-    nets = len({row.engines.pair.net for row in rows})
-    return f"{len(rows)} pairs of {nets} networks, {len(decided)} decided, {len(wrong)} wrong {wrong or ''}"
+    """How far off the estimate is, and one ratio for all; which slower pairs it calls faster."""
+    found = [row.engines for row in rows]
+    if not found:
+        return "no pairs"
+    slower = [row for row in rows if row.engines.pair.gain < 1]
+    wrong = [row.engines.pair.id for row in slower if row.ratio > 1]
+    return (
+        f"{len(rows)} pairs of {len({one.pair.net for one in found})} networks, error of the logarithm "
+        f"{rms(found, [row.ratio for row in rows]):.3f}, of one ratio for all "
+        f"{rms(found, [row.constant for row in rows]):.3f}; {len(wrong)} of {len(slower)} slower ones said "
+        f"to be faster {wrong or ''}"
+    )
 
 
 def table(rows: Sequence[Row], *, markdown: bool) -> str:
-    """The pairs: what was published, what is said."""
-    head = ("network", "GPU", "batch", "TensorRT", "published", "estimated", "band", "says")
+    """The pairs: what was published, what is estimated."""
+    head = ("network", "GPU", "batch", "TensorRT", "published", "estimated")
     lines = [head]
     for row in rows:
         pair = row.engines.pair
-        verdict = row.says + (" (wrong)" if row.wrong else "")
         name = f"[{pair.net}]({pair.source})" if markdown else pair.net
         lines.append(
             (
                 name, pair.gpu, str(pair.batch), pair.compiler, f"{pair.gain:.2f}", f"{row.ratio:.2f}",
-                f"{row.band:.2f}", verdict,
             )
         )  # fmt: skip
     if markdown:

@@ -41,6 +41,14 @@ class Fault(OnnxqError):
         self.reproducer = reproducer
 
 
+def in_short(value: object) -> str:
+    """A value as a message shows it, in 60 characters."""
+    try:
+        return f"{value!r:.60}"
+    except (ValueError, RecursionError):  # a number of thousands of digits; lists inside of lists
+        return f"{type(value).__name__} too large to be shown"
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     """Names of `known` that `name` may have meant, as the tail of a message ("" where none is near)."""
     names = list(dict.fromkeys(known))

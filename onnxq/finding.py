@@ -40,6 +40,7 @@ CHECKS: Mapping[str, Check] = {
     "near-miss": Check("near-miss", "error", "the same, where a rule would if it knew more"),
     "parser": Check("parser", "error", "NVIDIA's parser rejects the file"),
     "compiler": Check("compiler", "error", "NVIDIA's compiler builds no engine"),
+    "plugin": Check("plugin", "note", "a plugin of the target's own library"),
     "runtime": Check("runtime", "warning", "onnxruntime does not take the file: nothing can be measured"),
     # pairs that TensorRT rejects, or reads otherwise
     "int32-dequantize": Check("qdq", "error", "int32 codes, as of a bias", "int32-dequantize"),
@@ -50,9 +51,9 @@ CHECKS: Mapping[str, Check] = {
     "scale-sign": Check("qdq", "error", "a scale of 0, or a negative one", "zero-scales"),
     "scale-types": Check("qdq", "error", "scales of two types on the operands of a matrix product"),
     "computed-scale": Check("qdq", "error", "a scale that is computed at run time"),
+    "one-element-scale": Check("qdq", "error", "a scale of the shape [1]", "one-element-scales"),
     "weight-blocks": Check("qdq", "error", "int8 weights with a scale a block, and an int8 input"),
     # pairs that do not give the int8 that they ask for
-    "one-element-scale": Check("qdq", "warning", "a scale of the shape [1]", "one-element-scales"),
     "fp16-product": Check("qdq", "warning", "float16 scales, one a channel, of a matrix product"),
     "activation-axis": Check("qdq", "warning", "an activation with a scale a channel"),
     "weight-axis": Check("qdq", "warning", "weights with a scale for each input channel"),
@@ -97,6 +98,7 @@ CHECKS: Mapping[str, Check] = {
     "not-measured": Check("data", "warning", "the data could not be run through the model"),
     "failed-check": Check("data", "note", "a check that failed: a fault of onnxq"),
     "own-check": Check("own", "warning", "what a function of yours finds, where it states no severity"),
+    "broken-check": Check("own", "error", "a function of yours that fails, or gives no findings"),
 }  # fmt: skip
 """Every check. Its severity stands here and nowhere else."""
 

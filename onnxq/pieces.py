@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -19,14 +18,22 @@ from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.documents.data import DataRead
-from onnxq.documents.pieces import PIECES_SCHEMA, ChainRun, ExtractReport, Manifest, OutputOfChain
-from onnxq.documents.typed import published, typed
+from onnxq.documents.pieces import (
+    PIECES_SCHEMA,
+    ChainRun,
+    ExtractReport,
+    Manifest,
+    OutputOfChain,
+    TensorDescribed,
+)
+from onnxq.documents.typed import Unlike, published, typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.graph.types import Shape, dtype_of, shape_of
+from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
+from onnxq.json_file import read_document
 from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
 from onnxq.reporting import counted, to_json
@@ -344,7 +351,7 @@ def _run(
     observe("load", None, None)
     chain = _load_chain(document, path.parent, use)
     reference, notes = _find_original(document, path.parent, original)
-    specs = named([_spec(entry) for entry in document["inputs"]], feeding.input_names)
+    specs = named([_spec(entry, path) for entry in document.inputs], feeding.input_names)
     source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
@@ -461,64 +468,63 @@ def _new_folder(folder: Path) -> Path:
     return folder
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> Manifest:
+    hint = "give the X.split.json that onnxq split wrote"
+    document = read_document(path, {"pieces": PIECES_SCHEMA}, "manifest of pieces", hint)
     try:
-        document = json.loads(path.read_text("utf-8"))
-        listed = [document, *document["pieces"]]
-        _ = [(e["name"], e["dtype"], e["shape"]) for part in listed for e in part["inputs"]]
-        _ = [entry["name"] for entry in document["outputs"]]
-        _ = [piece["file"] for piece in document["pieces"]], document["model"], document["sha256"]
-    except OSError as error:
-        raise UserError(
-            f"cannot read {str(path)!r}: {error.strerror}", hint="give the X.split.json of onnxq split"
-        ) from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f"{str(path)!r} is not a manifest of pieces", hint="give the X.split.json that onnxq split wrote"
-        ) from error
-    return dict(document)
+        return typed(Manifest, document)
+    except Unlike as error:
+        raise UserError(f"{str(path)!r} is no manifest of pieces: {error}", hint=hint) from error
 
 
-def _load_chain(
-    document: Mapping[str, Any], folder: Path, use: Mapping[int, str | os.PathLike[str]]
-) -> Chain:
-    pieces = document["pieces"]
+def _load_chain(document: Manifest, folder: Path, use: Mapping[int, str | os.PathLike[str]]) -> Chain:
+    pieces = document.pieces
     for number in use:
         if not 0 <= number < len(pieces):
             raise UserError(
                 f"there is no piece {number}", hint=f"the pieces are 0 to {len(pieces) - 1}, see the manifest"
             )
-    paths = [Path(use.get(number, folder / piece["file"])) for number, piece in enumerate(pieces)]
+    paths = [Path(use.get(number, folder / (piece.file or ""))) for number, piece in enumerate(pieces)]
     sessions = {}
     for path in paths:
         if not path.is_file():
             raise UserError(f"there is no piece {str(path)!r}", hint="keep the pieces beside the manifest")
         sessions[str(path)] = ort.load(path, optimize=False)
-    inputs, outputs = ([entry["name"] for entry in document[key]] for key in ("inputs", "outputs"))
+    inputs, outputs = ([entry.name for entry in side] for side in (document.inputs, document.outputs))
     return Chain(sessions, inputs, outputs)
 
 
 def _find_original(
-    document: Mapping[str, Any], folder: Path, given: str | os.PathLike[str] | None
+    document: Manifest, folder: Path, given: str | os.PathLike[str] | None
 ) -> tuple[Path | None, list[str]]:
     """The model to compare with, None where there is none, and what the user may not expect of it."""
-    if given is None and document["model"] is None:
+    if given is None and document.model is None:
         return None, ["not compared: the pieces are of a model that was no file; give one with --original"]
-    path = Path(given) if given is not None else folder / document["model"]
+    path = Path(given) if given is not None else folder / (document.model or "")
     if not path.is_file():
         if given is not None:
             raise UserError(f"there is no model file {str(path)!r}", hint="check --original")
         return None, [f"not compared: {str(path)!r} is not there any more; give it with --original"]
-    if files.sha256(path) != document["sha256"]:
+    if files.sha256(path) != document.sha256:
         return path, [f"{str(path)!r} is not, or not any more, the file that was split (another SHA-256)"]
     return path, []
 
 
-def _spec(entry: Mapping[str, Any]) -> InputSpec:
-    if entry["dtype"] is None:
-        raise UserError(f"input {entry['name']!r} is no tensor, so that no data can be fed to it")
-    shape = entry["shape"]
-    return InputSpec(entry["name"], np.dtype(entry["dtype"]), None if shape is None else tuple(shape))
+def _spec(entry: TensorDescribed, path: Path) -> InputSpec:
+    if entry.dtype is None:
+        raise UserError(
+            f"input {entry.name!r} is no tensor, so that no data can be fed to it",
+            hint="give a model all of whose inputs are tensors",
+        )
+    try:
+        dtype = np.dtype(entry.dtype)
+        elem_type_of(dtype)
+    except (TypeError, ValueError, KeyError) as error:
+        raise UserError(
+            f"{str(path)!r}: input {entry.name!r} is of type {entry.dtype!r}, which no tensor has",
+            hint="give the X.split.json as onnxq split wrote it",
+        ) from error
+    return InputSpec(entry.name, dtype, entry.shape)
 
 
 def _interface(model: onnx.ModelProto) -> dict[str, Any]:

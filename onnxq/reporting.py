@@ -32,7 +32,7 @@ from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
 from onnxq.rewrite.engine import Change, RewriteReport
 from onnxq.run import trt
-from onnxq.target import Target, load_target
+from onnxq.target import Target, load_target, with_plugin
 from onnxq.version import VERSION
 
 _ADVICE = (
@@ -131,6 +131,21 @@ def deciding_inputs(model: Model) -> list[str]:
     ]
 
 
+def plugin_nodes(model: Model, target: Target) -> list[dict[str, str]]:
+    """The nodes that plugins of the target's own library compute, and what that means for the user."""
+    told = f"it is a plugin of {target.title}'s own library; onnxruntime and TensorRT-RTX do not have it"
+    advice = (
+        "load the library for the build, as trtexec does; here the node is left as it is, nothing behind it "
+        "is measured, and no engine is compiled with it"
+    )
+    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
+    return [
+        {"node": node.name, "op": node.op, "reason": told, "advice": advice}
+        for node in nodes
+        if node.op in target.plugins and _is_plugin(node) and not _refusals(node, target)
+    ]
+
+
 def size_part(before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Any]:
     """The sizes of the original's and the new model's file, in bytes, and what the new one is larger by."""
     sizes = {"before": file_bytes(before), "after": file_bytes(after)}
@@ -149,10 +164,13 @@ def misread_pairs(model: Model) -> list[dict[str, str]]:
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
     """Why the target does not take a node, and what to do: its operator, else what the node asks of it."""
     advice = target.advice.get(node.op) or _ADVICE.format(title=target.title)
+    name = f"{node.domain}.{node.op}"
+    if name in target.custom:
+        return []
+    if _is_plugin(node):
+        return [] if node.op in target.plugins else [_without_plugin(node.op, target)]
     if node.domain:
-        name = f"{node.domain}.{node.op}"
-        known = name in target.custom
-        return [] if known else [(f"{name} is no operator of ONNX or {target.title}", advice)]
+        return [(f"{name} is no operator of ONNX or {target.title}", advice)]
     if not node.is_defined:
         return [(f"{node.op} is no operator of ONNX opset {node.opset}", advice)]
     if node.op in target.unsupported:
@@ -162,6 +180,21 @@ def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
         for name, has in needs(node).items()
         if name in target.lacks
     ]
+
+
+def _is_plugin(node: Node) -> bool:
+    """Whether a plugin of TensorRT's own is looked for: by the operator's name, whatever its domain."""
+    of_others = node.is_defined if not node.domain else node.domain.startswith(("com.microsoft", "ai.onnx"))
+    return not of_others and bool(with_plugin(node.op))
+
+
+def _without_plugin(op: str, target: Target) -> tuple[str, str]:
+    """That a target's library lacks a plugin, and what to do."""
+    first, last = with_plugin(op)[0], with_plugin(op)[-1]
+    have = f"{first.title} to {last.title} have it" if first != last else f"{first.title} has it"
+    none = "" if target.plugins else ": it has none of TensorRT's"
+    there = f"build the engine there (--target {last.name})"
+    return f"{target.title} has no plugin {op}{none}; {have}", f"{there}, {_CHANGE}"
 
 
 def _advice(node: Node, feature: str) -> str:

@@ -119,7 +119,7 @@ _KINDS = (
     DocumentKind("engine", 1, "onnxq.pipeline.engine_reading:EngineDocument", ("engine",),
         "what the compiler makes of a model"),
     DocumentKind("verdict", 1, "onnxq.compiled.verdict:Verdict", ("quantize", "engine --against-fp16"),
-        "whether int8 is worth it: a part of other documents"),
+        "int8's engine beside float16's: a part of other documents"),
     DocumentKind("page", 1, "onnxq.pipeline.paging:WrittenPage", ("report",),
         "the page that was written"),
     DocumentKind("pieces", 2, "onnxq.documents.pieces:Manifest", ("split",),

@@ -18,7 +18,7 @@ from onnxq import option as kinds
 from onnxq import taken
 from onnxq.errors import UserError, unknown_name
 from onnxq.methods import settled
-from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXTS, option
+from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
 from onnxq.target import DEFAULT
 from onnxq.target import NAMES as TARGETS
 
@@ -78,7 +78,7 @@ class Common(Group):
     TABLE: ClassVar[str] = ""
 
     quiet: bool = option(False, "No progress, no end screen.", FLAG, flag=("-q", "--quiet"))
-    verbose: bool = option(False, "Show the traceback of an error.", FLAG, flag=("-v", "--verbose"))
+    verbose: bool = option(False, "Show tracebacks of errors, and estimates.", FLAG, flag=("-v", "--verbose"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,8 +570,9 @@ class Compilation(Group):
         sm: the compute capability to compile for, 89 for 8.9.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
             and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
-        fastest: whether layers stay in float that int8 makes slower, as far as the engine tells: see
-            `report["verdict"]`.
+        gpu: the GPU whose speed is estimated, "l4" for an L4; all that are known without it.
+        fastest: whether layers stay in float that int8 makes slower by an estimate of the speed, which does
+            no better than a constant: see `report["verdict"]`.
 
     Raises:
         UserError: `fastest`, and nothing is to be compiled.
@@ -583,7 +584,8 @@ class Compilation(Group):
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
-    fastest: bool = option(False, "Leave layers in float where int8 makes them slower, by estimate.", FLAG)
+    gpu: str | None = option(None, "Estimate the speed for this GPU: l4, t4, agx-orin.", TEXT, metavar="NAME")
+    fastest: bool = option(False, "Leave layers in float where a rough estimate says int8 is slower.", FLAG)
 
     def _check(self) -> None:
         if self.fastest and not self.compile:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import UserError, in_short, unknown_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,7 +54,9 @@ def load(path: Path, build: Callable[[Mapping[str, Any], str], T]) -> T:
         data = tomllib.loads(document)
     except OSError as error:
         raise UserError(f"cannot read {where}: {error.strerror or error}", hint="check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError as error:
+        raise UserError(f"{where} has values inside of values, too many", hint="write it flatter") from error
+    except ValueError as error:  # of the encoding, of TOML, or of a number of thousands of digits
         raise UserError(f"{where} is not TOML: {error}", hint="see https://toml.io") from error
     try:
         return build(data, document)
@@ -137,7 +140,7 @@ def tables(key: str, value: Any) -> Sequence[Mapping[str, Any]]:
 
 def is_not(key: str, value: Any, kind: str, hint: str) -> UserError:
     """The error for a value of another kind than its key wants."""
-    return UserError(f"{key} is {value!r}, not {kind}", hint=hint)
+    return UserError(f"{key} is {in_short(value)}, not {kind}", hint=hint)
 
 
 def read_table(
@@ -171,20 +174,32 @@ def read_table(
 def line_of(document: str, keys: Sequence[str | int]) -> int:
     """The line, from 1, where the statement begins that brings `keys` into the data of a TOML text.
 
-    The first lines of a TOML text are one themselves, unless they end inside a value: what a line
-    brings is what they hold with it and lack without it.
+    The first statements of a TOML text are one themselves: what a statement brings is what they hold with
+    it and lack without it. So as many texts are parsed as the number of statements has binary digits.
+
+    Args:
+        document: the text, which is TOML.
+        keys: the way to a value; where it is nowhere, the last statement is meant.
     """
-    lines = document.split("\n")
+    ends = [0, *_statement_ends(document)]
+    last = bisect_left(ends, True, key=lambda end: _holds(tomllib.loads(document[:end]), keys))
+    return document.count("\n", 0, ends[max(last - 1, 0)]) + 1
 
-    def parse(count: int) -> tuple[int, Mapping[str, Any]]:
-        while True:
-            try:
-                return count, tomllib.loads("\n".join(lines[:count]))
-            except tomllib.TOMLDecodeError:
-                count -= 1
 
-    last = bisect_left(range(len(lines)), True, key=lambda count: _holds(parse(count)[1], keys))
-    return parse(last - 1)[0] + 1
+# What holds newlines or brackets that end nothing, then the rest of both. A text of several lines may end in
+# two quotes of its own.
+_MARKS = re.compile(
+    r'''"""(?:\\.|[^\\])*?"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\])*"|'[^']*'|\#[^\n]*|[\[\]{}\n]''', re.DOTALL
+)
+
+
+def _statement_ends(document: str) -> Iterator[int]:
+    """The places behind the newlines of a TOML text that stand in no value."""
+    depth = 0
+    for mark in _MARKS.finditer(document):
+        if mark[0] == "\n" and not depth:
+            yield mark.end()
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
 
 
 def _holds(data: Any, keys: Sequence[str | int]) -> bool:

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, in_short
 
 _NUMBERS = {int: numbers.Integral, float: numbers.Real}
 _WORDS = {
@@ -34,7 +34,7 @@ def check(values: Mapping[str, Any], hints: Mapping[str, Any], hint: str = "") -
     for name, value in values.items():
         if not fits(value, hints.get(name, Any)):
             words = in_words(hints[name])
-            raise UserError(f"{name} is {value!r:.60}, not {words}", hint=hint or f"give {name}= {words}")
+            raise UserError(f"{name} is {in_short(value)}, not {words}", hint=hint or f"give {name}= {words}")
 
 
 @functools.cache

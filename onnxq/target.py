@@ -1,8 +1,9 @@
 """Targets: what a TensorRT version takes, as data (`targets/*.toml`).
 
 A table says only in what it differs from the table that it is `like`: `unsupported` and `supported`
-operators, what it `lacks` and `has`; `custom`, where it is given, replaces the other's. `limits` are
-numbers, by the names that rules ask for: what it takes at most, and what its kernels are made for.
+operators, what it `lacks` and `has`, `plugins` and `no_plugins`; `custom`, where it is given, replaces the
+other's. `limits` are numbers, by the names that rules ask for: what it takes at most, and what its kernels
+are made for.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Target:
         title: the product's name.
         unsupported: ONNX operators without an importer.
         custom: operators of other domains that it takes, as `domain.Operator`.
+        plugins: the plugins of its own library (libnvinfer_plugin), by the names of their nodes' operators.
         advice: what to do about an operator that it does not take.
         lacks: features that it lacks, by the names that rules use.
         max_opset: the newest opset that it documents.
@@ -67,6 +69,7 @@ class Target:
     title: str
     unsupported: frozenset[str]
     custom: frozenset[str]
+    plugins: frozenset[str]
     advice: Mapping[str, str]
     lacks: frozenset[str]
     max_opset: int
@@ -98,6 +101,12 @@ def stated_limits() -> frozenset[str]:
 
 
 @functools.cache
+def with_plugin(name: str) -> tuple[Target, ...]:
+    """The targets whose own library has a plugin, the oldest first; none for no plugin of TensorRT's."""
+    return tuple(target for target in map(load_target, NAMES) if name in target.plugins)
+
+
+@functools.cache
 def load_target(name: str) -> Target:
     """The table of a target.
 
@@ -112,11 +121,13 @@ def load_target(name: str) -> Target:
     unsupported |= set(data.get("unsupported", ()))
     unsupported -= set(data.get("supported", ()))
     lacks = (set(base.lacks) if base else set()) | set(data.get("lacks", ()))
+    plugins = (set(base.plugins) if base else set()) | set(data.get("plugins", ()))
     return Target(
         name=name,
         title=data["title"],
         unsupported=frozenset(unsupported),
         custom=frozenset(data["custom"] if "custom" in data or base is None else base.custom),
+        plugins=frozenset(plugins - set(data.get("no_plugins", ()))),
         advice={**(base.advice if base else {}), **data.get("advice", {})},
         lacks=frozenset(lacks - set(data.get("has", ()))),
         max_opset=data["max_opset"],

@@ -20,7 +20,6 @@ from onnxq.rule import Close, Except, Fires, Node, Skip, Skips, function_body, r
         "Celu",
         "Gelu",
         "GreaterOrEqual",
-        "GroupNormalization",
         "LessOrEqual",
     ),
     *("Mish", "RMSNormalization", "RotaryEmbedding", "Shrink", "Swish"),
@@ -39,7 +38,7 @@ def inline_function(node: Node) -> Except | None:
 
 
 _NET = """<ir_version: 10, opset_import: ["" : %d]>
-    g (%s[N, 4, 6] x, float[6] s, float[6] b, float[4] c) => (y) { y = %s }"""
+    g (%s[N, 4, 6] x, float[6] s, float[6] b) => (y) { y = %s }"""
 
 
 def _net(call: str, opset: int = 18, kind: str = "float") -> str:
@@ -49,7 +48,6 @@ def _net(call: str, opset: int = 18, kind: str = "float") -> str:
 EXAMPLES = [
     Fires(_net("Mish (x)"), becomes="_1 = Softplus (x); _2 = Tanh (_1); y = Mul (x, _2)"),
     Fires(_net("RMSNormalization (x, s)", 23), gone="RMSNormalization"),
-    Fires(_net("GroupNormalization <num_groups = 2> (x, c, c)", 21), gone="GroupNormalization"),
     Fires(_net("Celu <alpha = 0.5> (x)"), gone="Celu"),
     Fires(_net("Shrink <bias = 0.5> (x)"), gone="Shrink"),
     Skips(_net("Shrink (x)", 13), because="by no other operators"),

@@ -1,16 +1,19 @@
 """Write onnxruntime's `MatMulNBits` as a MatMul of weights that a DequantizeLinear reads in blocks.
 
-Its weights are codes of 2, 4 or 8 bits, with a scale for each block of a column. TensorRT takes some of them:
+Its weights are codes of 2, 4 or 8 bits, with a scale for each block of a column. TensorRT-RTX takes some of them,
+and wants a plugin for those:
 
     input tensor A must be FP16.
     block_size must be one of 32/64/128.
     only 4-bit and 8-bit MatMulNBits are supported.
+    failed to load MatMulNBits plugin.
 
     before    y = com.microsoft.MatMulNBits<bits=4, block_size=32>(x, codes, scales)
     after     y = MatMul(x, DequantizeLinear<axis=0, block_size=32>(int4(codes - 8), scales))
 
-Codes less their zero points are int4 where they fit, else int8; before opset 21, with float zero points, or where the
-last block is a part of one, the weights become float, of up to 256 MiB.
+Codes less their zero points are int4 where they fit, else int8. Onnxq raises the opset to 21 for it, which blocks
+need. Where that is not possible, for a TensorRT before 10, with float zero points, or where the last block is a part
+of one, the weights become float, of up to 256 MiB.
 """
 
 import ml_dtypes
@@ -19,17 +22,13 @@ import numpy as np
 from onnxq.rule import Close, Fires, Node, Skip, Skips, Value, constant, op, operands, required, rule
 
 _MAX_BYTES = 1 << 28
-_BLOCKS = (32, 64, 128)
 
 
 @rule("com.microsoft.MatMulNBits", stage="compat", lacks="onnxruntime-fusions")
-def unfuse_matmul_nbits(node: Node) -> Close | None:
+def unfuse_matmul_nbits(node: Node) -> Close:
     x, packed, scale = required(node, 3)
     zero, index, bias = operands(node, 6)[3:]
     bits, block = node.attr("bits", 4), node.attr("block_size")
-    plain = index is None and bias is None and (zero is None or zero.dtype == np.uint8)
-    if x.dtype == np.float16 and bits in (4, 8) and block in _BLOCKS and plain:
-        return None
     weights, steps, shifts = packed.constant, scale.constant, constant(zero)
     if weights is None or steps is None or (zero is not None and shifts is None):
         raise Skip("its weights are computed at run time")
@@ -55,7 +54,8 @@ def unfuse_matmul_nbits(node: Node) -> Close | None:
 def _weights(node: Node, codes: np.ndarray, scales: np.ndarray, whole: bool) -> Value | np.ndarray:
     """The weights of codes [rows, columns] and scales [columns, blocks]."""
     block = node.attr("block_size")
-    if whole and node.opset >= 21 and codes.dtype.kind == "i" and codes.min() >= -128 and codes.max() <= 127:
+    blocks = node.opset >= 21 and node.limit("weight-blocks") != 0
+    if blocks and whole and codes.dtype.kind == "i" and codes.min() >= -128 and codes.max() <= 127:
         narrow = ml_dtypes.int4 if codes.min() >= -8 and codes.max() <= 7 else np.int8
         steps = np.ascontiguousarray(scales.T)
         return op.DequantizeLinear(
@@ -104,6 +104,12 @@ EXAMPLES = [
     ),
     Fires(_net(_FOUR, "x, w, s, f"), gone="MatMulNBits", becomes="y = MatMul (x, float32 [32, 2])"),
     Fires(_net(_FOUR, "x, w, s, z", 17), gone="MatMulNBits"),
+    Fires(
+        _net(_FOUR, "x, w, s"),
+        gone="MatMulNBits",
+        limits={"weight-blocks": 0},
+        becomes="y = MatMul (x, float32 [32, 2])",
+    ),
     Skips(_net(_FOUR, "x, v, s"), because="at run time"),
     Fires(
         _net(_FOUR, "x, w, s, o"),
@@ -111,5 +117,10 @@ EXAMPLES = [
         _1 = DequantizeLinear <axis = 0, block_size = 16> (int8 [32, 2], [2, 2] {0.1, 0.03, 0.2, 0.4})
         y = MatMul (x, _1)""",
     ),
-    Skips(_net("K = 32, bits = 4, block_size = 32", "h, q, hs")),
+    Fires(
+        _net("K = 32, bits = 4, block_size = 32", "h, q, hs"),
+        becomes="""
+        _1 = DequantizeLinear <axis = 0, block_size = 32> (int4 [32, 2], float16 [1, 2] {0.5, 0.25})
+        y = MatMul (h, _1)""",
+    ),
 ]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import verdict
 from benchmarks.published.pairs import PAIRS
-from benchmarks.verdict import Engines, Row, band, errors, fitted, judged, summary
+from benchmarks.verdict import Engines, Row, errors, fitted, judged, one_ratio, rms, summary
 from onnxq.compiled.gpus import gpus
 from onnxq.compiled.roofline import Constants, KernelWork
 
@@ -39,7 +39,7 @@ def test_what_the_model_made_is_fitted() -> None:
     found = [made(f"net{seed % 6}", seed) for seed in range(12)]
     constants = fitted(found)
     assert np.abs(errors(found, constants)).max() < 0.05
-    assert band(found, constants) < 0.05
+    assert rms(found, [one.ratio(constants) for one in found]) < 0.05
 
 
 def test_a_network_is_judged_without_itself() -> None:
@@ -47,10 +47,12 @@ def test_a_network_is_judged_without_itself() -> None:
     honest, lying = made("own", 9), made("own", 9, gain=0.2)
     rows = [judged([*others, one])[-1] for one in (honest, lying)]
     assert rows[0].ratio == rows[1].ratio  # what it says of itself changes nothing
-    assert rows[0].band == rows[1].band
-    assert (rows[0].wrong, rows[1].wrong) == (False, rows[1].says == "faster")
-    assert "1 wrong" in summary([Row(lying, 1.5, 0.1, "faster")])
-    assert "0 wrong" in summary([Row(honest, 1.0, 0.1, "undecided")])
+    assert rows[0].constant == rows[1].constant == pytest.approx(one_ratio(others))
+    assert "1 of 1 slower ones said to be faster" in summary([Row(lying, 1.5, 1.2)])
+    assert "0 of 0 slower ones" in summary([Row(honest, 1.0, 1.2)])
+    assert f"error of the logarithm {np.log(1.5 / 0.2):.3f}, of one ratio for all {np.log(6):.3f}" in summary(
+        [Row(lying, 1.5, 1.2)]
+    )
 
 
 def test_pairs_of_old_kernels_are_listed_and_not_fitted() -> None:

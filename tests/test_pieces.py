@@ -135,7 +135,7 @@ def test_float16_is_rounded_in_the_whole_as_at_a_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.pop("pieces"), "is not a manifest of pieces"),
+        (lambda m: m.pop("pieces"), "is no manifest of pieces: the document: Manifest lacks 'pieces'"),
         (lambda m: m["pieces"][0].update(file="gone.onnx"), "there is no piece"),
         (lambda m: m["pieces"].reverse(), "reads 'b', which nothing before it gives"),
         (lambda m: m["pieces"].pop(), "is to give 'y', which nothing before it gives"),

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.errors import UserError
+from onnxq.json_file import read_document
 
 REPORT_SCHEMA = 2
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
-_RUNS = ("report", "plan", "sensitivity")
+RUNS = dict.fromkeys(("report", "plan", "sensitivity"), REPORT_SCHEMA)
+"""The kinds of reports, and the newest schema of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +54,21 @@ class OpenedReport:
         return {name: entry for entry in self.entries(*keys) if isinstance(name := entry.get(key), str)}
 
 
-def open_report(path: str | os.PathLike[str]) -> OpenedReport:
+def open_report(path: str | os.PathLike[str], kinds: Mapping[str, int] = RUNS) -> OpenedReport:
     """Opens a report of this version of onnxq or of an earlier one.
+
+    Args:
+        path: the file.
+        kinds: the kinds that it may be of, and the newest schema of each.
 
     Raises:
         UserError: the file cannot be read, is no report, or is one of a newer version.
     """
     file = Path(path)
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot read {str(file)!r}: {error.strerror}", hint=_hint(file)) from error
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise UserError(f"{str(file)!r} is no report of onnxq: it is no JSON", hint=_hint(file)) from error
-    if not isinstance(document, dict) or not isinstance(document.get("onnxq"), str):
+    document = read_document(file, kinds, "report of onnxq", _hint(file))
+    if not isinstance(document.get("onnxq"), str):
         raise UserError(
             f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)
-        )
-    kind = document.get("kind", "report")  # which one of schema 1 does not say
-    if kind not in _RUNS:
-        raise UserError(f"{str(file)!r} is no report of a run: it is of kind {kind!r}", hint=_hint(file))
-    schema = document.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or not 0 < schema <= REPORT_SCHEMA:
-        raise UserError(
-            f"{str(file)!r} is a report of schema {schema!r}, by onnxq {document['onnxq']}; "
-            f"this version reads schema {REPORT_SCHEMA}",
-            hint="read it with the version that wrote it, or a newer one",
         )
     return OpenedReport(str(file), document)
 

@@ -81,7 +81,9 @@ def _follows(node: Any) -> bool:
 
 
 def _clips(node: Any) -> bool:
-    return len(node.inputs) == 3 and all(is_constant(tensor) for tensor in node.inputs[1:])
+    """Whether a Clip has two bounds that are numbers: an infinite one is none."""
+    values = [constant_of(tensor) for tensor in node.inputs[1:]]
+    return len(values) == 2 and all(v is not None and bool(np.isfinite(v).all()) for v in values)
 
 
 def _from_integers(node: Any) -> bool:
@@ -97,7 +99,7 @@ def _bound(node: Any, found: Mapping[int, float]) -> float | None:
     if node.op in _WITHIN_ONE:
         return 1.0
     if node.op == "ConstantOfShape":
-        return float(np.abs(fill_value(node.proto)).max())
+        return float(np.abs(fill_value(node.proto).astype(np.float64)).max(initial=0.0))
     if not _follows(node):
         return None
     if node.op == "Clip":

@@ -10,6 +10,9 @@ _SHIFT = 13
 _OCTAVE = 1 << (23 - _SHIFT)
 _MAGNITUDE = 0x7FFFFFFF  # all of a float32's pattern but the sign
 
+LAST = 0x7F7FFFFF >> _SHIFT
+"""The code of the greatest float32."""
+
 RESOLUTION = 1.0 / _OCTAVE
 """The width of a bin in proportion to its lower edge, at most: 2^-10."""
 
@@ -48,6 +51,14 @@ class Histogram:
         edges = self.edges
         centers: np.ndarray = (edges[:-1] + edges[1:]) / 2
         return centers
+
+    def ends_at(self, magnitude: float, *, whole: bool) -> bool:
+        """Whether a magnitude can be the greatest of the values; `whole`: all of them were counted.
+
+        Of values that were not all counted it may be in no bin, but above them all.
+        """
+        edges = np.append(0.0, self.edges) if len(self.counts) else np.array([0.0, *_value_of(np.array([1]))])
+        return bool(edges[-2] <= magnitude and (magnitude < edges[-1] or not whole))
 
     def coarse(self, top: float, bins: int) -> np.ndarray:
         """The same values in few bins of equal width, for a drawing.

@@ -11,7 +11,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,19 @@ from typing import Any
 import numpy as np
 
 from onnxq import interrupts
-from onnxq.calib.histogram import Histogram
+from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import DIGEST, Sample, digest
-from onnxq.errors import UserError
+from onnxq.errors import UserError, in_short
+from onnxq.graph.validity import check_sizes
 from onnxq.shown import Shown, Words, number
 from onnxq.shown import count as counted
+from onnxq.typed import typed
 
 SUFFIX = ".stats.npz"
 _SCHEMA = 1
 _ROWS = 10
+_SUM_BITS = 1000  # of a sum in units of 2^-149: 2^128 is no float32, and nobody has 2^700 samples
 _RUNS = 8  # of missing samples that are named
 
 
@@ -53,7 +56,7 @@ class Origin:
     available: int | None
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
-    images: Sequence[Mapping[str, Any]]
+    images: tuple[Mapping[str, Any], ...]
     chosen: tuple[int, ...] = ()
 
 
@@ -271,7 +274,10 @@ def _text(units: int | None) -> str | None:
 
 
 def _units(text: str | None) -> int | None:
-    return None if text is None else int(text, 16)
+    units = None if text is None else int(text, 16)
+    if units is not None and units.bit_length() > _SUM_BITS:
+        raise ValueError("a sum is larger than any of float32 values")
+    return units
 
 
 _HINT = "give a file that `onnxq calibrate` wrote, or a TensorRT calibration cache"
@@ -312,51 +318,153 @@ def _arrays(content: bytes) -> dict[str, np.ndarray]:
 
 def _parse(content: bytes) -> StatsFile:
     arrays = _arrays(content)
-    meta = json.loads(arrays["meta"].tobytes())
-    if meta["onnxq_stats"] != _SCHEMA:
-        raise ValueError(f"it has schema {meta['onnxq_stats']}, this onnxq reads {_SCHEMA}")
+    plain = json.loads(arrays["meta"].tobytes())
+    if isinstance(plain, dict) and plain.get("onnxq_stats", _SCHEMA) != _SCHEMA:
+        raise ValueError(f"it has schema {in_short(plain['onnxq_stats'])}, this onnxq reads {_SCHEMA}")
+    meta = typed(_Meta, plain)
+    check_sizes(meta.origin.shapes.items())
     counts, lows, highs = (iter(_cut(arrays, meta, *what)) for what in _PARTS)
+    _check_arrays(arrays, len(meta.tensors))
     tensors = {}
-    for i, (name, entry) in enumerate(meta["tensors"].items()):
+    for i, (name, entry) in enumerate(meta.tensors.items()):
         histogram = channels = None
-        if "histogram" in entry:
-            h = entry["histogram"]
-            histogram = Histogram(h["zeros"], h["first"], next(counts))
-        if "channels" in entry:
-            c = entry["channels"]
-            sums = tuple(_units(s) for s in c["sums"])
-            channels = ChannelStats(c["axis"], next(lows), next(highs), sums, c["count"])
+        if (h := entry.histogram) is not None:
+            histogram = Histogram(h.zeros, h.first, next(counts))
+        if (c := entry.channels) is not None:
+            channels = ChannelStats(c.axis, next(lows), next(highs), tuple(map(_units, c.sums)), c.count)
         tensors[name] = TensorStats(
-            arrays["lows"][i], arrays["highs"][i], entry["size"], _units(entry["total"]),
-            _units(entry["squares"]), entry["step"], histogram, channels, entry.get("spread"),
+            arrays["lows"][i], arrays["highs"][i], entry.size, _units(entry.total), _units(entry.squares),
+            entry.step, histogram, channels, entry.spread,
         )  # fmt: skip
-    origin = {name: meta["origin"][name] for name in Origin.__dataclass_fields__ if name != "chosen"}
-    origin["chosen"] = tuple(meta["origin"].get("chosen", ()))  # older files do not say
-    origin["shapes"] = {name: tuple(shape) for name, shape in origin["shapes"].items()}
-    skipped = tuple((str(where), str(why)) for where, why in meta["skipped"])
+        _check_histogram(name, tensors[name])
     file = StatsFile(
         Stats(tensors, arrays["indices"]),
-        Origin(**origin),
+        meta.origin,
         arrays["digests"],
-        tuple(meta["lines"]),
-        skipped,
-        tuple(meta.get("left_out", ())),
+        meta.lines,
+        meta.skipped,
+        meta.left_out,
     )
-    if file.data_hash != meta["data_hash"]:
+    if file.data_hash != meta.data_hash:
         raise ValueError("its hash is not that of its content")
     return file
 
 
+_INT64 = (1 << 63) - 1
+_NONE = {"least": 0, "most": _INT64}
+_SOME = {"least": 1, "most": _INT64}
+
+
+@dataclass(frozen=True, slots=True)
+class _HistogramMeta:
+    """What a histogram says beside its counts."""
+
+    zeros: int = field(metadata=_NONE)
+    first: int = field(metadata={"least": 1, "most": LAST})
+    bins: int = field(metadata=_NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChannelsMeta:
+    """What channels say beside their ends."""
+
+    axis: int = field(metadata=_NONE)
+    count: int = field(metadata=_SOME)
+    sums: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _TensorMeta:
+    """What a tensor says beside its ends, see `_tensor_meta`."""
+
+    size: int = field(metadata=_NONE)
+    total: str | None
+    squares: str | None
+    step: int = field(metadata=_SOME)
+    spread: int | None = field(default=None, metadata={"least": 1})
+    histogram: _HistogramMeta | None = None
+    channels: _ChannelsMeta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    """The document of a file."""
+
+    onnxq_stats: int
+    origin: Origin
+    lines: tuple[str, ...]
+    data_hash: str
+    skipped: tuple[tuple[str, str], ...]
+    tensors: Mapping[str, _TensorMeta]
+    left_out: tuple[int, ...] = ()  # older files do not say
+
+
+_DIMS: Mapping[str, tuple[type, int]] = {
+    "indices": (np.int64, 1), "digests": (np.uint8, 2), "lows": (np.float32, 2), "highs": (np.float32, 2),
+    "counts": (np.int64, 1), "channel_lows": (np.float32, 1), "channel_highs": (np.float32, 1),
+}  # fmt: skip
+"""The type of each array, and how many dimensions it has."""
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], tensors: int) -> None:
+    """Refuses arrays of another type or shape than is written.
+
+    Raises:
+        ValueError: there is one.
+        KeyError: one is not there.
+    """
+    for name, (dtype, rank) in _DIMS.items():
+        found = arrays[name]
+        if found.dtype != dtype or found.ndim != rank:
+            wanted = f"{np.dtype(dtype)} of {counted(rank, 'dimension')}"
+            raise ValueError(f"its {name!r} is {found.dtype} of shape {found.shape}, not {wanted}")
+    samples = len(arrays["indices"])
+    if np.any(np.diff(arrays["indices"]) <= 0):
+        raise ValueError("its samples are not in the order of their indices")
+    ends = (tensors, samples) if tensors else (0, 0)
+    for name, shape in (("digests", (samples, DIGEST)), ("lows", ends), ("highs", ends)):
+        if arrays[name].shape != shape:
+            raise ValueError(f"its {name!r} is of shape {arrays[name].shape}, not {shape}")
+    for low, high in (("lows", "highs"), ("channel_lows", "channel_highs")):
+        a, b = arrays[low], arrays[high]
+        empty = np.isposinf(a) & np.isneginf(b)
+        if a.shape != b.shape or not np.all(empty | (np.isfinite(a) & np.isfinite(b) & (a <= b))):
+            raise ValueError(f"its {low!r} and {high!r} are no least and greatest values")
+    if np.any(arrays["counts"] < 0):
+        raise ValueError("a bin of a histogram counts less than nothing")
+
+
+def _check_histogram(name: str, tensor: TensorStats) -> None:
+    """Refuses a tensor whose histogram has more values, or ends elsewhere, than the tensor.
+
+    Raises:
+        ValueError: it does.
+    """
+    histogram = tensor.histogram
+    if histogram is None or not histogram.total:
+        return
+    if tensor.spread is None and histogram.total > tensor.size:
+        raise ValueError(f"the histogram of tensor {name!r} is of more values than there were")
+    if not histogram.ends_at(tensor.amax, whole=histogram.total == tensor.size and tensor.spread is None):
+        raise ValueError(
+            f"the greatest magnitude of tensor {name!r} is {tensor.amax:.6g}, and its histogram "
+            f"ends at {histogram.edges[-1]:.6g}"
+        )
+
+
 _PARTS = (
-    ("counts", "histogram", lambda entry: entry["bins"]),
-    ("channel_lows", "channels", lambda entry: len(entry["sums"])),
-    ("channel_highs", "channels", lambda entry: len(entry["sums"])),
+    ("counts", "histogram", lambda entry: entry.bins),
+    ("channel_lows", "channels", lambda entry: len(entry.sums)),
+    ("channel_highs", "channels", lambda entry: len(entry.sums)),
 )
 
 
-def _cut(arrays: Mapping[str, np.ndarray], meta: Any, name: str, part: str, length: Any) -> list[np.ndarray]:
+def _cut(
+    arrays: Mapping[str, np.ndarray], meta: _Meta, name: str, part: str, length: Callable[[Any], int]
+) -> list[np.ndarray]:
     """The joined arrays of all tensors, one for each that has it."""
-    lengths = [length(entry[part]) for entry in meta["tensors"].values() if part in entry]
+    held = [getattr(entry, part) for entry in meta.tensors.values()]
+    lengths = [length(one) for one in held if one is not None]
     joined = arrays[name]
     if sum(lengths) != len(joined):
         raise ValueError(f"{name} has {len(joined)} entries instead of {sum(lengths)}")

@@ -13,7 +13,7 @@ from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 
 _LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do not compile."
-_AGAINST = "Compile it in plain float16, too: whether int8 is worth it, by GPU and by layer."
+_AGAINST = "Compile it in plain float16, too: what int8 moves, in how many kernels."
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
@@ -57,12 +57,14 @@ def engine(
             layer_info=layer_info,
             profile_times=profile_times,
             against_fp16=against_fp16,
+            gpu=wanted.gpu,
             sm=wanted.sm,
             profiles=chosen.group(settings.Inputs).profiles,
             observe=observe,
         )
     screen.show(engine_page(document, match or ()))
     if document.verdict is not None:
-        screen.show(verdict_page(str(model), to_json(document.verdict)))
+        estimated = screen.verbose or wanted.gpu is not None
+        screen.show(verdict_page(str(model), to_json(document.verdict), estimated=estimated))
     screen.document(to_json(document))
     return 0 if document.compiles else 1

@@ -118,7 +118,7 @@ def quantize(
             save_page(result, document)
         interrupts.stands("")
     if not screen.quiet:
-        screen.show(end_screen(result.report))
+        screen.show(end_screen(result.report, estimated=screen.verbose or compilation.gpu is not None))
     screen.document(published(Report, result.report))
     engine = result.report["engine"]
     missed = result.report["goal"]

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
 from onnxq.errors import UserError
@@ -124,7 +125,7 @@ def _times(path: Path) -> list[tuple[str, float]]:
 
 def _is_time(value: Any) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+    return number and 0 <= value <= sys.float_info.max
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def _tensors(entries: Any, layer: str, path: Path) -> tuple[EngineTensor, ...]:
 
 def _tensor(entry: Mapping[str, Any], layer: str, path: Path) -> EngineTensor:
     shape = entry.get("Dimensions", [])
-    if not isinstance(shape, list) or not all(isinstance(size, int) for size in shape):
+    if not isinstance(shape, list) or not all(map(_is_size, shape)):
         raise UserError(f"{path}: the dimensions of a tensor of layer {layer!r} are no list", hint=_WANTED)
     words = entry.get("Datatype") or entry.get("Format/Datatype") or entry.get("Format") or ""
     return EngineTensor(str(entry.get("Name", "")), _dtype(str(words)), tuple(shape))
@@ -207,11 +208,11 @@ def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
     found = []
     for key in ("Weights", "Bias"):
         said = entry.get(key)
-        if isinstance(said, dict) and isinstance(said.get("Count"), int) and said["Count"] > 0:
+        if isinstance(said, dict) and _is_size(said.get("Count")) and said["Count"] > 0:
             window = _integers(entry.get("Kernel")) if key == "Weights" else ()
             out = entry.get("OutMaps")
             shape: tuple[int, ...] = (said["Count"],)
-            if key == "Weights" and isinstance(out, int) and out > 0:
+            if key == "Weights" and _is_size(out) and out > 0:
                 inner = said["Count"] // (out * math.prod(window)) if math.prod(window) else 0
                 fits = inner > 0 and out * inner * math.prod(window) == said["Count"]
                 shape = (out, inner, *window) if fits else shape
@@ -225,4 +226,8 @@ def _weights(entry: Mapping[str, Any]) -> Sequence[EngineTensor]:
 
 def _integers(value: Any) -> tuple[int, ...]:
     numbers: Iterable[Any] = value if isinstance(value, list) else ()
-    return tuple(size for size in numbers if isinstance(size, int))
+    return tuple(size for size in numbers if _is_size(size))
+
+
+def _is_size(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and abs(value) < 1 << 63

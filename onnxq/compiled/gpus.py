@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxq.errors import unknown_name
 from onnxq.tables import load
 
 
@@ -53,5 +54,17 @@ def read_gpus(path: Path) -> Mapping[str, Gpu]:
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs over which a verdict ranges."""
+    """The GPUs over which an estimate ranges."""
     return tuple(read_gpus(Path(__file__).with_name("gpus.toml")).values())
+
+
+def gpus_named(name: str | None) -> tuple[Gpu, ...]:
+    """The GPU of a name (`Gpu.name`) alone, or all of them where none is asked for.
+
+    Raises:
+        UserError: there is no such GPU in the table.
+    """
+    found = tuple(gpu for gpu in gpus() if name in (None, gpu.name))
+    if not found:
+        raise unknown_name("GPU", str(name), [gpu.name for gpu in gpus()])
+    return found

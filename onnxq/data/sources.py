@@ -19,6 +19,7 @@ from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
 from onnxq.errors import UserError
+from onnxq.graph.validity import check_sizes
 from onnxq.settings import ImageOptions
 
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
@@ -348,6 +349,7 @@ def open_source(
     """
     if not inputs:
         raise UserError("the model has no inputs, so that no data can be fed to it")
+    check_sizes((spec.name, spec.shape) for spec in inputs)
     bad = BadSamples(skip_bad)
     if isinstance(data, str | os.PathLike):
         opened = open_path(Path(data), inputs, options or ImageOptions(), bad)

@@ -116,7 +116,7 @@ class Report(Run):
         goal: the goal; None where there is none.
         repair: what repair of accuracy did; None where it was not asked for.
         engine: what the compiler made of it.
-        verdict: whether int8 is worth it; None where nothing was compared.
+        verdict: what int8 does to the engine; None where nothing was compared.
         commands: commands that build an engine, for a shell.
         layer_errors: the errors of the layers on a few samples; None of sanitize, and where there are none.
         pictures: small pictures of samples as the model is fed them.

@@ -223,7 +223,7 @@ def _is_ours(path: Path, record: Path) -> bool:
         return True
     try:
         return "onnxq" in json.loads(record.read_text("utf-8"))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return False
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,17 @@ def recorded_profiles(model: Path) -> tuple[dict[str, Profile], str]:
     return profiles, f"those in {path}; --profile states others" if profiles else ""
 
 
-def recorded_report(model: Path) -> Mapping[str, Any] | None:
+def recorded_report(model: Path) -> dict[str, Any] | None:
     """The report beside a model, where it is one of this very file; else None."""
+    document = report_beside(model)
+    return document if document is not None and document.get("sha256") == sha256(model) else None
+
+
+def report_beside(model: Path) -> dict[str, Any] | None:
+    """The report beside a model, of whatever file it is; None where there is none that is a JSON object."""
     path = report_path(model)
-    if path == model or not path.is_file():
-        return None
     try:
-        document = json.loads(path.read_text("utf-8"))
-        return document if document.get("sha256") == sha256(model) else None
-    except (OSError, ValueError, AttributeError, RecursionError):
+        document = None if path == model else json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
         return None
+    return document if isinstance(document, dict) else None

@@ -49,6 +49,20 @@ def _grid_rank(node: Node) -> str:
     return f"{rank} dimensions" if rank not in (None, 4) else ""
 
 
+def _scale_a_channel(node: Node) -> str:
+    return "a scale for each channel, as from opset 21 on" if node.opset >= 21 else ""
+
+
+def _one_group(node: Node) -> str:
+    return "num_groups=1: it normalizes each channel alone, silently" if node.attr("num_groups") == 1 else ""
+
+
+def _grid_mode(node: Node) -> str:
+    mode = node.attrs.get("mode")
+    misread = mode in ("linear", "cubic") and not _grid_rank(node)
+    return f"mode={mode} of opset 20: it samples nearest, silently" if misread else ""
+
+
 def _runtime_pads(node: Node) -> str:
     return "pads computed at run time" if any(map(_is_runtime, node.inputs[1:])) else ""
 
@@ -173,7 +187,8 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
     },
     "DequantizeLinear": {"runtime-zero-point": _runtime_zero},
     "Dropout": {"runtime-training-mode": _runtime_mode},
-    "GridSample": {"grid-sample-3d": _grid_rank},
+    "GridSample": {"grid-sample-3d": _grid_rank, "grid-sample-modes": _grid_mode},
+    "GroupNormalization": {"group-normalization-21": _scale_a_channel, "one-group": _one_group},
     "Pad": {
         "runtime-pads": _runtime_pads,
         "pad-modes": _pad_mode,

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import onnx
-from onnx import TensorProto, inliner, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from onnxq.graph.load import graphs, tensors
-from onnxq.graph.source import copy_model
+from onnxq.graph.source import copy_model, inlined
 
 HALF = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -73,8 +73,7 @@ def rounded(
         A model of the same inputs, outputs and names. What is of half precision keeps its name and type,
         and has a float32 copy beside it.
     """
-    if model.functions:
-        model = inliner.inline_local_functions(model)
+    model = inlined(model)
     result = copy_model(model)
     inferred = _inferred(result)
     own = _types(result.graph, inferred)

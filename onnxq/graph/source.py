@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
+
+from onnxq.errors import UserError
 
 _CONSTANT_FORMS = ("value_float", "value_floats", "value_int", "value_ints")
 
@@ -14,6 +16,23 @@ def copy_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model whose nodes are no calls of its own functions; the model itself where it has none.
+
+    Raises:
+        UserError: a function calls itself, by way of others too, or cannot be put where it is called.
+    """
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # classes of onnx's C++ part without a common base
+        raise UserError(
+            f"the model's own functions cannot be put where they are called: {error}",
+            hint="export the model again without functions of its own",
+        ) from error
 
 
 def without_graph(model: onnx.ModelProto) -> onnx.ModelProto:

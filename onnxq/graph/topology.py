@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
-from onnx import inliner
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.importer import Importer
 from onnxq.graph.order import in_order, put_in_order
-from onnxq.graph.source import copy_model, without_graph
+from onnxq.graph.source import copy_model, inlined, without_graph
 from onnxq.graph.spool import Spool, is_large, rebased
 from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
@@ -86,8 +85,7 @@ class Topology:
         self.refined: set[int] = set()
         self._parts: list[Any] = []
         self.lacks: Callable[[str], bool] = load_target(DEFAULT).lacks_feature
-        if proto.functions:
-            proto = inliner.inline_local_functions(proto)
+        proto = inlined(proto)
         if not all(in_order(graph) for graph in loading.graphs(proto.graph)):
             proto = copy_model(proto)
             for graph in loading.graphs(proto.graph):

@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnxq.graph.model import Model
+from onnxq.graph.view import Node
+
+QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm")
+"""How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
+
 _CODES = ("int8", "uint8", "int16", "uint16", "int32")
 
 
-def unquantized(model: onnx.ModelProto) -> onnx.ModelProto:
+def centre_codes(model: Model) -> None:
+    """Moves all zero points of one dimension or none to where codes are around 0: 0, of uint8 128.
+
+    So rules make pairs, and no arithmetic, of operators that compute with codes. The model computes something
+    else then: it is of use where only its operators and shapes count, for the kernels of an engine.
+
+    Args:
+        model: the model, which is changed.
+    """
+    for raw in (raw for graph in model.graphs() for raw in graph.nodes if raw.op.startswith(QUANTIZED)):
+        for tensor in Node(model, raw).inputs:
+            if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
+                continue
+            if tensor.dtype in (np.int8, np.uint8):
+                assert tensor.constant is not None
+                zero = np.full_like(tensor.constant, 128 if tensor.dtype == np.uint8 else 0)
+                tensor.tensor._values = model.constant("", zero)._values
+
+
+def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.ModelProto:
     """A copy of a model whose tensors are not quantized, and whose quantized constants are floats again.
 
     Those in subgraphs stay. What is left keeps its names.
 
     Args:
-        model: a model whose weights are in it.
+        model: the model; its pairs are QuantizeLinear and DequantizeLinear, with any zero point.
+        data_dir: the folder that its external data is relative to, None where its weights are in it.
     """
     found = onnx.ModelProto()
     found.CopyFrom(model)
@@ -38,7 +65,7 @@ def unquantized(model: onnx.ModelProto) -> onnx.ModelProto:
             instead[node.output[0]] = source
             types[source] = _type(held, node.input[1])
         elif node.op_type == "DequantizeLinear":
-            made = _dequantized(node, held)
+            made = _dequantized(node, held, data_dir)
             wanted = _type(held, node.input[1])
             if made is not None:
                 graph.initializer.append(made)
@@ -73,16 +100,19 @@ def _type(held: Mapping[str, onnx.TensorProto], scale: str) -> int:
     return held[scale].data_type if scale in held else onnx.TensorProto.FLOAT
 
 
-def _dequantized(node: onnx.NodeProto, held: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto | None:
+def _dequantized(
+    node: onnx.NodeProto, held: Mapping[str, onnx.TensorProto], data_dir: Path | None
+) -> onnx.TensorProto | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
     tensors = [held.get(name) for name in node.input if name]
     codes = tensors[0]
     if codes is None or None in tensors:
         return None
-    values = numpy_helper.to_array(codes)
+    base = str(data_dir or "")
+    values = numpy_helper.to_array(codes, base)
     if values.dtype.name not in _CODES:
         return None
-    scale, zero = (None if t is None else numpy_helper.to_array(t) for t in (*tensors[1:], None)[:2])
+    scale, zero = (None if t is None else numpy_helper.to_array(t, base) for t in (*tensors[1:], None)[:2])
     assert scale is not None
     axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
     block = next((a.i for a in node.attribute if a.name == "block_size"), 0)

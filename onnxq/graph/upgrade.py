@@ -1,14 +1,13 @@
-"""Raising a model's opset to 13, where Q/DQ pairs have a channel axis.
+"""Raising a model's opset: to 13, where Q/DQ pairs have a channel axis; to 21, where they have blocks.
 
 ONNX's own converter is not used: it renames tensors and nodes, leaves subgraph bodies behind, and
-turns Upsample into a Resize of another coordinate convention. Only what changed between opset 7 and
-13 in a way that an old node feels is rewritten (ONNX, Changelog.md); the whole model is compared
-before and after.
+turns Upsample into a Resize of another coordinate convention. Only what changed since opset 7 in a way
+that an old node feels is rewritten (ONNX, Changelog.md); the whole model is compared before and after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,31 @@ from onnxq.graph.view import Node
 from onnxq.graph.wiring import constant_of, new_tensor, replace_output
 
 OPSET = 13
+BLOCKS = 21
+"""Where a DequantizeLinear reads blocks, and codes of 4 bits."""
 _OLDEST = 7
-_IR = 7  # the IR version that came with opset 13
+_IR = {OPSET: 7, BLOCKS: 10}  # the IR version that came with the opset
 
 
-def upgrade(model: Model) -> None:
-    """Raises the opset of a model to 13, in place; tensors and nodes keep their names.
+def upgrade(model: Model, opset: int = OPSET) -> None:
+    """Raises the opset of a model, in place; tensors and nodes keep their names.
 
     Args:
-        model: a model of an older opset; one of 13 or newer is left as it is.
+        model: a model of an older opset; a newer one is left as it is.
+        opset: `OPSET` or `BLOCKS`.
 
     Raises:
-        UserError: the opset is older than 7, or a node has no equal in opset 13.
+        UserError: the opset is older than 7, or a node has no equal in the newer one; the model may be
+            changed in part then.
     """
-    if model.opset >= OPSET:
-        return
+    for step, changes in ((OPSET, _CHANGES), (BLOCKS, _LATER)):
+        if model.opset < step <= opset:
+            _raise(model, step, changes)
+
+
+def _raise(model: Model, opset: int, changes: Mapping[str, _Change]) -> None:
     if not any(node.domain in (None, "", "ai.onnx") for graph in model.graphs() for node in graph.nodes):
-        _import(model)  # it has no operators of ONNX's own
+        _import(model, opset)  # it has no operators of ONNX's own
         return
     if model.opset < _OLDEST:
         raise UserError(
@@ -47,14 +54,14 @@ def upgrade(model: Model) -> None:
         upgraded: list[Any] = []
         for raw in graph.nodes:
             node = Node(model, raw)
-            change = _CHANGES.get(node.op) if not node.domain else None
+            change = changes.get(node.op) if not node.domain else None
             if change is not None and model.opset < change[0]:
                 raw.proto = _copied(raw.proto)
                 upgraded += change[1](_Old(node, model))
             else:
                 upgraded.append(raw)
         graph.nodes = upgraded
-    _import(model)
+    _import(model, opset)
     model.infer_shapes()
 
 
@@ -72,12 +79,12 @@ def withdrawn(model: Model) -> list[str]:
     )
 
 
-def _import(model: Model) -> None:
-    model.opset = OPSET
+def _import(model: Model, opset: int) -> None:
+    model.opset = opset
     entries = [entry for entry in model.envelope.opset_import if entry.domain in ("", "ai.onnx")]
     for entry in entries or [model.envelope.opset_import.add()]:
-        entry.version = OPSET
-    model.envelope.ir_version = max(model.envelope.ir_version, _IR)
+        entry.version = opset
+    model.envelope.ir_version = max(model.envelope.ir_version, _IR[opset])
 
 
 class _Old:
@@ -246,6 +253,43 @@ def _scan(old: _Old) -> list[Any]:
     raise old.fault("Scan of opset 8 has another form since opset 9")
 
 
+def _split_evenly(old: _Old) -> list[Any]:
+    if len(old.view.inputs) < 2 or old.view.inputs[1] is None:
+        old.give(num_outputs=len(old.raw.outputs))
+    return [old.raw]
+
+
+def _roi_align(old: _Old) -> list[Any]:
+    old.give(coordinate_transformation_mode="output_half_pixel")
+    return [old.raw]
+
+
+def _grid_sample(old: _Old) -> list[Any]:
+    mode = old.view.attr("mode", "bilinear")
+    old.give(mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode))
+    return [old.raw]
+
+
+def _average_pool(old: _Old) -> list[Any]:
+    if old.view.attr("ceil_mode", 0):
+        raise old.fault("with ceil_mode it divides by another number since opset 19")
+    return [old.raw]
+
+
+def _training(old: _Old) -> list[Any]:
+    if len(old.raw.outputs) > 1:
+        raise old.fault("it has outputs of training, which are others since opset 14")
+    return [old.raw]
+
+
+def _dft(old: _Old) -> list[Any]:
+    raise old.fault("its axis is an input since opset 20")
+
+
+def _group_normalization(old: _Old) -> list[Any]:
+    raise old.fault("its scale is one of each channel since opset 21")
+
+
 _Change = tuple[int, Callable[[_Old], list[Any]]]
 
 # Operator: the opset that changed it, and how.
@@ -268,6 +312,19 @@ _CHANGES: dict[str, _Change] = {
     "BatchNormalization": (9, _batch_normalization),
     "Scan": (9, _scan),
 }
+
+# The same from opset 13 on.
+_LATER: dict[str, _Change] = {
+    "BatchNormalization": (14, _training),
+    "RoiAlign": (16, _roi_align),
+    "Split": (18, _split_evenly),
+    **{f"Reduce{kind}": (18, _axes)
+       for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")},
+    "AveragePool": (19, _average_pool),
+    "DFT": (20, _dft),
+    "GridSample": (20, _grid_sample),
+    "GroupNormalization": (21, _group_normalization),
+}  # fmt: skip
 
 
 def _copied(proto: onnx.NodeProto) -> onnx.NodeProto:

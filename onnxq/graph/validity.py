@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import onnx
@@ -11,6 +11,7 @@ import onnx
 from onnxq.errors import UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import cycle
+from onnxq.graph.types import Shape, shape_text
 
 _AGAIN = "the file is damaged, or its exporter is at fault: export the model again"
 _UNIQUE = "give each tensor a name of its own; onnx.checker.check_model checks that"
@@ -137,3 +138,28 @@ def check_values(tensor: onnx.TensorProto, where: str, *, stripped: bool) -> Non
 
 def _invalid(where: str) -> str:
     return f"{where!r} is not a valid ONNX model"
+
+
+_MOST_VALUES = 1 << 31
+"""Of an input: 8 GiB as float32. Samples are held in memory, several at a time."""
+
+
+def check_sizes(inputs: Iterable[tuple[str, Shape | None]]) -> None:
+    """Refuses inputs that no sample fits, before memory is asked for.
+
+    Args:
+        inputs: their names and shapes.
+
+    Raises:
+        UserError: the sizes of one make more than 2^31 values, or one of them is negative.
+    """
+    for name, shape in inputs:
+        sizes = [dim for dim in shape or () if isinstance(dim, int)]
+        said = f"input {name!r} takes {shape_text(shape)}"
+        if any(size < 0 for size in sizes):
+            raise UserError(f"{said}: a size is at least 0", hint="give the file as onnxq wrote it")
+        if math.prod(sizes) > _MOST_VALUES:
+            raise UserError(
+                f"{said}, more than {_MOST_VALUES:,} values, which no memory holds",
+                hint="export the model with a smaller one, or with a dynamic dimension",
+            )

@@ -133,6 +133,9 @@ class NoiseModel:
 
 def noises(gram: np.ndarray, on: np.ndarray) -> np.ndarray:
     """1ᵀ·G·1 of sets of sources, bool [sets, sources]: float64 [sets], 0 at least."""
+    held = np.flatnonzero(on.any(0))
+    if 2 * len(held) < len(gram):  # those that none has add nothing
+        on, gram = on[:, held], gram[np.ix_(held, held)]
     wide = on.astype(np.float64)
     found: np.ndarray = np.maximum(np.einsum("ij,ij->i", wide @ gram, wide), 0.0)
     return found

@@ -26,7 +26,7 @@ from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
 from onnxq.quant.measuring import MeasuringCopy
-from onnxq.run.about_mean import UNWEIGHED
+from onnxq.run.about_mean import UNWEIGHED, not_compared
 from onnxq.run.ort import Feeds
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.switched import Recipe
@@ -179,11 +179,7 @@ def _model(
             by_output[name] = parts @ alone @ parts.T
             measured[name] = np.diag(gram)[parts.shape[1] :]
     if not by_output:
-        raise UserError(
-            "no output tells how much noise there is: "
-            + "; ".join(f"{name!r}: {why}" for name, why in left_out.items()),
-            hint="give samples that differ, as many as there are",
-        )
+        raise UserError(not_compared(left_out), hint="give samples that differ, as many as there are")
     whole = sum(weighed[name] for name in by_output)
     weights = {name: weighed[name] / whole for name in by_output}
     effort = Effort(sums.samples, sums.runs, len(sources))

@@ -70,13 +70,13 @@ def ranked(
     now = model.sqnr_db(floats)
     removed = before & ~after
     alone = model.noises(removed)
-    body = model.body_noise
+    body, apart = model.body_noise, model.alone_db()
     levels = [decibels(noise + body) for noise in model.noises(after)]
     found = [
         Ranked(
             decision, levels[row] - now, None, decibels(alone[row]), costs.cost(decision.nodes),
             costs.share(decision.nodes), _names(model, removed[row]),
-            _why(model, decision, before, removed[row]),
+            _why(model, decision, before, removed[row], apart),
         )
         for row, decision in enumerate(decisions)
     ]  # fmt: skip
@@ -97,13 +97,14 @@ def _names(model: NoiseModel, removed: np.ndarray) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model.sources.entries[place].name for place in places))
 
 
-def _why(model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed: np.ndarray) -> str:
-    """What it removes, and which part of the noise that is."""
+def _why(
+    model: NoiseModel, decision: FloatDecision, before: np.ndarray, removed: np.ndarray, levels: np.ndarray
+) -> str:
+    """What it removes, and which part of the noise that is; `levels`: of each source alone, dB."""
     on = before.astype(np.float64)
     total = float(on @ model.gram @ on)
     rest = on * ~removed
     part = 1 - float(rest @ model.gram @ rest) / total if total > 0 else 0.0
-    levels = model.alone_db()
     names = []
     heard = removed & (levels < BEST_DB)
     for place in sorted(np.flatnonzero(heard).tolist(), key=lambda place: levels[place])[:_NAMED]:

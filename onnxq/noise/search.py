@@ -101,8 +101,11 @@ class Search:
         self.nodes = list(whole.values())
         place = {name: i for i, name in enumerate(self.nodes)}
         taken = list(dict.fromkeys(name for along in whole for name in sorted(along)))
-        self._takes = np.array([[name in along for name in taken] for along in whole], bool)
-        self._takes = self._takes.reshape(len(self.nodes), len(taken))
+        takers: dict[str, list[int]] = {name: [] for name in taken}
+        for number, along in enumerate(whole):
+            for name in along:
+                takers[name].append(number)
+        self._takers = _Union(list(takers.values()))
         prices = np.array([costs.of_node(name) for name in taken], np.float64).reshape(-1, 2)
         self._cost, self._share = prices[:, 0], prices[:, 1]
         moves = [[place[whole[costs.along([n])]] for n in decision.nodes] for decision in decisions]
@@ -162,7 +165,7 @@ class Search:
         for start in range(0, len(sets), _ROWS):
             rows = sets[start : start + _ROWS]
             noise.append(self.model.noises(self._on(rows)))
-            taken.append(rows.astype(np.float32) @ self._takes.astype(np.float32) > 0)
+            taken.append(self._takers(rows))
         along = np.concatenate(taken) if taken else np.zeros((0, len(self._cost)), bool)
         return _Worth(
             np.concatenate(noise) if noise else np.zeros(0),
@@ -270,24 +273,35 @@ class Search:
         return order[chosen[order]][::-1], order[~chosen[order]]
 
 
+class _Union:
+    """Which of several groups of places a set has one of."""
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        self._places = np.array([place for group in groups for place in (group or [-1])], int)
+        self._starts = np.cumsum([0, *(max(1, len(group)) for group in groups)])[:-1]
+
+    def __call__(self, sets: np.ndarray) -> np.ndarray:
+        """Of bool [sets, places]: bool [sets, groups]; none of a group without places."""
+        if not len(self._starts):
+            return np.zeros((len(sets), 0), bool)
+        wide = np.concatenate([sets, np.zeros((len(sets), 1), bool)], axis=1)  # the last is in no set
+        found: np.ndarray = np.logical_or.reduceat(wide[:, self._places], self._starts, axis=1)
+        return found
+
+
 class _Removal:
     """Which sources are on, for sets of nodes in float: `Sources.on_each` on arrays."""
 
     def __init__(self, model: NoiseModel, nodes: Sequence[str]) -> None:
         entries = model.sources.entries
-        wants = list(dict.fromkeys(want for source in entries for want in source.wants))
-        number = {want: i for i, want in enumerate(wants)}
-        self._hit = np.array([[node in want for want in wants] for node in nodes], np.float32)
-        self._hit = self._hit.reshape(len(nodes), len(wants))
-        self._of = np.array([number[want] for source in entries for want in source.wants], int)
-        self._starts = np.cumsum([0, *(len(source.wants) for source in entries)])[:-1]
+        number: dict[frozenset[str], int] = {}
+        kept = [[number.setdefault(want, len(number)) for want in source.wants] for source in entries]
+        place = {name: i for i, name in enumerate(nodes)}
+        self._hit = _Union([[place[name] for name in want if name in place] for want in number])
+        self._kept = _Union(kept)
 
     def __call__(self, sets: np.ndarray) -> np.ndarray:
-        if not len(self._starts):
-            return np.zeros((len(sets), 0), bool)
-        whole = sets.astype(np.float32) @ self._hit == 0
-        found: np.ndarray = np.logical_or.reduceat(whole[:, self._of], self._starts, axis=1)
-        return found
+        return self._kept(~self._hit(sets))
 
 
 def _without(chosen: np.ndarray, places: np.ndarray) -> np.ndarray:

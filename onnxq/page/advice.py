@@ -8,9 +8,20 @@ from dataclasses import dataclass
 
 from onnxq.analysis.lost import ADVICE, outputs_of
 from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.worth import ONLY_A_GPU, worth_of
+from onnxq.option import read_options
 from onnxq.page.words import counted
+from onnxq.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 
 _SHOWN = 200
+
+_KEPT = frozenset(
+    flag
+    for group in (DataPlace, Feeding, ImageOptions, Repairs, Inputs, Runtime)
+    for said in read_options(group).values()
+    for flag in said.flag
+)
+"""Flags that say of the model and its data what every verb has to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +115,11 @@ def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
             )
     if not all(gate.get("met") for gate in report.entries("goal", "gates")):
         yield _of_goal(report)
-    form = text(report.at("verdict", "form"))
-    if text(report.at("verdict", form, "says")) == "slower" and not _given(report, "--fastest"):
-        yield Advice("Int8 is slower by estimate: leave layers in float where it is (fastest)",
-                     again(report, more=("--fastest",)))  # fmt: skip
+    worth = worth_of(report)
+    if worth is not None and not lost:
+        said = f"{worth.said[0].upper()}{worth.said[1:]}; {ONLY_A_GPU}"
+        yield Advice(f"{said}: make the model in plain float16, and time both",
+                     _in_float16(report))  # fmt: skip
     missed = names(report.at("engine", "not_int8"))
     if missed and status == "compiled":
         yield Advice(
@@ -135,6 +147,15 @@ def _of_goal(report: OpenedReport) -> Advice:
         return Advice("The goal is not met: let more layers stay in float",
                       again(report, without=("--max-float",)))  # fmt: skip
     return Advice("The goal is not met, whatever stays in float: give more samples, or a lower goal")
+
+
+def _in_float16(report: OpenedReport) -> str:
+    """The command line that writes the float model in plain float16; "" where that is not known."""
+    _, *asked = _asked(report) or [()]
+    if not asked or not report.entries("plan", "sites"):  # it may have come quantized
+        return ""
+    flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
+    return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])
 
 
 def again(report: OpenedReport, *, without: Sequence[str] = (), more: Sequence[str] = ()) -> str:

@@ -39,8 +39,6 @@ class LayerLine:
         noise: what its noise alone leaves of the outputs by the noise model, dB about the mean; of an
             analysis, or of a search for a goal.
         gain: what leaving it in float for a goal gains, dB.
-        ratio: how many times as fast int8 is there as float16, of the estimate.
-        share: its share of the time of the int8 engine, of the estimate, 0 to 1.
         causes: what is suspicious about it; of an analysis.
         node: its place in `LayersView.graph`, -1 where it is not there.
     """
@@ -63,8 +61,6 @@ class LayerLine:
     accumulated: Level
     noise: Level
     gain: float | None
-    ratio: float | None
-    share: float | None
     causes: tuple[str, ...]
     node: int
 
@@ -281,9 +277,6 @@ class _Known:
         self.errors = {text(row.get("layer")): row for row in objects(rows) if row.get("layer")}
         self._gains = report.by("node", "goal", "search", "float")
         self._noise = report.by("name", "goal", "search", "noise", "layers")
-        self._speed = {
-            name: one for one in report.entries("verdict", "layers") for name in names(one.get("layers"))
-        }
 
     def rows(self) -> Iterator[LayerLine]:
         """Layers, and what else reads pairs, stays in float or was analysed, in the order of the model."""
@@ -295,7 +288,7 @@ class _Known:
 
     def _row(self, name: str) -> LayerLine:
         planned, kept = self._planned.get(name, {}), self._kept.get(name, {})
-        error, speed = self.errors.get(name, {}), self._speed.get(name, {})
+        error = self.errors.get(name, {})
         place = self._places.get(name, -1)
         node = self._outline[place] if place >= 0 else {}
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
@@ -323,8 +316,6 @@ class _Known:
             accumulated=_level(_at(error, "accumulated")),
             noise=_level(error.get("predicted_db", self._noise.get(name, {}).get("alone_db"))),
             gain=number(self._gains.get(name, {}).get("gain_db")),
-            ratio=number(speed.get("ratio")),
-            share=number(speed.get("share")),
             causes=tuple(text(one.get("text")) for one in objects(error.get("causes"))),
             node=place,
         )

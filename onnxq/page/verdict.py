@@ -8,10 +8,10 @@ from typing import Any
 
 from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, lost_words, outputs_of
 from onnxq.analysis.reports import OpenedReport, names, number, objects, text
+from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, worth_of
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
 
 GOOD, OPEN, BAD = "good", "open", "bad"
-_TIMES = "times as fast as plain float16"
 _FORMS = {"merged": "merged", "built": "as built"}
 _USUAL_AGREEMENT = 0.9
 _NAME = 80
@@ -64,12 +64,10 @@ class GpuFact:
     Attributes:
         gpu: its name.
         ratio: how many times as fast int8 is as float16.
-        says: what that says.
     """
 
     gpu: str
     ratio: str
-    says: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,7 @@ class VerdictView:
         facts: the figures.
         outputs: each output.
         gpus: each GPU of the estimate.
+        estimate: what the estimate is.
         assumptions: what the estimate assumes.
         stayed: what stays in float, the most frequent reason first.
         data: how the data were understood.
@@ -106,6 +105,7 @@ class VerdictView:
     facts: tuple[Fact, ...]
     outputs: tuple[OutputFact, ...]
     gpus: tuple[GpuFact, ...]
+    estimate: str
     assumptions: tuple[str, ...]
     stayed: tuple[Stayed, ...]
     data: tuple[str, ...]
@@ -125,10 +125,10 @@ def verdict_view(report: OpenedReport) -> VerdictView:
         facts=facts,
         outputs=_outputs(report, near),
         gpus=tuple(
-            GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))),
-                    text(one.get("says")))
+            GpuFact(text(one.get("gpu")), between(number(one.get("ratio")), number(one.get("ratio"))))
             for one in objects(found.get("gpus"))
         ),
+        estimate=ESTIMATE,
         assumptions=names(report.at("verdict", "assumptions")),
         stayed=_stayed(report),
         data=_data(report),
@@ -235,21 +235,12 @@ def _form(report: OpenedReport) -> Mapping[str, Any]:
 
 
 def _speed(report: OpenedReport) -> list[Fact]:
-    found = _form(report)
-    if not found:
+    worth = worth_of(report)
+    if worth is None:
         reason = text(report.at("verdict", "reason"))
         return [Fact("Int8 against float16", "no verdict", reason, OPEN)] if reason else []
-    says, gpus = text(found.get("says")), objects(found.get("gpus"))
-    value = f"{between(number(found.get('low')), number(found.get('high')))} {_TIMES}"
-    tone = {"faster": GOOD, "slower": BAD}.get(says, OPEN)
-    return [
-        Fact(
-            "Int8 against float16",
-            value,
-            f"{says}: an estimate for {counted(len(gpus), 'GPU')}, nothing is timed",
-            tone,
-        )
-    ]
+    note = "; ".join(filter(None, (worth.figures, ONLY_A_GPU)))
+    return [Fact("Int8 against float16", worth.said, note, BAD if worth.is_more else "")]
 
 
 def _sizes(report: OpenedReport) -> list[Fact]:

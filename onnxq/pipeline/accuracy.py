@@ -33,7 +33,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, standard_error_db
+from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, not_compared, standard_error_db
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.switched import Setting
@@ -158,7 +158,7 @@ class Accuracy:
         """The noise model, measured when it is first asked for, with the body's noise where that is measured.
 
         Raises:
-            UserError: there is nothing to measure with, or no output tells anything.
+            UserError: there is nothing to measure with, or no output can be compared.
         """
         return self._measured.with_body(self._body)
 
@@ -296,8 +296,7 @@ class Accuracy:
             if one.sqnr_db is None:
                 still = STILL in one.left_out.values()
                 raise UserError(
-                    "no output tells how much noise there is: "
-                    + "; ".join(f"{name!r}: {why}" for name, why in one.left_out.items()),
+                    not_compared(one.left_out),
                     hint="give samples that differ, as many as there are"
                     if still
                     else "give a model whose outputs are floats, and weigh those that matter",

@@ -26,6 +26,7 @@ from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
+from onnxq.emit.recorded import recorded_report
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
@@ -34,7 +35,7 @@ from onnxq.graph.types import Shape
 from onnxq.keywords import takes_options
 from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.predicting import NOTE, predicted_db
-from onnxq.pipeline.siblings import report_of, sibling_of
+from onnxq.pipeline.siblings import sibling_of
 from onnxq.progress import Observer
 from onnxq.progress import told as steps
 from onnxq.reporting import peak_memory_mb
@@ -266,7 +267,7 @@ class _Asked:
         """What the report beside B tells of how it was made of A."""
         if isinstance(self.b, onnx.ModelProto) or str(self.b).endswith(".json"):
             return Recorded()
-        return recorded(report_of(Path(self.b)))
+        return recorded(recorded_report(Path(self.b)))
 
 
 def _bound(shape: Shape | None, other: Shape | None) -> Shape | None:

@@ -19,6 +19,7 @@ from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft
 from onnxq.documents.typed import typed
 from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
+from onnxq.graph.view import Node
 from onnxq.heap import uncollected
 from onnxq.keywords import takes_options
 from onnxq.pipeline import sanitize_any
@@ -138,7 +139,7 @@ class Checks(Shown):
         return exit_code(self.findings, strict=strict)
 
 
-_NOT_HERE = ("allow_interface_changes", "fastest")  # options that change what is made, and nothing is
+_NOT_HERE = ("allow_interface_changes", "gpu", "fastest")  # options of what is made, and nothing is
 
 
 @takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime, without=_NOT_HERE)
@@ -243,6 +244,10 @@ def _check(
     lint, constructs = _joined(lint if target.explicit else [], constructs)
     findings = [
         *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
+        *(
+            finding("plugin", one["node"], one["op"], one["reason"], one["advice"])
+            for one in reporting.plugin_nodes(original, target)
+        ),
         *lint,
         *_runtime(found["runtime"]),
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
@@ -330,35 +335,48 @@ def _refused(
 
 def _constructs(model: Model, report: Mapping[str, Any], compat: Mapping[str, Rule]) -> _Constructs:
     """What the target does not take and a rule repairs, or would if its guard held."""
-    ops = _operators(model)
+    nodes = _nodes(model)
     found: _Constructs = []
     for change in report["changes"]:
         rule = compat.get(change["rule"])
         if rule is not None:
             advice = f"onnxq sanitize repairs it ({rule.id})"
-            one = _construct("repairable", change, report["target"], rule, ops, advice)
+            one = _construct("repairable", change, report["target"], rule, nodes, advice)
             found.append((one, rule.lacks or ""))
     for miss in report["near_misses"]:
         rule = compat.get(miss["rule"])
         if rule is not None:
             advice = f"{rule.id} would repair it, but {miss['reason']}"
-            one = _construct("near-miss", miss, report["target"], rule, ops, advice)
+            one = _construct("near-miss", miss, report["target"], rule, nodes, advice)
             found.append((one, rule.lacks or ""))
     return found
 
 
 def _construct(
-    check: str, entry: Mapping[str, Any], target: str, rule: Rule, ops: Mapping[str, str], advice: str
+    check: str, entry: Mapping[str, Any], target: str, rule: Rule, nodes: Mapping[str, Node], advice: str
 ) -> Finding:
-    return finding(check, entry["node"], ops.get(entry["node"], ""), _lack(target, rule, entry), advice)
+    node = nodes.get(entry["node"])  # None where another rule made it
+    return finding(
+        check, entry["node"], "" if node is None else node.op, _lack(target, rule, entry, node), advice
+    )
 
 
-def _operators(model: Model) -> dict[str, str]:
-    return {str(node.name): str(node.op) for graph in model.graphs() for node in graph.nodes}
+def _nodes(model: Model) -> dict[str, Node]:
+    return {str(raw.name): Node(model, raw) for graph in model.graphs() for raw in graph.nodes}
 
 
-def _lack(target: str, rule: Rule, found: Mapping[str, Any]) -> str:
+_NARROW = ("uint8", "int16", "uint16", "uint32", "uint64")
+_OF_TYPES = ("asymmetric-quantization", "small-integers")
+"""What a target lacks that has no tensors of those types inside of a graph."""
+
+
+def _lack(target: str, rule: Rule, found: Mapping[str, Any], node: Node | None) -> str:
     """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
+    if rule.lacks in _OF_TYPES and node is not None:
+        given = (*node.inputs, *node.outputs)
+        types = sorted({str(one.dtype) for one in given if one is not None}.intersection(_NARROW))
+        if types:
+            return f"it reads or gives {', '.join(types)}: {target} has no such tensors inside of a graph"
     if rule.lacks is not None:
         return f"{target} lacks {rule.lacks}"
     limits = ", ".join(f"{name} = {number:,}" for name, number in found.get("limits", {}).items())
@@ -414,7 +432,7 @@ def _compiler(
     lint: Sequence[Finding],
 ) -> list[Finding]:
     """What NVIDIA's parser or compiler says against the model, and whether its repair helps."""
-    ops = _operators(model)
+    nodes = _nodes(model)
     advice = ""
     if before.status == "failed" and after.status == "compiled":
         advice = "repairable: onnxq sanitize repairs it"
@@ -422,16 +440,16 @@ def _compiler(
         advice = "; ".join(decided)
     elif before.status == "failed" and not before.errors and sizes_made_up and before.profiles:
         advice = "nobody said how large dynamic inputs are: it may compile with --profile INPUT=MIN:OPT:MAX"
-    found = _words(before, ops, advice)
+    found = _words(before, nodes, advice)
     if after.status == "failed" and after is not before:
         told = {one.reason for one in found}
         advice = "leave rules out with --skip, and report this" if before.status == "compiled" else ""
-        more = [one for one in _words(after, ops, advice) if one.reason not in told]
+        more = [one for one in _words(after, nodes, advice) if one.reason not in told]
         found += [dataclasses.replace(one, reason=f"after sanitize, {one.reason}") for one in more]
     return [one for one in found if not _is_beyond(one, beyond) and not explains(lint, one.reason)]
 
 
-def _words(engine: trt.Engine, ops: Mapping[str, str], advice: str) -> list[Finding]:
+def _words(engine: trt.Engine, nodes: Mapping[str, Node], advice: str) -> list[Finding]:
     """The findings of an engine that was not built."""
     if engine.status != "failed":
         return []
@@ -442,7 +460,8 @@ def _words(engine: trt.Engine, ops: Mapping[str, str], advice: str) -> list[Find
     if not found:
         node = trt.node_of(engine.reason)
         reason = f"NVIDIA's compiler: {trt.plain(engine.reason)}"
-        found.append(finding("compiler", node if node in ops else "", ops.get(node, ""), reason, advice))
+        at = (node, nodes[node].op) if node in nodes else ("", "")
+        found.append(finding("compiler", *at, reason, advice))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 
 from onnxq import interrupts, reporting
+from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.verdict import Form, Verdict
 from onnxq.emit import files
 from onnxq.errors import Fault, UserError
@@ -80,7 +81,7 @@ class Compiled:
         quantized: the same with a body of float32.
         plan: what is quantized in it.
         engine: the report's part on the compiler.
-        verdict: whether int8 is worth it.
+        verdict: what int8 does to the engine.
         done: the same as `quantized` with its scales, where layers are left in float because of the
             compiler; None where there are none.
     """
@@ -97,8 +98,9 @@ def check_compiler(wanted: Compilation) -> None:
     """Refuses to compile for what the compiler does not know, before all other work; the default it knows.
 
     Raises:
-        UserError: it is such.
+        UserError: it is such, or the GPU of the estimate is not known.
     """
+    gpus_named(wanted.gpu)
     if wanted.compile and wanted.sm != Compilation().sm:
         trt.check_sm(wanted.sm)
 
@@ -123,7 +125,7 @@ def compiled(
         finish: makes the model that is written of such a one.
         made: that of `done`.
     """
-    plan, form = prepared.plan, form_of(job.target)
+    plan, form, over = prepared.plan, form_of(job.target), gpus_named(wanted.gpu)
 
     def not_run(why: str) -> Compiled:
         part = reporting.engine_not_run(why, len(plan.planned))
@@ -146,10 +148,10 @@ def compiled(
             compiler.beside = plain.proto if plain.sizes is None else None
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
-                compared = _verdict(plain, compiler, engine, made, plan, form)
+                compared = _verdict(plain, compiler, engine, made, plan, form, over)
                 first = best = SpeedTrial(prepared, done, made, engine, compared)
                 if wanted.fastest:
-                    best = _fastest(job, compiler, plain, first, finish)
+                    best = _fastest(job, compiler, plain, first, finish, over)
                 made, plan = best.made, best.prepared.plan
                 part = reporting.engine_part(best.engine, made.proto, plan.planned)
                 changed = best.done if best.done is not done else None
@@ -162,7 +164,7 @@ def compiled(
         (prepared, rest), made = verdict.rest, verdict.made
         plan = prepared.plan
     engine_part = reporting.engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
-    compared = _verdict(plain, compiler, verdict.engine, made, plan, form)
+    compared = _verdict(plain, compiler, verdict.engine, made, plan, form, over)
     return Compiled(made, (rest or done).proto, plan, engine_part, compared, rest)
 
 
@@ -175,21 +177,29 @@ def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, 
 
 
 def _verdict(
-    plain: Plain, compiler: Compiler, engine: trt.Engine, made: Finished, plan: QuantPlan, form: Form
+    plain: Plain,
+    compiler: Compiler,
+    engine: trt.Engine,
+    made: Finished,
+    plan: QuantPlan,
+    form: Form,
+    over: Sequence[Gpu],
 ) -> Verdict:
-    """Whether int8 is worth it; a fault of ours does not cost the run."""
+    """What int8 does to the engine; a fault of ours does not cost the run."""
     try:
-        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
+        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form, over)
     except Exception as error:
         return Verdict(_fault(error), form)
 
 
-def _fastest(job: Job, compiler: Compiler, plain: Plain, first: SpeedTrial, finish: Finish) -> SpeedTrial:
-    """The model without int8 where int8 loses; a fault of ours does not cost the run."""
+def _fastest(
+    job: Job, compiler: Compiler, plain: Plain, first: SpeedTrial, finish: Finish, over: Sequence[Gpu]
+) -> SpeedTrial:
+    """The model without int8 where by estimate int8 loses; a fault of ours does not cost the run."""
     form = first.verdict.form
 
     def judge(engine: trt.Engine, made: Finished, plan: QuantPlan) -> Verdict:
-        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form)
+        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form, over)
 
     try:
         return fastest(job, first, finish, lambda made: compiler.compile(made.proto), judge)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import UserError, in_short, unknown_name
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
@@ -35,7 +35,7 @@ def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dic
         near += UNITS
         missing = unknown_name("file of costs", str(path), near)
         raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=missing.hint or hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{str(path)!r} is no JSON: {error}", hint=hint) from error
     if not isinstance(document, dict):
         raise UserError(f"{str(path)!r} holds no costs by node, but {type(document).__name__}", hint=hint)
@@ -45,9 +45,10 @@ def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dic
 def _checked(costs: dict[str, Any], where: str) -> dict[str, float]:
     for name, cost in costs.items():
         number = isinstance(cost, int | float) and not isinstance(cost, bool)
-        if not number or not math.isfinite(cost) or cost < 0:
+        if not number or not 0 <= cost <= sys.float_info.max:
             raise UserError(
-                f"{where}: the cost of node {name!r} is {cost!r}", hint="give a number that is not negative"
+                f"{where}: the cost of node {name!r} is {in_short(cost)}",
+                hint="give a number that is not negative",
             )
     if not costs:
         raise UserError(f"{where}: there is no node", hint='the form is {"node": 1.5, ...}')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.documents.typed import typed
-from onnxq.emit.files import report_path
+from onnxq.emit.recorded import report_beside
 from onnxq.errors import unknown_name
 from onnxq.flag_words import tells_keywords
 from onnxq.graph.layers import WEIGHTED, layer_of
@@ -317,7 +316,7 @@ def describe_tensor(model: ModelSource, name: str, *, shapes: Shapes | None = No
         consumers=tuple(NodeNamed(user.name, user.op) for user in tensor.users),
         statistics=_statistics(tensor),
     )
-    beside = None if opened.path is None else _quantization(name, report_path(opened.path))
+    beside = None if opened.path is None else _quantization(name, opened.path)
     return TensorSummary("tensor", 2, _path(opened), seen, beside)
 
 
@@ -347,10 +346,10 @@ def _is_quantized(node: Node) -> bool:
     return all(tensor is not None and is_dequantized(tensor) for tensor in node.operands(2))
 
 
-def _quantization(name: str, report: Path) -> ScaleOfTensor | None:
+def _quantization(name: str, model: Path) -> ScaleOfTensor | None:
     """What the report beside a model says of a tensor's scale; None where it says nothing."""
+    document = report_beside(model) or {}
     try:
-        document = json.loads(report.read_text("utf-8"))
         plan, scales = document["plan"], document["calibration"]["scales"]
         groups = [group for group in plan["groups"] if name in group["tensors"]]
         if not groups:
@@ -364,7 +363,7 @@ def _quantization(name: str, report: Path) -> ScaleOfTensor | None:
             "readers": [reader for site in sites for reader in site["readers"]],
         }
         return typed(ScaleOfTensor, found)
-    except (OSError, ValueError, KeyError, TypeError):  # no report, or not one of onnxq's
+    except (ValueError, KeyError, TypeError, AttributeError):  # no report, or not one of onnxq's
         return None
 
 

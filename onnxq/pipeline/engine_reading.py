@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from onnxq.compiled.exported import read_exported
+from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
 from onnxq.compiled.side_by_side import SideBySide, side_by_side
 from onnxq.compiled.traffic import Traffic, traffic
@@ -61,7 +62,7 @@ class EngineDocument(Shown):
         profile_times: the file of `trtexec --exportProfile` that was read, or None.
         other: the model that it is compared with and its engine, or None.
         differences: what each of both lost; None where nothing was compared, or one has no engine.
-        verdict: whether int8 is worth it, or None.
+        verdict: what int8 does to it, against plain float16, or None.
     """
 
     kind: str
@@ -109,6 +110,7 @@ def engine(
     layer_info: ModelFile | None = None,
     profile_times: ModelFile | None = None,
     against_fp16: bool = False,
+    gpu: str | None = None,
     sm: int = 89,
     profiles: Profiles | None = None,
     observe: Observer | None = None,
@@ -123,8 +125,9 @@ def engine(
         compare: another version of the network, whose engine is set beside it.
         layer_info: the file of `trtexec --exportLayerInfo`.
         profile_times: the file of `trtexec --exportProfile`, which has a time for each kernel.
-        against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: is int8
-            worth it?
+        against_fp16: whether the model without its Q/DQ pairs is compiled in plain float16, too: what does
+            int8 move, and in how many kernels?
+        gpu: with `against_fp16`, the GPU whose speed is estimated; all that are known without it.
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shape of dynamic inputs; without, those in the report that
             onnxq wrote beside the model.
@@ -134,7 +137,8 @@ def engine(
         The engine; of a model that the compiler rejects, why there is none.
 
     Raises:
-        UserError: a file cannot be read, the compiler is not installed, or a profile does not fit.
+        UserError: a file cannot be read, the compiler is not installed, a profile does not fit, or the
+            GPU is not known.
         Fault: a fault of onnxq.
     """
     if (compare is not None or against_fp16) and (layer_info or profile_times):
@@ -142,6 +146,12 @@ def engine(
             "an engine from a GPU is not compared with one that is compiled here: they are of two compilers",
             hint="leave out --compare and --against-fp16, or --layer-info and --profile-times",
         )
+    if gpu is not None and not against_fp16:
+        raise UserError(
+            "the speed of int8 is estimated against plain float16, which is not asked for",
+            hint="give --against-fp16 too, or leave --gpu out",
+        )
+    gpus_named(gpu)
     path, tell = Path(model), told(observe)
     if layer_info is not None or profile_times is not None:
         files = [Path(file) if file is not None else None for file in (layer_info, profile_times)]
@@ -155,7 +165,7 @@ def engine(
     verdict = None
     if against_fp16:
         tell("compile: plain float16", None, None)
-        verdict = compared_with_fp16(path, sm=sm, profiles=_profiles(path, profiles)[0])
+        verdict = compared_with_fp16(path, sm=sm, profiles=_profiles(path, profiles)[0], gpu=gpu)
     both = other is not None and other.reading is not None and one.reading is not None
     return EngineDocument(
         kind="engine",

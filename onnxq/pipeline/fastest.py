@@ -1,4 +1,7 @@
-"""Layers that int8 makes slower, left in float: found by the verdict, kept where that is better with them."""
+"""Layers that int8 makes slower by estimate, left in float: kept where the whole is better with them.
+
+The estimate does no better than a constant on published latencies (docs/verdict.md): only a GPU tells.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import left_float
 from onnxq.reason import Reason
 from onnxq.run import trt
+from onnxq.shown import count
 
 _ENGINES = 6
 """How many engines are compiled at most."""
@@ -21,7 +25,7 @@ _ENGINES = 6
 _GAIN = 1.002
 """How many times as fast a model has to be said to be for a trial to be kept."""
 
-SLOWER = "int8 is slower than float16 on every GPU, whatever is left in float: nothing is quantized"
+SLOWER = "by a rough estimate int8 is slower on every GPU, whatever is left in float: nothing is quantized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class SpeedTrial:
         done: it, its body float32.
         made: it, as it is written.
         engine: what came of compiling it.
-        verdict: whether int8 is worth it.
+        verdict: what int8 does to the engine.
     """
 
     prepared: Prepared
@@ -109,10 +113,10 @@ def _losing(verdict: Verdict) -> list[ComparedLayers]:
 
 
 def _because(layers: ComparedLayers, verdict: Verdict) -> Reason:
-    count = len(verdict.compared.gpus) if verdict.compared is not None else 0
+    gpus = len(verdict.compared.gpus) if verdict.compared is not None else 0
     text = (
-        f"int8 makes it slower: {layers.ratio:.2f} times as fast as float16 with its conversions, "
-        f"{layers.low:.2f} to {layers.high:.2f} over {count} GPUs, estimated"
+        f"by a rough estimate int8 makes it slower: {layers.ratio:.2f} times as fast as float16 with its "
+        f"conversions, {layers.low:.2f} to {layers.high:.2f} over {count(gpus, 'GPU')}"
     )
     return Reason("fastest", text)
 

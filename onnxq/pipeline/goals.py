@@ -31,6 +31,7 @@ from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.searched import Searched, prices_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
+from onnxq.run.about_mean import not_compared
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.settings import CallableModel, Goal
 
@@ -320,10 +321,9 @@ class Pursuit:
             return first
         silent = first.verified.gauge.about_mean
         if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
-            why = "; ".join(f"{name!r}: {reason}" for name, reason in silent.left_out.items())
             self.notes.append(
-                f"nothing was searched for: no output tells how much noise there is ({why}); give a model "
-                "whose outputs are floats, the scores in front of an ArgMax"
+                f"nothing was searched for: {not_compared(silent.left_out)}; give a model whose outputs are "
+                "floats, the scores in front of an ArgMax"
             )
             return first
         for gate in first.gates:

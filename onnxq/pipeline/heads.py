@@ -105,7 +105,7 @@ def _measured(
     before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], others))
     found = replace(found, few=sampling.few)
     if before is None or after is None:
-        return prepared, done, replace(found, why="not measured: no output tells how much noise there is")
+        return prepared, done, replace(found, why="not measured: no output could be compared")
     gain = after - before
     found = replace(found, gain_db=gain, chosen_gain_db=chosen)
     least = max(LEAST_DB, prices[best])

@@ -28,7 +28,10 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
-from onnxq.graph.upgrade import OPSET, upgrade, withdrawn
+from onnxq.graph.types import bind
+from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
+from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
+from onnxq.graph.validity import check_sizes
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import runtime_part
 from onnxq.pipeline.sanitizing import Sanitizing
@@ -71,6 +74,7 @@ class Job:
         """
         self._began = (time.perf_counter(), reporting.cpu_seconds())
         self.was_opset: int | None = None  # where it was lowered
+        self._in_blocks = False  # whether the opset was raised so that weights stay in blocks
         self.phases: dict[str, float] = {}
         self.observe = told(observe)
         self.repairs = repairs
@@ -128,6 +132,7 @@ class Job:
         self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
         self._deployed = inputs.profiles or {}, inputs.batch
         self.stated, fixed = self._apply(self.model)
+        check_sizes((name, bind(shape, self.model.assumed)) for name, _, shape in self.model.inputs)
         if self.whole is not None and self.stated + list(inputs.shapes or ()):
             self.whole = WholeModel(self.model, fixed, stated=True)
 
@@ -160,6 +165,8 @@ class Job:
         if self.was_opset is not None:
             self._lowered(model)
         self._apply(model)
+        if self._in_blocks:
+            upgrade(model, BLOCKS)
         densify(model)
         return model
 
@@ -170,6 +177,25 @@ class Job:
             model.bind_dims(self.statements[1] or {})
             return model
         return self.source if isinstance(self.source, onnx.ModelProto) else Path(self.source)
+
+    def unquantized(self) -> Model | None:
+        """The model without the quantization that it came with; None where it came with none.
+
+        Its pairs are taken out before any rule writes them as float arithmetic, which would stay and round.
+        Constants may have other values.
+        """
+
+        def opened() -> Model:
+            model = self._fresh()
+            centre_codes(model)
+            return model
+
+        if not any(node.op.startswith(QUANTIZED) for node in self._fresh().graph.nodes):
+            return None
+        rules = [rule for rule in self.rules if rule.lacks != "asymmetric-quantization"]
+        lacks = self.target.lacks_feature
+        model, _ = Sanitizing(rules, lacks, "never", None, opened, lambda _: None).run(opened())
+        return Model(unquantized(model.to_proto(), model.data_dir), None, model.data_dir)
 
     def fingerprint(self) -> str:
         """The hash of the model as the user gave it, with what is stated of its inputs."""
@@ -182,6 +208,7 @@ class Job:
     def sanitize(self) -> None:
         """Runs the rules."""
         with self.step("sanitize"):
+            raised = self._raised()
             written = densify(self.model)
             repair = Sanitizing(
                 self.rules,
@@ -193,19 +220,47 @@ class Job:
                 self.repairs.allow_interface_changes,
             )
             self.model, self.rewrites = repair.run(self.model)
-            self.rewrites.changes[:0] = [self._written_in_full(name) for name in written]
+            self.rewrites.changes[:0] = raised + [self._written_in_full(name) for name in written]
             if self.was_opset is not None:
                 why = "no operator of the model changed between them; onnxruntime does not read the newer one"
                 node = f"opset {self.was_opset} to {self.model.opset}"
                 proof = Proof("unproven", why=why)
                 self.rewrites.changes.insert(0, Change("lower_opset", "upgrade", node, (), (), proof))
 
+    def _raised(self) -> list[Change]:
+        """Raises the opset where weights need it to stay in their blocks; says where they cannot."""
+        was, target = self.model.opset, self.target
+        nodes = (node for graph in self.model.graphs() for node in graph.nodes)
+        packed = any(node.domain == "com.microsoft" and node.op == "MatMulNBits" for node in nodes)
+        if not packed or all(rule.id != "unfuse_matmul_nbits" for rule in self.rules):
+            return []
+        proof = Proof("failed", why=f"{target.title} takes no weights in blocks")
+        if target.max_opset >= BLOCKS and target.limits.get("weight-blocks") != 0:
+            if was >= BLOCKS:
+                return []
+            self._in_blocks = True
+            try:
+                model = self._fresh()
+                proof = self._compared(model, exact=False)
+            except (UserError, Differs) as error:
+                proof = Proof("failed", why=f"their blocks need opset {BLOCKS}: {error}")
+        if proof.verdict == "failed" or (self.repairs.prove == "always" and not proof.holds):
+            self._in_blocks = False
+            remarks.remark(f"the weights of MatMulNBits become float: {proof.why}")
+            return []
+        self.model = model
+        return [Change("upgrade_opset", "upgrade", f"opset {was} to {BLOCKS}", (), (), proof)]
+
+    def _compared(self, model: Model, *, exact: bool) -> Proof:
+        """The proof of a change that only the whole model can prove."""
+        if self.whole is None:
+            return Proof("unproven", why="proofs are off")
+        found = self.whole.compare(model, "upgrade", exact=exact)
+        return Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+
     def _written_in_full(self, name: str) -> Change:
         """That a sparse weight is a dense one now; the whole model is compared with it."""
-        proof = Proof("unproven", why="proofs are off")
-        if self.whole is not None:
-            found = self.whole.compare(self.model, "upgrade", exact=self.rewrites.exact)
-            proof = Proof(found.verdict, int(found.verdict != "unproven"), 0, found.max_abs, why=found.why)
+        proof = self._compared(self.model, exact=self.rewrites.exact)
         return Change("dense_weights", "upgrade", name, (), (), proof)
 
     def check_loads(self) -> None:
@@ -364,6 +419,8 @@ class Job:
         model = self.model if inserted is None else inserted
         for note in reporting.deciding_inputs(model):
             remarks.remark(note)
+        for entry in reporting.plugin_nodes(model, self.target):
+            remarks.remark("{node} ({op}): {reason}; {advice}".format(**entry))
         document = {
             **reporting.header(model, self.target),
             "nodes_before": self.first_nodes,

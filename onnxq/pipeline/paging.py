@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import webbrowser
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from onnxq import remarks
-from onnxq.analysis.reports import OpenedReport, open_report
+from onnxq.analysis.reports import REPORT_SCHEMA, OpenedReport, open_report
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.flag_words import tells_keywords
+from onnxq.json_file import read_document
 from onnxq.page.making import html_of, page_of
 from onnxq.progress import Observer, told
 from onnxq.shown import Shown, Words, size
@@ -73,13 +73,15 @@ def report(
     """
     began, tell = time.perf_counter(), told(observe)
     tell("read", None, None)
-    opened = open_report(report)
+    opened = open_report(report, _DRAWN)
     path = files.page_path(Path(report)) if output is None else Path(output)
     _check(path, force=force)
     page = page_of(
         opened,
-        analysis=None if analysis is None else _analysis(Path(analysis)),
-        compare=None if compare is None else open_report(compare),
+        analysis=None
+        if analysis is None
+        else read_document(Path(analysis), {"analysis": _ANALYSIS_SCHEMA}, "analysis of onnxq", _ANALYZE),
+        compare=None if compare is None else open_report(compare, _DRAWN),
     )
     tell("page", None, None)
     content = html_of(page).encode("utf-8", "backslashreplace")
@@ -111,23 +113,5 @@ def _check(path: Path, *, force: bool) -> None:
 
 
 _ANALYSIS_SCHEMA = 1
-
-
-def _analysis(path: Path) -> Mapping[str, Any]:
-    hint = "give what `onnxq analyze A B --data D --json` printed"
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot read {str(path)!r}: {error.strerror}", hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{str(path)!r} is no analysis: it is no JSON", hint=hint) from error
-    if not isinstance(document, dict) or document.get("kind") != "analysis":
-        raise UserError(f"{str(path)!r} is no analysis of onnxq", hint=hint)
-    schema = document.get("schema")
-    if not isinstance(schema, int) or schema > _ANALYSIS_SCHEMA:
-        raise UserError(
-            f"{str(path)!r} is an analysis of schema {schema!r}; "
-            f"this version reads schema {_ANALYSIS_SCHEMA}",
-            hint="analyze again with this version",
-        )
-    return document
+_ANALYZE = "give what `onnxq analyze A B --data D --json` printed"
+_DRAWN = {"report": REPORT_SCHEMA}  # what else is a run has no model to show

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.data.sources import DataSource
-from onnxq.emit.files import report_path, sha256
+from onnxq.emit.recorded import recorded_report
 from onnxq.errors import UserError
 from onnxq.settings import Feeding, ImageOptions
 
@@ -51,23 +50,13 @@ def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) ->
     }
 
 
-def report_of(model: Path) -> dict[str, Any] | None:
-    """The report beside a model, where there is one and it is of this very file."""
-    try:
-        document = json.loads(report_path(model).read_text("utf-8"))
-        own = isinstance(document, dict) and document.get("sha256") == sha256(model)
-    except (OSError, ValueError, RecursionError):
-        return None
-    return document if own else None
-
-
 def sibling_of(model: Path) -> Sibling:
     """What the report beside a model names.
 
     Raises:
         UserError: there is no report of this file, or the original is not where it was.
     """
-    report = report_of(model)
+    report = recorded_report(model)
     if report is None:
         missing = "there is no model file" if not model.is_file() else "there is no report of"
         end = "" if not model.is_file() else " beside it that names the original"

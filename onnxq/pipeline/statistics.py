@@ -147,7 +147,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
             "there is nothing to calibrate: no tensor would be quantized, or no part of the model runs",
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
-    described = source.to_json()["images"]
+    described = tuple(source.to_json()["images"])
     every = tuple(sorted(parts.calibrating))
     origin = Origin(
         job.fingerprint(), options.counting, len(every), source.count, options.seed, shapes, described, every,

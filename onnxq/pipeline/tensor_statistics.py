@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.samples import InputSpec, Sample, named
 from onnxq.data.sources import DataSource, open_source
-from onnxq.emit.files import report_path
+from onnxq.emit.recorded import report_beside
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
@@ -89,7 +88,7 @@ def statistics(
     if newer is not None:
         raise UserError(f"the model has {newer}", hint="export it with an older opset")
     quantized = opened if against is None else Model.open(against)
-    grids = grids_of(quantized, _report(quantized))
+    grids = grids_of(quantized, None if quantized.path is None else report_beside(quantized.path))
     written = written_tensors(opened)
     wanted = wanted_rows(written, lambda one: (one.tensor, one.node), lambda one: one.op, match, ops)
     scales = "" if not grids else "the model" if quantized.path is None else str(quantized.path)
@@ -206,17 +205,6 @@ def _without_scale(rows: Sequence[TensorRow]) -> list[str]:
         f"scale and clipped share of {_tensors(none)}, not quantized here (--against X.int8.onnx names a "
         "quantized model)"
     ]
-
-
-def _report(model: Model) -> Mapping[str, Any] | None:
-    """What onnxq wrote beside a model, None where there is nothing."""
-    if model.path is None:
-        return None
-    try:
-        document = json.loads(report_path(model.path).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, Mapping) else None
 
 
 def _tensors(some: Sequence[object]) -> str:

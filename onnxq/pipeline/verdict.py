@@ -1,4 +1,4 @@
-"""Whether int8 is worth it: the same model in plain float16 is compiled beside the quantized one."""
+"""What int8 does to an engine: the same model in plain float16 is compiled beside the quantized one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import onnx
 
 from onnxq import interrupts
 from onnxq.body.convert import to_half
+from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
@@ -65,6 +66,8 @@ class Plain:
     def of(job: Job, prepared: Prepared, *, io: bool, profiles: Mapping[str, Profile]) -> Plain:
         """That of a model that is being quantized: as it was sanitized, without what repair edits.
 
+        Of a model that came quantized it is that without its pairs.
+
         Args:
             job: of the model.
             prepared: the plan, and the float model.
@@ -73,11 +76,11 @@ class Plain:
         """
         if not prepared.plan.planned:
             return Plain(None, NO_LAYERS)
-        model = job.model
-        if prepared.unedited is not None and not prepared.not_run and not job.in_float32:
-            model = Model(prepared.unedited, None, job.model.data_dir)
         if weight_bytes(prepared.sanitized) >= LARGE:
-            return Plain(None, TOO_LARGE.format(model.path or "MODEL"))
+            return Plain(None, TOO_LARGE.format(job.model.path or "MODEL"))
+        model = job.unquantized() or job.model
+        if model is job.model and prepared.unedited is not None and not prepared.not_run:
+            model = model if job.in_float32 else Model(prepared.unedited, None, model.data_dir)
         found = plain_of(model, io=io, profiles=profiles)
         if job.target.strongly_typed:
             return found
@@ -129,6 +132,7 @@ def verdict_of(
     quantized: onnx.ModelProto,
     plan: QuantPlan,
     form: Form,
+    over: Sequence[Gpu] | None = None,
 ) -> Verdict:
     """Compares what was compiled.
 
@@ -139,6 +143,7 @@ def verdict_of(
         quantized: the quantized model as it is written.
         plan: what is quantized in it.
         form: which engines are the target's.
+        over: the GPUs for which the speed is estimated; None: all that are known.
     """
     if plain.proto is None or not plan.planned:
         return Verdict(plain.why or NO_LAYERS, form)
@@ -161,14 +166,20 @@ def verdict_of(
         form,
         layers=plan.planned,
         nodes=plain.nodes,
+        over=over,
     )
     return replace(verdict, assumptions=(*verdict.assumptions, FLAGS)) if plain.halves else verdict
 
 
 def against_fp16(
-    model: Path, *, sm: int = 89, profiles: Mapping[str, Profile] | None = None, form: Form = "merged"
+    model: Path,
+    *,
+    sm: int = 89,
+    profiles: Mapping[str, Profile] | None = None,
+    form: Form = "merged",
+    gpu: str | None = None,
 ) -> Verdict:
-    """Whether int8 is worth it in a quantized file, whoever made it: against the same without its Q/DQ pairs.
+    """What int8 does to the engine of a file, whoever made it: against the same without its Q/DQ pairs.
 
     What else its maker changed for int8, such as the post-scale form of weights, stays in it.
 
@@ -177,10 +188,12 @@ def against_fp16(
         sm: the compute capability to compile for, 89 for 8.9.
         profiles: smallest, usual and largest shapes of dynamic inputs; a dynamic size without one is 1.
         form: which engines are those that count: "merged" of TensorRT, "built" of TensorRT-RTX.
+        gpu: the GPU whose speed is estimated; all that are known without it.
 
     Raises:
-        UserError: the file cannot be read, or a profile does not fit.
+        UserError: the file cannot be read, a profile does not fit, or the GPU is not known.
     """
+    over = gpus_named(gpu)
     opened = Model.open(model)
     quantized = onnx.load(model)
     if not any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in quantized.graph.node):
@@ -207,7 +220,7 @@ def against_fp16(
             int8, fp16 = trt.compile_engines([model, path], sm=sm, profiles=usual)
         else:
             int8 = trt.Engine("compiled", "", "", sm)  # compiled below, with fixed sizes
-    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form)
+    return verdict_of(plain, fp16, int8, quantized, QuantPlan(layers=products), form, over)
 
 
 def _dequantized(tensor: Tensor | None) -> bool:

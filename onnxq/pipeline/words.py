@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from onnxq.analysis.reports import OpenedReport
+from onnxq.analysis.worth import worth_of
 from onnxq.shown import Words, count, decibels
 
 _ROWS = 10
 _COLUMNS = ("layer", "operator", "MACs", "what")
-_WORTH = {"faster": "int8 pays", "slower": "int8 does not pay", "undecided": "int8 is about as fast"}
 
 Report = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ def result_words(report: Report) -> Words:
     alarms = ["the goal is not met"] if goal is not None and not goal["met"] else []
     if report["engine"].get("regressed"):
         alarms.append(f"it does not compile, and the original does: {report['engine']['regression']}")
-    return Words(head, facts, _COLUMNS, list(_layers(report))[:_ROWS], alarms)
+    return Words(head, facts, _COLUMNS, list(_floats(plan))[:_ROWS] if plan else [], alarms)
 
 
 def _nearness(report: Report) -> str:
@@ -46,29 +47,14 @@ def _share(plan: Report | None) -> str:
 
 
 def _engine(report: Report) -> Iterator[str]:
-    """What the compiler says of it, and whether int8 is worth it."""
-    engine, verdict = report["engine"], report.get("verdict")
+    """What the compiler says of it, and what int8 moves."""
+    engine, worth = report["engine"], worth_of(OpenedReport("", report))
     if engine["status"] == "compiled":
         yield f"{engine['int8']} of {engine['planned']} planned int8 layers run in int8"
     elif report["plan"]:
         yield f"engine: {engine['status']}" + (f" ({engine['reason']})" if engine["reason"] else "")
-    found = verdict[verdict["form"]] if verdict else None
-    if found is not None:
-        yield f"{_WORTH[found['says']]}: {found['low']:.2f} to {found['high']:.2f} times float16, by estimate"
-
-
-def _layers(report: Report) -> Iterator[tuple[str, str, str, str]]:
-    """The layers that matter: what int8 makes slower, the worst first; then the largest in float."""
-    plan = report["plan"]
-    if not plan:
-        return
-    known = {layer["node"]: layer for layer in plan["layers"]}
-    for entry in (report.get("verdict") or {}).get("layers") or ():
-        if entry["ratio"] is not None and entry["says"] == "slower":
-            name = ", ".join(entry["layers"])
-            layer = known.get(name, {})
-            yield name, layer.get("op", ""), _macs(layer), f"int8 is {entry['ratio']:.2f} times as fast"
-    yield from _floats(plan)
+    if worth is not None:
+        yield worth.said
 
 
 def _floats(plan: Report) -> Iterator[tuple[str, str, str, str]]:

@@ -214,7 +214,10 @@ def of_other_codes(node: Node) -> str:
     """Why a layer cannot multiply in int8: by the codes that the model has; "" where it can."""
     for tensor in node.operands(2):
         if tensor is not None and (codes := other_codes(tensor)):
-            text = f"the model holds {tensor.name!r} as {codes}, which products in int8 do not read"
+            source = tensor.producer
+            weights = source is not None and source.inputs[0] is not None and source.inputs[0].is_constant
+            held = "its weights" if weights else repr(tensor.name)
+            text = f"the model holds {held} as {codes}, which products in int8 do not read"
             return Reason("other-codes", text, "model")
     return ""
 

@@ -111,7 +111,7 @@ def judged(
         found = judged(before.wider, after.wider, of_several=of_several, least_db=least_db)
         return replace(found, why=f"{found.why}, on the samples that fit and choose")
     if before.sqnr_db is None:
-        return Judgement(False, "no output tells how near it is", -np.inf)
+        return Judgement(False, "no output could be compared", -np.inf)
     lost = [name for name in before.of_all.outputs if name not in after.of_all.outputs]
     if after.sqnr_db is None or lost:
         return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)

@@ -24,6 +24,7 @@ from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import StepEntry, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
+from onnxq.run.about_mean import not_compared
 from onnxq.settings import REPAIR_STEPS
 
 ALPHAS = (0.5, 0.65)
@@ -203,8 +204,7 @@ class Course:
         """All steps; what they come to."""
         state = self._made(self._first)
         if state.levels.sqnr_db is None:
-            why = "; ".join(f"{n!r}: {w}" for n, w in state.levels.of_all.left_out.items())
-            text = f"no output tells how near it is ({why})" if why else "no output tells how near it is"
+            text = not_compared(state.levels.of_all.left_out)
             self.ledger += [StepEntry(step, "not-applicable", text) for step in self._steps]
             return state
         for place, step in enumerate(self._steps):

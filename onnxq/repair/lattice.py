@@ -15,7 +15,7 @@ It is found from the samples: from a graph's inputs, and from what is only moved
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -62,26 +62,20 @@ class Lattice:
     step: float
     centres: tuple[float, ...]
     factors: tuple[float, ...]
-    axis: int
+    axis: int = field(metadata={"least": 0})
     readers: tuple[str, ...]
     kind: str = "lattice"
 
-    @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Lattice:
-        """The edit that `to_json` gave."""
-        edit = Lattice(
-            str(json["tensor"]),
-            float(json["step"]),
-            tuple(map(float, json["centres"])),
-            tuple(map(float, json["factors"])),
-            int(json["axis"]),
-            tuple(map(str, json["readers"])),
-        )
-        if not 0 < edit.step < np.inf or not all(0 < one < np.inf for one in edit.factors):
+    def __post_init__(self) -> None:
+        """Refuses what makes no code of a value.
+
+        Raises:
+            ValueError: a number is none that it can be.
+        """
+        if not 0 < self.step < np.inf or not all(0 < one < np.inf for one in self.factors):
             raise ValueError("steps and factors are positive")
-        if not np.isfinite(edit.centres).all():
+        if not np.isfinite(self.centres).all():
             raise ValueError("centres are finite")
-        return edit
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.errors import UserError, in_short, unknown_name
 from onnxq.repair.edits import FloatEdit
 from onnxq.repair.lattice import Lattice
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
 from onnxq.repair.split import HalfSteps
+from onnxq.typed import typed
 
-_KINDS: dict[str, Callable[[Mapping[str, Any]], FloatEdit]] = {
-    "lattice": Lattice.from_json,
-    "shift": Shift.from_json,
-    "scale": Scale.from_json,
-    "smooth": Scale.from_json,
-    "split": HalfSteps.from_json,
+_KINDS: dict[str, type[FloatEdit]] = {
+    "lattice": Lattice,
+    "shift": Shift,
+    "scale": Scale,
+    "smooth": Scale,
+    "split": HalfSteps,
 }
 
 
@@ -27,13 +28,13 @@ def edit_of(json: Mapping[str, Any]) -> FloatEdit:
     Raises:
         UserError: it is none.
     """
-    kind = json.get("kind")
+    kind = str(json.get("kind"))
     if kind not in _KINDS:
-        raise unknown_name("kind of edit", str(kind), list(_KINDS))
+        raise unknown_name("kind of edit", kind, list(_KINDS))
     try:
-        return _KINDS[str(kind)](json)
-    except (KeyError, TypeError, ValueError) as error:
+        return typed(_KINDS[kind], dict(json))
+    except ValueError as error:
         raise UserError(
-            f"edit {kind!r} of tensor {json.get('tensor')!r} is not complete: {error!r}",
+            f"edit {kind!r} of tensor {in_short(json.get('tensor'))} is not complete: {error}",
             hint="write the plan again with: onnxq plan",
         ) from error

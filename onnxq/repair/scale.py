@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,19 +61,19 @@ class Scale:
     """
 
     tensor: str
-    axis: int
+    axis: int = field(metadata={"least": 0})
     factors: tuple[float, ...]
     ratios: Mapping[str, float]
     kind: str = "scale"
 
-    @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Scale:
-        """The edit that `to_json` gave."""
-        factors = tuple(map(float, json["factors"]))
-        ratios = {str(name): float(ratio) for name, ratio in json["ratios"].items()}
-        if not all(0 < value < np.inf for value in (*factors, *ratios.values())):
+    def __post_init__(self) -> None:
+        """Refuses what turns a sign around.
+
+        Raises:
+            ValueError: a factor is not positive.
+        """
+        if not all(0 < value < np.inf for value in (*self.factors, *self.ratios.values())):
             raise ValueError("factors are positive")
-        return Scale(str(json["tensor"]), int(json["axis"]), factors, ratios, str(json["kind"]))
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -53,11 +53,6 @@ class Shift:
     tensors: tuple[str, ...]
     kind: str = "shift"
 
-    @staticmethod
-    def from_json(json: Mapping[str, Any]) -> Shift:
-        """The edit that `to_json` gave."""
-        return Shift(str(json["tensor"]), float(json["by"]), tuple(map(str, json["tensors"])))
-
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         return {"kind": self.kind, "tensor": self.tensor, "by": self.by, "tensors": list(self.tensors)}

@@ -47,13 +47,14 @@ class HalfSteps:
     readers: tuple[str, ...]
     kind: str = "split"
 
-    @staticmethod
-    def from_json(json: Mapping[str, Any]) -> HalfSteps:
-        """The edit that `to_json` gave."""
-        edit = HalfSteps(str(json["tensor"]), float(json["step"]), tuple(map(str, json["readers"])))
-        if not 0 < edit.step < np.inf:
+    def __post_init__(self) -> None:
+        """Refuses what is no step.
+
+        Raises:
+            ValueError: it is not positive.
+        """
+        if not 0 < self.step < np.inf:
             raise ValueError("a step is positive")
-        return edit
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -327,6 +327,7 @@ def _own_operators() -> list[Any]:
         made("Conv", _conv),
         made("ConvTranspose", _conv_transpose),
         made("BatchNormalization", _batch_normalization),
+        made("GroupNormalization", _group_normalization),
         made("DeformConv", _deform_conv),
     ]
 
@@ -409,6 +410,18 @@ def _conv_transpose(
     kept = tuple(slice(p, n - e) for p, e, n in zip(pads[:rank], pads[rank:], full, strict=True))
     inside: Any = (..., *kept)
     return _with_bias(y.swapaxes(0, 1).reshape(x.shape[0], group * w.shape[1], *full)[inside], b)
+
+
+def _group_normalization(x: np.ndarray, scale: np.ndarray, b: np.ndarray, **attributes: Any) -> np.ndarray:
+    """ONNX's body computes in float32, and takes the variance as a difference of two squares."""
+    groups, (samples, channels) = int(attributes["num_groups"]), x.shape[:2]
+    rows = x.reshape(samples, groups, -1)
+    centered = rows - rows.mean(axis=2, keepdims=True)
+    deviation = np.sqrt((centered * centered).mean(axis=2, keepdims=True) + attributes["epsilon"])
+    each = [-1, *[1] * (x.ndim - 2)]
+    factor, shift = (np.repeat(one, channels // len(one)).reshape(each) for one in (scale, b))
+    y: np.ndarray = (centered / deviation).reshape(x.shape) * factor + shift
+    return y
 
 
 def _batch_normalization(

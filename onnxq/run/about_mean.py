@@ -21,6 +21,8 @@ NAME = "SQNR about the mean"
 STILL = "it does not vary from sample to sample"
 UNWEIGHED = "its weight is 0"
 
+_NAMED = 3
+
 _ALIKE = 1e-6  # of the greatest magnitude: what varies by less is one value, but for rounding
 
 
@@ -126,6 +128,22 @@ class Signal:
         if not self.comparable or not self.values:
             return NOT_COMPARED
         return STILL if self.about_mean <= self.values * (_ALIKE * self.peak) ** 2 else ""
+
+
+def not_compared(left_out: Mapping[str, str]) -> str:
+    """That no output could be compared, which ones there are, and why not, those of one reason together.
+
+    Args:
+        left_out: the outputs that do not count, and why, as `AboutMean` has them.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        by_reason.setdefault(why, []).append(repr(name))
+    told = []
+    for why, names in by_reason.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told.append(f"{', '.join(names[:_NAMED])}{more}: {why}")
+    return "no output could be compared" + (f" ({'; '.join(told)})" if told else "")
 
 
 def decibels(ratio: float) -> float:

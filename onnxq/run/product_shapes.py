@@ -63,23 +63,35 @@ def operands(
 def attention_places(inputs: Sequence[TensorShape], out: TensorShape) -> tuple[int, int, int] | None:
     """The places of queries, keys and values among what a fused attention reads, or None where none fit.
 
-    Mostly they are the first two and the last, with masks in between; a mask may stand first as well.
+    Mostly they are the first two and the last, with masks in between; a mask may stand first as well. Keys
+    and values may be fewer matrices than queries, each for a group of them (grouped-query attention): that
+    is taken where as many do not fit, so that no mask is taken for keys.
 
     Args:
         inputs: shapes, -1 where dynamic.
         out: of what it writes.
     """
     last = len(inputs) - 1
-    for q, k, v in ((0, 1, last), *itertools.permutations(range(len(inputs)), 3)):
-        if last >= 2 and _attends(inputs[q], inputs[k], inputs[v], out):
-            return q, k, v
+    places = ((0, 1, last), *itertools.permutations(range(len(inputs)), 3)) if last >= 2 else ()
+    for grouped in (False, True):
+        for q, k, v in places:
+            if _attends(inputs[q], inputs[k], inputs[v], out, grouped=grouped):
+                return q, k, v
     return None
 
 
-def _attends(queries: TensorShape, keys: TensorShape, values: TensorShape, out: TensorShape) -> bool:
-    """Whether these may be the factors of softmax(Q K) V: as many matrices each, whose sides fit."""
+def _attends(
+    queries: TensorShape, keys: TensorShape, values: TensorShape, out: TensorShape, *, grouped: bool
+) -> bool:
+    """Whether these may be the factors of softmax(Q K) V: as many matrices each, whose sides fit.
+
+    Where it is grouped, a matrix of keys and one of values are for several of queries.
+    """
     shapes = (queries, keys, values, out)
-    if min(map(len, shapes)) < 2 or len({math.prod(shape[:-2]) for shape in shapes}) > 1:
+    if min(map(len, shapes)) < 2:
+        return False
+    asked, held, summed, given = (math.prod(shape[:-2]) for shape in shapes)
+    if asked != given or held != summed or (not held or asked % held if grouped else asked != held):
         return False
     (rows, depth), (length, columns) = queries[-2:], values[-2:]
     return (rows, columns) == out[-2:] and keys[-2:] in ((depth, length), (length, depth))

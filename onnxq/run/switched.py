@@ -184,6 +184,7 @@ class Switched:
         }
         inserted = {node.name for node in self._makers.values()}
         self._pieces = self._cut([n for n in model.graph.node if n.name not in inserted], pieces)
+        self._places = self._switched_places()
         self._ran = 0
 
     @property
@@ -229,15 +230,20 @@ class Switched:
     ) -> Iterator[tuple[int, list[Any]]]:
         """As `run_each`, with the outputs of one setting in memory: its index, and they; in any order."""
         wanted = self.outputs if outputs is None else tuple(outputs)
-        steps = [self._steps(setting) for setting in settings]
+        if not settings:
+            return
+        first = self._steps(settings[0])
+        steps = [self._others(settings[0], setting, first) for setting in settings]
         values = {name: ort.as_value(feeds[name]) for name in self.inputs}
         folder = str(self._data_dir or "")
         for name, tensor in self._held.items():  # an output that no node gives
             values[name] = ort.as_value(onnx.numpy_helper.to_array(tensor, folder))
         done: list[tuple[Any, ...] | None] = [None] * len(self._pieces)
-        for index in _in_order(steps):
+        for index in _in_order(first, steps):
             changed: set[str] = set()
-            for place, (piece, step) in enumerate(zip(self._pieces, steps[index], strict=True)):
+            others = steps[index]
+            for place, piece in enumerate(self._pieces):
+                step = others.get(place) or first[place]
                 if done[place] == step.key and changed.isdisjoint(step.form.session.inputs):
                     continue
                 given = {
@@ -255,9 +261,16 @@ class Switched:
         """What each piece does in a setting."""
         return [self._step(piece, setting) for piece in self._pieces]
 
+    def _others(self, first: Setting, setting: Setting, steps: Sequence[_Step]) -> dict[int, _Step]:
+        """The pieces, by place, that do something else than in a first setting: few, of many settings."""
+        named: set[Edge | str] = {*(first.off ^ setting.off), *first.scales, *setting.scales}
+        places = {place for one in named for place in self._places.get(one, ())}
+        found = {place: self._step(self._pieces[place], setting) for place in sorted(places)}
+        return {place: step for place, step in found.items() if step.key != steps[place].key}
+
     def _step(self, piece: _Piece, setting: Setting) -> _Step:
         along = (e for e in piece.edges if e in self._ties and self._ties[e].along <= setting.off)
-        off = piece.edges & (setting.off | frozenset(along))
+        off = (piece.edges & setting.off) | frozenset(along)
         form = piece.forms.get(off)
         if form is None:
             form = piece.forms[off] = self._form(piece, off)
@@ -296,6 +309,17 @@ class Switched:
             made = (name for node in piece.nodes for name in node.output if name)
             piece.gives = tuple(name for name in made if readers.get(name, set()) - {place})
         return [piece for piece in found if piece.gives]
+
+    def _switched_places(self) -> dict[Edge | str, set[int]]:
+        """The places of the pieces that each edge, and each scale, may make another form of."""
+        found: dict[Edge | str, set[int]] = {}
+        for place, piece in enumerate(self._pieces):
+            for edge in piece.edges:
+                for one in self._ties[edge].along if edge in self._ties else (edge,):
+                    found.setdefault(one, set()).add(place)
+            for name in self._settable.keys() & self._read(piece.nodes):
+                found.setdefault(name, set()).add(place)
+        return found
 
     def _merged(self, groups: list[list[onnx.NodeProto]]) -> list[list[onnx.NodeProto]]:
         """Groups between which only tensors of known types are handed on."""
@@ -398,11 +422,19 @@ def _edges_of(node: onnx.NodeProto) -> Iterator[Edge]:
     return ((node.name, index) for index in range(len(node.input)))
 
 
-def _in_order(steps: Sequence[Sequence[_Step]]) -> list[int]:
-    """An order in which neighbours have as many first pieces in common as they can."""
-    numbers: list[dict[Any, int]] = [{} for _ in (steps[0] if steps else ())]
-    keys = [
-        tuple(seen.setdefault(step.key, len(seen)) for seen, step in zip(numbers, one, strict=True))
-        for one in steps
-    ]
+def _in_order(first: Sequence[_Step], steps: Sequence[Mapping[int, _Step]]) -> list[int]:
+    """An order in which neighbours have as many first pieces in common as they can.
+
+    Args:
+        first: what each piece does in the first setting.
+        steps: the others of each setting, by place.
+    """
+    numbers: list[dict[Any, int]] = [{step.key: 0} for step in first]
+    keys = []
+    for one in steps:  # of two the one that differs from the first earlier comes later
+        key = []
+        for place in sorted(one):
+            seen = numbers[place]
+            key.append((-place, seen.setdefault(one[place].key, len(seen))))
+        keys.append(key)
     return sorted(range(len(steps)), key=keys.__getitem__)

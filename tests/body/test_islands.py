@@ -58,6 +58,17 @@ def test_what_is_measured_bounds_all() -> None:
     assert names == {"x": 2, "a": 18, "r": 18, "t": 18, "c": 3, "s": 1, "k": 1, "w": 18, "p": 4, "y": 4}
 
 
+def test_a_clip_with_an_infinite_bound_bounds_nothing() -> None:
+    model = model_of("""g (float[4] x) => (float[4] a, float[4] b) {
+        big = Mul (x, factor)  a = Clip (big, low, high)  b = Clip (big, low, end) }""",
+        factor=np.float32([1e6]), low=np.float32(-5), high=np.float32(np.inf), end=np.float32(5),
+    )  # fmt: skip
+    assert set(needed(model)) >= {"x", "big", "a"}
+    found = bounds(model, measured(model, {"x": np.float32([1, 2, 3, 4])}))
+    named = {t.name: found[id(t)] for node in model.graph.nodes for t in node.outputs}
+    assert named == {"big": 4e6, "a": 4e6, "b": 5.0}
+
+
 def test_activations_of_100000() -> None:
     model = model_of(
         """g (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) <float down = {1e-4}> {

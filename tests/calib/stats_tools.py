@@ -13,7 +13,7 @@ from onnxq.calib.stats_file import Origin, StatsFile, to_bytes
 from onnxq.data.samples import Sample
 from onnxq.run import ort
 
-ORIGIN = Origin("ab" * 32, "exact", 9, 12, 0, {"x": (1, 3)}, [])
+ORIGIN = Origin("ab" * 32, "exact", 9, 12, 0, {"x": (1, 3)}, ())
 
 
 def file_of(stats: Stats, origin: Origin = ORIGIN, **others) -> StatsFile:

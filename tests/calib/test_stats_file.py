@@ -47,7 +47,7 @@ def some(*indices: int) -> StatsFile:
         "tensör/1": TensorStats(lows, highs, 10 * count, 1 << 400, None, 4, counter.histogram(), channels),
         "empty": TensorStats(highs + np.inf, lows - np.inf, 0, 0, 0, 1, Histogram()),
         "plain": TensorStats(lows, highs, count, -7, 7),
-        "two": TensorStats(lows, highs, 2 * count, 1, 2, 1, Histogram(7, 9, np.array([1, 0, 2])), channels),
+        "two": TensorStats(lows, highs, 20 * count, 1, 2, 2, Histogram(7, 9, np.array([1, 0, 2])), channels),
     }
     skipped = tuple((f"bad/{i}.jpg", "truncated") for i in indices if i % 2)
     lines = (f"{indices[0]} samples",)
@@ -189,6 +189,38 @@ class TestDamaged:
         arrays = self.arrays(tmp_path)
         self.refused(tmp_path, f"{name} has", **{**arrays, name: arrays[name][:-1]})
 
+    @pytest.mark.parametrize("name", ["indices", "digests", "lows", "highs", "counts", "channel_lows"])
+    def test_arrays_of_another_form(self, name: str, tmp_path: Path) -> None:
+        """Shards of which one has them would not merge."""
+        arrays = self.arrays(tmp_path)
+        for other in (arrays[name][..., None], arrays[name].astype(np.float64), arrays[name].astype(str)):
+            self.refused(tmp_path, f"its '{name}' is", **{**arrays, name: other})
+
+    @pytest.mark.parametrize(("name", "value"), [("lows", np.nan), ("highs", -99), ("channel_highs", np.inf)])
+    def test_ends_that_are_none(self, name: str, value: float, tmp_path: Path) -> None:
+        arrays = self.arrays(tmp_path)
+        arrays[name].flat[0] = value
+        self.refused(tmp_path, f"{name}.* are no least and greatest values|no least and greatest", **arrays)
+
+    def test_a_maximum_that_its_histogram_contradicts(self, tmp_path: Path) -> None:
+        """Of values that were all counted it is in the last bin; else in no bin below."""
+        counter = HistogramCounter()
+        counter.add(np.float32([0.5, 3, -2]))
+        for size, ends in ((3, (2.9, 3.1)), (4, (2.9,))):
+            for highest in (3.0, *ends):
+                tensor = TensorStats(
+                    np.float32([-2]), np.float32([highest]), size, 0, 0, 1, counter.histogram()
+                )
+                path = tmp_path / "a.npz"
+                write(file_of(Stats({"t": tensor}, np.arange(1))), path)
+                if highest == 3:
+                    read(path)
+                    continue
+                with pytest.raises(
+                    UserError, match=f"magnitude of tensor 't' is {highest}, and its histogram"
+                ):
+                    read(path)
+
     @pytest.mark.parametrize("name", ["indices", "digests"])
     def test_other_samples(self, name: str, tmp_path: Path) -> None:
         arrays = self.arrays(tmp_path)
@@ -285,7 +317,7 @@ class TestMerge:
             ({"available": 13}, r"the number of samples in the data \(12 and 13\)"),
             ({"seed": 1}, r"the seed \(0 and 1\)"),
             ({"shapes": {"x": (2, 3)}}, "the shapes of the first sample"),
-            ({"images": [{"scale": 1.0}]}, "how images became input values"),
+            ({"images": ({"scale": 1.0},)}, "how images became input values"),
         ],
     )
     def test_of_something_else(self, change, says: str) -> None:

@@ -62,14 +62,42 @@ def test_an_error_that_a_rule_repairs_is_told_once(tmp_path: Path, onnxq) -> Non
     assert ["onnxq sanitize repairs it" in one["advice"] for one in told] == [True]
 
 
-def test_a_scale_of_one_element_is_no_rejection(tmp_path: Path, onnxq) -> None:
-    pair = PAIR.replace("s, z", "s1, z1")
-    save(tmp_path, pair + "w8 = DequantizeLinear (w, s, z8)  y = MatMul (d, w8)", "int8[1] z1 = {0}")
+@pytest.mark.parametrize(("reader", "code"), [("Conv", 1), ("MatMul", 0)])
+def test_a_scale_of_one_element_is_an_error_where_it_costs_int8(
+    tmp_path: Path, onnxq, reader: str, code: int
+) -> None:
+    """A convolution behind it runs in float, a matrix product does not; `sanitize` mends both."""
+    nodes = {
+        "MatMul": "y = MatMul (d, w8)",
+        "Conv": "i = Reshape (d, image)  k = Reshape (w8, window)  o = Conv (i, k)  y = Reshape (o, rows)",
+    }
+    shapes = "int64[4] image = {1, 64, 4, 8}, int64[4] window = {64, 64, 1, 1}, int64[2] rows = {32, 64}"
+    pairs = PAIR.replace("s, z", "s1, z1") + "w8 = DequantizeLinear (w, s, z8)  "
+    save(tmp_path, pairs + nodes[reader], f"int8[1] z1 = {{0}}, {shapes}")
     ran = onnxq("check", "net.onnx", *FLAGS)
-    assert ran.code == 0
+    assert ran.code == code, ran.err
     findings = ran.json()["findings"]
-    assert {(one["check"], one["severity"]) for one in findings} == {("one-element-scale", "warning")}
+    told = [(one["op"], one["check"], one["severity"]) for one in findings]
+    lost = ("DequantizeLinear", "one-element-scale", "error")
+    assert told[:1] == ([lost] if code else [("QuantizeLinear", "repairable", "note")])
+    assert all(one["severity"] == "note" for one in findings[code:])
     assert all("onnxq sanitize repairs it (scalar_scales)" in one["advice"] for one in findings)
+    assert onnxq("sanitize", "net.onnx", "-o", "net.fixed.onnx", *FLAGS[:2]).code == 0
+    ran = onnxq("check", "net.fixed.onnx", *FLAGS)
+    assert (ran.code, ran.json()["findings"]) == (0, [])
+
+
+def test_a_cast_of_codes_says_which_type_the_target_has_not(tmp_path: Path, onnxq) -> None:
+    """Not the feature's name, which is about pairs."""
+    save(
+        tmp_path,
+        "r = Round (x)  c = Clip (r, o, t)  q = Cast <to = 2> (c)  [d] y = Cast <to = 1> (q)",
+        "float o = {0}, float t = {255}",
+    )
+    findings = onnxq("check", "net.onnx", *FLAGS).json()["findings"]
+    (found,) = [one for one in findings if one["node"] == "d"]
+    assert found["reason"] == "it reads or gives uint8: tensorrt-11 has no such tensors inside of a graph"
+    assert found["advice"] == "onnxq sanitize repairs it (drop_code_casts)"
 
 
 def test_python_gives_the_same_as_dataclasses(tmp_path: Path) -> None:

@@ -398,6 +398,19 @@ def test_where_quantization_changes_no_output_the_prior_is_taken(here: Path, onn
     assert "quantization changes no output that can be compared: there was nothing to choose by" in ran.out
 
 
+def test_it_says_which_outputs_are_not_compared_and_why(here: Path, onnxq) -> None:
+    save(f"{SEVERAL.split(' => ')[0]} => (int64[N, 1, 8, 8] top) {SEVERAL[SEVERAL.index('{') :]}")
+    model = onnx.load("net.onnx")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1], np.int64), "axes"))
+    onnx.save(model, "net.onnx")
+    ran = onnxq("quantize", "net.onnx", *FAST, "--repair", "bias", "--calib", "data.npz")
+    assert ran.code == 0, ran.err
+    why = "no output could be compared ('top': no finite float of the same shape in all runs)"
+    assert f"Repair not tried: {why}; fitted on" in ran.out
+    assert f"SQNR about the mean: not measured: {why}" in ran.out
+    assert ran.out.count(why) == 2
+
+
 def test_a_step_that_more_samples_kept_says_so() -> None:
     entry = {
         "verdict": "kept", "before_db": 35.01, "after_db": 34.05, "runs": 160.0, "worst": None,

@@ -114,17 +114,20 @@ def mx_product() -> onnx.ModelProto:
 
 
 def attention() -> onnx.ModelProto:
-    """softmax(Q K) V of three inputs in float16, which the compiler fuses."""
+    """softmax(Q K) V of three inputs in float16, which the compiler fuses, and one of two heads for eight."""
     nodes = [
         helper.make_node("MatMul", ["q", "k"], ["s"], name="scores"),
         helper.make_node("Softmax", ["s"], ["p"], name="softmax", axis=-1),
         helper.make_node("MatMul", ["p", "v"], ["y"], name="mix"),
+        helper.make_node("Attention", ["gq", "gk", "gv"], ["gy"], name="grouped"),
     ]
     shapes = {"q": [1, 4, 64, 32], "k": [1, 4, 32, 64], "v": [1, 4, 64, 32], "y": [1, 4, 64, 32]}
+    shapes |= {"gq": [1, 8, 64, 32], "gk": [1, 2, 64, 32], "gv": [1, 2, 64, 32], "gy": [1, 8, 64, 32]}
     infos = {
         name: helper.make_tensor_value_info(name, TensorProto.FLOAT16, dims) for name, dims in shapes.items()
     }
-    return _model(nodes, [infos[name] for name in "qkv"], [infos["y"]], [])
+    outputs = [infos.pop(name) for name in ("y", "gy")]
+    return _model(nodes, [*infos.values()], outputs, [], opset=23)
 
 
 def _model(

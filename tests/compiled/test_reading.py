@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product, mx_product
@@ -156,12 +157,19 @@ def test_exponents_as_scales_and_a_product_that_is_not_as_planned(mxfp8: Compile
 
 def test_fused_attention(fused: Compiled) -> None:
     totals = fused.reading.totals
-    assert dict(totals.attention) == {"fp16": 1}
-    assert dict(totals.macs) == {"fp16": 2 * 4 * 64 * 64 * 32}
+    assert dict(totals.attention) == {"fp16": 2}
+    assert dict(totals.macs) == {"fp16": 2 * (4 + 8) * 64 * 64 * 32}
     scores, softmax, mix = (node(fused, name) for name in ("scores", "softmax", "mix"))
     assert scores.kernel == softmax.kernel == mix.kernel
     assert (scores.macs, mix.macs) == (4 * 64 * 64 * 32,) * 2
     assert (scores.role, softmax.role) == ("own", "fused")
+
+
+def test_attention_of_fewer_heads_of_keys_multiplies_as_much(fused: Compiled) -> None:
+    """Two heads of keys and values for eight of queries, as the engine reads them: keys, values, queries."""
+    (kernel,) = [kernel for kernel in fused.reading.kernels if "grouped" in kernel.nodes]
+    assert sorted(math.prod(tensor.shape[:-2]) for tensor in kernel.inputs) == [2, 2, 8]
+    assert kernel.macs == 2 * 8 * 64 * 64 * 32
 
 
 def test_what_each_engine_lost(int8: Compiled, plain: Compiled) -> None:

@@ -152,11 +152,15 @@ def test_an_old_report_is_compared(tmp_path: Path) -> None:
     assert [one.what for one in found.differences if one.verdict == "worse"] == []
 
 
-def test_a_document_of_another_kind_is_no_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["extract", "plan", "sensitivity"])
+def test_a_document_of_another_kind_is_no_report(kind: str, tmp_path: Path) -> None:
+    """Of a plan and of what causes the error there is no model to show; diff takes them."""
     other = tmp_path / "part.report.json"
-    other.write_text('{"kind": "extract", "schema": 2, "onnxq": "0.1.0"}', encoding="utf-8")
-    with pytest.raises(onnxq.UserError, match="no report of a run: it is of kind 'extract'"):
-        onnxq.report(other, tmp_path / "x.html")
+    other.write_text(json.dumps({"kind": kind, "schema": 2, "onnxq": "0.1.0"}), encoding="utf-8")
+    for given in ((other, None), (OLD, other)):
+        with pytest.raises(onnxq.UserError, match=f"no report of onnxq: it is of kind '{kind}'"):
+            onnxq.report(given[0], tmp_path / "x.html", compare=given[1])
+    assert not (tmp_path / "x.html").exists()
 
 
 def test_an_analysis_with_an_old_report_beside_its_model(folder: Path, tmp_path: Path) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import onnxq
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import open_source
 from onnxq.errors import UserError
 from onnxq.graph import load as loading
+from onnxq.graph.half import rounded
 from onnxq.graph.model import Model
 
 H = '<ir_version: 8, opset_import: ["" : 17]> g '
@@ -113,3 +119,36 @@ def test_long_graphs_are_checked_in_linear_time() -> None:
     model.graph.node[-1].input[0] = f"t{count}"
     with pytest.raises(UserError, match="20000 nodes read each other in a cycle: 't1' -> 't2' -> "):
         Model.open(model)
+
+
+def test_functions_that_call_each_other_are_refused() -> None:
+    own = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    calls = {name: helper.make_node(name, ["x"], ["y"], domain="own") for name in "FG"}
+    functions = [helper.make_function("own", a, ["x"], ["y"], [calls[b]], own) for a, b in ("FG", "GF")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([calls["F"]], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, functions=functions, opset_imports=own, ir_version=8)
+    for opens in (Model.open, rounded):
+        with pytest.raises(UserError, match=r"own functions cannot be put .*G -> own::F") as caught:
+            opens(model)
+        assert caught.value.hint
+
+
+DATA = [{"x": np.ones((2, 3), np.float32)}]
+HUGE = """<ir_version: 8, opset_import: ["" : 17]> g (float[1099511627776, 3] x) => (float[N, 3] y) {
+    a = Identity (x)  y = Relu (a) }"""
+
+
+@pytest.mark.parametrize("verb", [onnxq.sanitize, lambda model: onnxq.quantize(model, DATA)])
+def test_an_input_that_no_memory_holds(verb: Callable[[onnx.ModelProto], object]) -> None:
+    with pytest.raises(
+        UserError, match="input 'x' takes 1099511627776x3, more than 2,147,483,648 values"
+    ) as caught:
+        verb(onnx.parser.parse_model(HUGE))
+    assert "dynamic dimension" in caught.value.hint
+
+
+def test_an_input_of_data_that_no_memory_holds() -> None:
+    spec = InputSpec("x", np.dtype(np.float32), (1 << 40, 3))
+    with pytest.raises(UserError, match="which no memory holds"):
+        open_source(DATA, [spec])

@@ -301,3 +301,14 @@ def test_a_cause_before_a_shared_pool_is_ranked_first_and_all_that_goes_to_float
     assert met.met
     assert set(met.best.floats) == set(readers)
     assert abs((met.best.predicted_db or 0.0) - met.best.measured) < 1.0
+
+
+def test_what_is_on_of_many_sets_is_as_the_sources_say() -> None:
+    model, decisions, costs = problem(3)
+    search = Search(model, decisions, costs)
+    sets = np.random.default_rng(0).random((40, len(search.nodes))) < 0.3
+    named = [[name for name, on in zip(search.nodes, row, strict=True) if on] for row in sets]
+    assert np.array_equal(search._on(sets), model.sources.on_each(named))
+    worth = search._worth(sets)
+    assert np.allclose(worth.cost, [costs.cost(names) for names in named], rtol=1e-12)
+    assert np.allclose(worth.noise, [model.noise(names) for names in named], rtol=1e-12)

@@ -360,22 +360,21 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with all columns, of layers whose names differ at their ends."""
     called = [f"/model.22/detect/{'stage/' * 10}cv3.{at}/conv/Conv" for at in range(40)]
     report = synthetic(40, called)
-    report["verdict"]["layers"] = [{"layers": [name], "ratio": 1.4, "share": 0.02} for name in called]
     return write(tmp_path_factory.mktemp("alike"), "alike", report)
 
 
 @pytest.mark.parametrize(
     ("viewport", "last", "beside"),
-    [({"width": 1280, "height": 900}, "speed", ""), (NARROW, "accum., dB", ".ledger td:nth-child(5), "
-      "#verdict td:nth-child(3)")],
+    [({"width": 1280, "height": 900}, "threshold", ""), (NARROW, "accum., dB", ".ledger td:nth-child(5), "
+      "#verdict td:nth-child(2)")],
 )  # fmt: skip
 def test_what_decides_is_in_sight(
     visit: Callable[..., Visit], alike: Path, viewport: dict[str, int], last: str, beside: str
 ) -> None:
-    """No table has to be moved for the speed of a layer, on a telephone for levels in dB."""
+    """No table has to be moved for the threshold of a layer, on a telephone for levels in dB."""
     seen = visit(alike, viewport=viewport)
     titles = seen.page.locator("#head .cell").all_text_contents()
-    assert {"alone, dB", "accum., dB", "gain, dB", "time", "speed"} <= set(titles)
+    assert {"alone, dB", "accum., dB", "gain, dB", "threshold"} <= set(titles)
     at = titles.index(last) + 1
     edge: float = seen.page.evaluate("table.getBoundingClientRect().left + table.clientWidth")
     assert right_of(seen, f"#table .cell:nth-child({at})") <= edge

@@ -229,15 +229,13 @@ def _(facts: Facts) -> None:
 
 @asked("Is it worth it?", "verdict")
 def _(facts: Facts) -> None:
-    ratios = [one["ratio"] for one in facts.report["verdict"][facts.report["verdict"]["form"]]["gpus"]]
-    text = facts.page.said_in("verdict")
-    said = re.search(r"Int8 against float16 ([\d.]+)(?: to ([\d.]+))? times as fast", text)
-    assert said is not None
-    low, high = float(said[1]), float(said[2] or said[1])
-    assert low - 0.006 <= min(ratios)
-    assert max(ratios) <= high + 0.006
-    for one in facts.report["verdict"][facts.report["verdict"]["form"]]["gpus"]:
-        assert f"{one['gpu']} {one['ratio']:.2f} {one['says']}" in text
+    found, text = facts.report["verdict"][facts.report["verdict"]["form"]], facts.page.said_in("verdict")
+    half, codes = (found[kind]["moved_mb"] + found[kind]["weights_mb"] for kind in ("fp16", "int8"))
+    said = re.search(r"int8 moves ([\d.]+) (?:of|times) the bytes of plain float16", text)
+    assert (float(said[1]) if said else 1.0) == pytest.approx(codes / half, abs=0.006)
+    assert f"{found['int8']['kernels']} kernels for {found['fp16']['kernels']}" in text
+    for one in found["gpus"]:
+        assert f"{one['gpu']} {one['ratio']:.2f}" in text
 
 
 @asked("How large is the file?", "verdict")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from grid_nets import Net
 
@@ -13,9 +14,12 @@ import onnxq
 from onnxq.compiled.verdict import Verdict
 from onnxq.errors import UserError
 from onnxq.graph.unquantized import unquantized
+from onnxq.graph.view import Node
+from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.verdict import against_fp16
 from onnxq.run import ort, trt
+from onnxq.settings import Inputs, Repairs
 
 needs_compiler = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 
@@ -75,7 +79,7 @@ def test_layers_that_lose_are_left_in_float_where_that_is_faster(results) -> Non
     kept = {one["node"]: one for one in fastest["plan"]["kept_float"]}
     assert set(found["layers"]) == set(kept)
     for one in kept.values():
-        assert (one["code"], one["because"][:5]) == ("fastest", "int8 "), one
+        assert (one["code"], one["because"][:19]) == ("fastest", "by a rough estimate"), one
     planned = {one["node"] for one in fastest["plan"]["layers"] if one["format"] == "int8"}
     assert planned == {"large", "small_0", "small_1", "small_2"} - set(found["layers"])
     assert fastest["engine"]["planned"] == fastest["engine"]["int8"] == len(planned)
@@ -92,6 +96,47 @@ def test_a_file_of_anybodys_is_compared_with_itself_without_pairs(results, tmp_p
     assert verdict.built.int8.kernels == expected["int8"]["kernels"]
     assert verdict.built.fp16.macs == expected["fp16"]["macs"]
     assert verdict.built.ratio == pytest.approx(expected["ratio"], rel=0.1)
+
+
+@needs_compiler
+def test_a_model_that_came_quantized_is_compared_with_itself_without_pairs(results) -> None:
+    again = onnxq.quantize(
+        results[False].model, samples(), method="minmax", repair="none", target="tensorrt-rtx"
+    )
+    assert again.report["plan"]["sites"] == []
+    first, second = (one.report["verdict"]["built"] for one in (results[False], again))
+    assert second["int8"] == first["int8"]
+    for figure in ("kernels", "moved_mb", "macs"):  # its weights are the codes', and may fold otherwise
+        assert second["fp16"][figure] == first["fp16"][figure]
+    assert second["ratio"] == pytest.approx(first["ratio"], rel=1e-3)
+
+
+CODES = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    net (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y) <float s = {0.05}, uint8 z = {113}, uint8 none = {0},
+        float ws = {0.01}, int8 wz = {0}, int32[4] b = {1, 2, 3, 4}> {
+        q = QuantizeLinear (x, s, z)
+        [one] c = QLinearConv (q, s, z, w, ws, wz, s, z, b)
+        [add] d = com.microsoft.QLinearAdd (c, s, z, q, s, z, s, none)
+        e = DequantizeLinear (d, s, none)  [last] y = Sigmoid (e) }"""
+
+
+def test_operators_of_codes_and_any_zero_point_leave_no_rounding() -> None:
+    """Rules write them as float arithmetic with a Round, which would stay in what int8 is compared with."""
+    model = onnx.parser.parse_model(CODES)
+    weights = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    job, float_job = (Job(one, Repairs(prove="never"), None) for one in (model, two_kinds()))
+    for one in (job, float_job):
+        one.bind(Inputs())
+    bare = job.unquantized()
+    assert bare is not None
+    assert [node.op for node in bare.graph.nodes] == ["Conv", "Add", "Sigmoid"]
+    assert [t.shape for node in bare.graph.nodes[:1] for t in Node(bare, node).inputs if t is not None] == [
+        (1, 4, 8, 8), (4, 4, 1, 1), (4,),
+    ]  # fmt: skip
+    job.sanitize()
+    assert "Round" in {node.op for node in job.model.graph.nodes}
+    assert float_job.unquantized() is None
 
 
 def test_a_model_without_its_pairs_computes_what_the_float_model_does() -> None:

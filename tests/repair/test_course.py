@@ -410,4 +410,4 @@ def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = course(bench, "bias", "shift")
     found.run()
     assert verdicts(found) == {"bias": "not-applicable", "shift": "not-applicable"}
-    assert found.ledger[0].why == "no output tells how near it is ('y': it does not vary)"
+    assert found.ledger[0].why == "no output could be compared ('y': it does not vary)"

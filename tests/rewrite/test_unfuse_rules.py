@@ -244,3 +244,21 @@ def test_models_that_onnxruntime_optimized(name: str, sizes: dict[str, int], sha
     assert report["engine"]["not_int8"] == []
     found = report["plan"]["int8_share_of_eligible_macs"]
     assert found is None if share is None else found >= share
+
+
+@needs_compiler
+def test_the_scale_of_grouped_query_attention_is_a_number(tmp_path: Path) -> None:
+    """NVIDIA's parser refuses a scale that is left out; behind that it wants a plugin, which needs a GPU."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]>
+        g (float[1, 3, 16] q, float[1, 3, 8] k, float[1, 1, 0, 8] p) => (y, a, b)
+            <int32[1] n = {2}, int32 t = {3}> {
+            y, a, b = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 1> (
+                q, k, k, p, p, n, t) }""")
+    said = []
+    for name, one in (("before", model), ("after", sanitize(model, target="tensorrt-rtx").model)):
+        for tensor in one.graph.output:
+            tensor.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        onnx.save(one, tmp_path / f"{name}.onnx")
+        said.append(" ".join(error.message for error in trt.check_parse(tmp_path / f"{name}.onnx") or ()))
+    assert "scale is invalid" in said[0]
+    assert "scale is invalid" not in said[1]

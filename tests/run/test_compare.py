@@ -11,6 +11,7 @@ from onnx import parser
 
 from onnxq.errors import UserError
 from onnxq.run import ort
+from onnxq.run.about_mean import not_compared
 from onnxq.run.compare import OutputComparison, compare, compare_models
 
 RNG = np.random.default_rng(0)
@@ -152,3 +153,12 @@ def test_inputs_are_given_in_the_type_of_each_model() -> None:
     feeds = [{"x": np.array([1, 2], np.float32)}]
     (found,) = compare_models(single, half, feeds, {"x": np.dtype(np.float16)})
     assert found.equal == 1
+
+
+def test_outputs_that_could_not_be_compared_are_told_by_reason() -> None:
+    same = "it does not vary from sample to sample"
+    left_out = {**{f"y{place}": same for place in range(5)}, "best": "its weight is 0"}
+    assert not_compared(left_out) == (
+        f"no output could be compared ('y0', 'y1', 'y2' and 2 more: {same}; 'best': its weight is 0)"
+    )
+    assert not_compared({}) == "no output could be compared"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnxq.run.product_shapes import Operands, operands
+from onnxq.run.product_shapes import Operands, attention_places, operands
 
 BIAS, SCALE = (1, 32, 1, 1), (1,)
 
@@ -61,3 +61,33 @@ def test_operands(kind, inputs, constants, outputs, expected) -> None:
 )
 def test_what_does_not_fit_is_not_guessed(kind, inputs, constants, outputs) -> None:
     assert operands(kind, inputs, constants, outputs) is None
+
+
+Q, K, V = (1, 8, 64, 32), (1, 8, 48, 32), (1, 8, 48, 16)
+OUT, MASK = (1, 8, 64, 16), (1, 1, 64, 48)
+FEW_K, FEW_V, ONE_K, ONE_V = (1, 2, 48, 32), (1, 2, 48, 16), (1, 1, 48, 32), (1, 1, 48, 16)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "out", "expected"),
+    [
+        ((Q, K, V), OUT, (0, 1, 2)),
+        ((Q, K, MASK, V), OUT, (0, 1, 3)),
+        # keys and values of two heads, or of one, for eight of queries
+        ((Q, FEW_K, FEW_V), OUT, (0, 1, 2)),
+        ((FEW_K, FEW_V, Q), OUT, (2, 0, 1)),
+        ((FEW_K, MASK, FEW_V, Q), OUT, (3, 0, 2)),
+        (((8, 64, 32), ONE_K, ONE_V), (8, 64, 16), (0, 1, 2)),
+        # a size of the batch that is known at run time only
+        (((-1, 8, 64, 32), (-1, 2, 48, 32), (-1, 2, 48, 16)), (-1, 8, 64, 16), (0, 1, 2)),
+        # as many heads go first: no mask is taken for keys of one head
+        (((1, 1, 64, 64), (1, 8, 64, 64), (1, 1, 64, 64), *((1, 8, 64, 64),) * 2), (1, 8, 64, 64), (1, 3, 4)),
+        # three heads for eight, keys of two and values of one, and no head at all: none fit
+        ((Q, (1, 3, 48, 32), (1, 3, 48, 16)), OUT, None),
+        ((Q, FEW_K, ONE_V), OUT, None),
+        ((Q, (1, 0, 48, 32), (1, 0, 48, 16)), OUT, None),
+        ((Q, K), OUT, None),
+    ],
+)  # fmt: skip
+def test_the_factors_of_attention(inputs, out, expected) -> None:
+    assert attention_places(inputs, out) == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 from onnxq.analysis.checks.evidence import Evidence
 from onnxq.errors import UserError
-from onnxq.finding import SEVERITIES, Finding
+from onnxq.finding import SEVERITIES, Finding, finding
 from onnxq.user_code import CodeForm, UserFunction, load_function
 
 _FORM = (
@@ -31,17 +31,26 @@ def load_check(spec: str | os.PathLike[str]) -> UserFunction:
 def found_by_user(function: UserFunction, evidence: Evidence) -> list[Finding]:
     """What a function of the user's finds.
 
-    Raises:
-        UserError: it raises an error, or gives something else than findings.
+    Where it raises an error, or gives something else than findings, that is one finding more, and the last.
     """
-    with function.running():
-        given = function.call(evidence)
-        listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else None
-    if given is None:
-        return []
-    if listed is None:
-        raise UserError(f"{function} returned {type(given).__name__}", hint=f"the form is {_FORM}")
-    return [_finding(one, function, evidence) for one in listed]
+    found: list[Finding] = []
+    try:
+        with function.running():
+            given = function.call(evidence)
+            is_list = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+            if given is not None and not is_list:
+                raise UserError(f"{function} returned {type(given).__name__}", hint=f"the form is {_FORM}")
+            found.extend(_finding(one, function, evidence) for one in given or ())
+    except UserError as error:
+        found.append(
+            finding(
+                "broken-check",
+                reason=str(error),
+                consequence="what else it would find is not known",
+                advice=error.hint,
+            )
+        )
+    return found
 
 
 def _finding(given: Any, function: UserFunction, evidence: Evidence) -> Finding:

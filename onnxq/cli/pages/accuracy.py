@@ -12,7 +12,7 @@ from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
-from onnxq.run.about_mean import NAME
+from onnxq.run.about_mean import NAME, not_compared
 
 _LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
@@ -60,7 +60,8 @@ def about_mean_line(part: Mapping[str, Any]) -> str:
     """The figure that goals are about: of all outputs together, and of the worst one."""
     level, worst = part["sqnr_about_mean_db"], part["worst_output"]
     if level is None:
-        return f"{NAME}: not measured, as no output of floats varies from sample to sample"
+        why = not_compared({entry["output"]: entry["why"] for entry in part["left_out"]})
+        return f"{NAME}: not measured: {why}"
     text = f"{NAME}: {decibels(level)}"
     if len(part["outputs"]) > 1:
         text += f" of {len(part['outputs'])} outputs together"

@@ -20,8 +20,8 @@ from onnxq.cli.pages.words import FEW, size_text
 from onnxq.cli.screen import Page, shorten
 
 
-def end_screen(report: Mapping[str, Any]) -> Page:
-    """What a run of `sanitize` or `quantize` did."""
+def end_screen(report: Mapping[str, Any], *, estimated: bool = False) -> Page:
+    """What a run of `sanitize` or `quantize` did; `estimated`: with the estimate of the speed."""
     page = Page()
     regression_alarm(page, report["engine"])
     lost_alarm(page, report)
@@ -49,7 +49,7 @@ def end_screen(report: Mapping[str, Any]) -> Page:
         if report["goal"] is not None:
             goal_section(page, report["goal"])
         engine_section(page, report["engine"])
-        verdict_section(page, report["verdict"], report["engine"])
+        verdict_section(page, report, estimated=estimated)
     if not report["plan"]:
         if report["body"]:
             body_section(page, report["body"])

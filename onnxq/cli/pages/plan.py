@@ -47,7 +47,11 @@ def layers_section(page: Page, plan: Mapping[str, Any]) -> None:
     extra = len(int8) - done
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
     if not (int8 or plan["sites"]):
-        page.entry("nothing is quantized: the file is a float model", style="yellow")
+        held = sum(layer["code"] == "other-codes" for layer in plan["kept_float"])
+        text = "nothing is quantized: the file is a float model"
+        if held:
+            text = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
+        page.entry(text, style="yellow")
 
 
 def scales_section(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:

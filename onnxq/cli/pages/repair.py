@@ -20,6 +20,8 @@ def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
         page.section("Repair", part["why_not"], "dim")
         return
     page.section("Repair", _summary(part))
+    if part["after_db"] is None:
+        return
     steps, auto = part["steps"], part["asked"] == "auto"
     shown = [entry for entry in steps if not auto or entry["verdict"] in _SHOWN]
     width = max((len(entry["step"]) for entry in shown), default=0)
@@ -56,7 +58,8 @@ def _summary(part: Mapping[str, Any]) -> str:
         took += f" (all else: {part['runs_before']:.0f})"
     before, after = part["before_db"], part["after_db"]
     if before is None or after is None:
-        return f"{took}: no output tells anything"
+        why = part["steps"][0]["why"] if part["steps"] else "no output could be compared"
+        return f"not tried: {why}; {took}"
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 
 

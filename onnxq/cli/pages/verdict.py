@@ -1,10 +1,12 @@
-"""Whether int8 is worth it: a line of the end screen, and the page of a comparison."""
+"""What int8 does to the engine, against plain float16: a section of the end screen, and a page of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from onnxq.analysis.reports import OpenedReport
+from onnxq.analysis.worth import ESTIMATE, MERGED, ONLY_A_GPU, worth_of
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
@@ -12,70 +14,88 @@ _SHARE = 0.005
 """Layers that take less of the time are not shown."""
 
 
-def verdict_section(page: Page, verdict: Mapping[str, Any] | None, engine: Mapping[str, Any]) -> None:
-    """The line of the end screen; none where the section on the engine says that there is none."""
-    if verdict is None or (engine["status"] != "compiled" and verdict["fastest"] is None):
+def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = False) -> None:
+    """The section of the end screen; none where the section on the engine says that there is none.
+
+    Args:
+        page: the screen.
+        report: the report.
+        estimated: whether the estimate of the speed is shown.
+    """
+    verdict = report["verdict"]
+    if verdict is None or (report["engine"]["status"] != "compiled" and verdict["fastest"] is None):
         return
-    found = verdict[verdict["form"]]
-    if found is None:
+    opened = OpenedReport("", report)
+    worth = worth_of(opened)
+    if worth is None:
         page.section("Verdict", f"none: {verdict['reason']}")
     else:
-        page.section("Verdict", _said(found), "yellow" if found["says"] == "slower" else "")
-    fastest = verdict["fastest"]
+        said = "; ".join(filter(None, (worth.said, worth.figures)))
+        page.section("Verdict", said, "yellow" if worth.is_more else "")
+        built = worth_of(opened, "built") if verdict["form"] == "merged" else None
+        if built is not None:
+            page.entry(f"that is {MERGED}; as built by TensorRT-RTX it moves {built.moves}", style="dim")
+        page.entry(f"{ONLY_A_GPU}: time it by the first line of Next, and the same model in plain float16 "
+                   "(onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)")  # fmt: skip
+        if estimated:
+            _estimate(page, verdict[verdict["form"]])
+    _fastest(page, verdict["fastest"])
+
+
+def _estimate(page: Page, found: Mapping[str, Any]) -> None:
+    """The estimate of the speed, GPU by GPU."""
+    each = ", ".join(f"{one['gpu']} {one['ratio']:.2f}" for one in found["gpus"])
+    page.entry(f"times as fast as plain float16, by {ESTIMATE}: {each}", style="dim")
+
+
+def _fastest(page: Page, fastest: Mapping[str, Any] | None) -> None:
+    """What was left in float for speed."""
     if fastest is None:
         return
     if not fastest["layers"]:
-        page.entry("no layer is left in float for speed: what was tried is no faster")
+        page.entry(f"no layer is left in float for speed: what was tried is no faster, by {ESTIMATE}")
         return
     page.entry(
         f"{counted(len(fastest['layers']), 'layer')} left in float for speed: "
-        f"{fastest['ratio_before']:.2f} -> {fastest['ratio']:.2f} times as fast as float16, int8 share "
-        f"{_percent(fastest['int8_before'])} -> {_percent(fastest['int8'])}"
+        f"{fastest['ratio_before']:.2f} -> {fastest['ratio']:.2f} times as fast as float16, by {ESTIMATE}; "
+        f"int8 share {_percent(fastest['int8_before'])} -> {_percent(fastest['int8'])}"
     )
     page.names(fastest["layers"])
-
-
-def _said(found: Mapping[str, Any]) -> str:
-    low, high = f"{found['low']:.2f}", f"{found['high']:.2f}"
-    times = low if low == high else f"{low} to {high}"
-    gpus = found["gpus"]
-    text = f"{found['says']}: int8 is {times} times as fast as plain float16, estimated for "
-    text += f"{counted(len(gpus), 'GPU')}"
-    if found["says"] == "undecided":
-        decided = [f"{one['gpu']} {one['says']}" for one in gpus if one["says"] != "undecided"]
-        text += f" ({', '.join(decided)})" if decided else ""
-    return text
 
 
 def _percent(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.1f} %"
 
 
-def verdict_page(name: str, verdict: Mapping[str, Any]) -> Page:
-    """A comparison with plain float16, in full: both forms, the GPUs, the layers that lose."""
+def verdict_page(name: str, verdict: Mapping[str, Any], *, estimated: bool = False) -> Page:
+    """A comparison with plain float16 in both forms; `estimated`: with the estimate of the speed."""
     page = Page()
     page.head(f"{name}: int8 against plain {verdict['against']}")
     if verdict["reason"]:
         page.section("Verdict", f"none: {verdict['reason']}")
         return page
-    titles = {"merged": "TensorRT", "built": "For RTX"}
-    forms = {
-        "merged": "merged: what follows a product is done in its kernel, so that less is moved than as built",
-        "built": "as built by TensorRT-RTX: what follows an int8 product is a kernel of its own",
-    }
+    titles = {"merged": ("TensorRT", MERGED), "built": ("For RTX", "as TensorRT-RTX builds it here")}
     for form in sorted(titles, key=lambda form: form != verdict["form"]):
-        found = verdict[form]
-        page.section(titles[form], _said(found))
-        page.entry(forms[form])
+        title, note = titles[form]
+        worth = worth_of(OpenedReport("", {"verdict": verdict}), form)
+        page.section(title, note if worth is None else worth.said)
+        if worth is not None:
+            page.entry(worth.figures)
+            page.entry(note)
         for what in ("fp16", "int8"):
-            one = found[what]
+            one = verdict[form][what]
             macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in one["macs"].items())
             page.entry(
-                f"{what}: {counted(one['kernels'], 'kernel')}, {one['moved_mb']:.4g} MB moved, "
+                f"{what}: {counted(one['kernels'], 'kernel')}, {one['moved_mb']:.4g} MB of activations, "
                 f"{one['weights_mb']:.4g} MB of weights, multiplies {macs}"
             )
-        for one in found["gpus"]:
-            page.entry(f"{one['ratio']:.2f}  {one['gpu']}: {one['says']}", 2, "dim")
+        if estimated:
+            _estimate(page, verdict[form])
+    page.section("Faster?", f"{ONLY_A_GPU}: build both with trtexec --exportLayerInfo=F --exportProfile=G")
+    page.entry(f"where its time goes: onnxq engine {shorten(name, 40)} --layer-info F --profile-times G")
+    if not estimated:
+        page.entry(f"-v and --gpu NAME show {ESTIMATE}", style="dim")
+        return page
     losing = [one for one in verdict["layers"] if one["ratio"] < 1 and one["share"] >= _SHARE]
     for number, one in enumerate(losing[: 2 * FEW]):
         more = f" +{len(one['layers']) - 1}" if len(one["layers"]) > 1 else ""
@@ -83,7 +103,7 @@ def verdict_page(name: str, verdict: Mapping[str, Any]) -> Page:
             f"{one['ratio']:.2f}  {shorten(one['layers'][0])}{more}: {100 * one['share']:.0f} % of the time, "
             f"{counted(one['kernels_int8'], 'kernel')} for {one['kernels_fp16']}"
         )
-        page.section("Slower" if number == 0 else "", text)
+        page.section("Estimated" if number == 0 else "", text)
     if len(losing) > 2 * FEW:
         page.section("", f"+{len(losing) - 2 * FEW} more (--json)", "dim")
     for number, text in enumerate(verdict["assumptions"]):

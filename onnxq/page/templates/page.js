@@ -34,7 +34,7 @@
 
   // -- the table -------------------------------------------------------------------------------
   const narrow = innerWidth < 600;
-  // in sight: at 1280 pixels all up to "speed", on a telephone the errors
+  // in sight: at 1280 pixels all up to "threshold", on a telephone the errors
   const columns = [
     { key: "name", title: "layer", width: narrow ? 140 : 240, show: (v) => named(v, 200), name: true },
     { key: "op", title: "operator", width: 98 },
@@ -44,8 +44,6 @@
     { key: "accumulated", title: "accum., dB", width: 115, show: level, right: true, first: true, hint: "SQNR with the errors of all layers before it" },
     { key: "noise", title: "outputs, dB", width: 120, show: level, right: true, hint: "Sensitivity: SQNR of the model's outputs with this layer alone in int8, predicted" },
     { key: "gain", title: "gain, dB", width: 95, show: level, right: true, hint: "What leaving it in float gains" },
-    { key: "share", title: "time", width: 70, show: percent, right: true, hint: "Share of the time of the int8 engine, estimated" },
-    { key: "ratio", title: "speed", width: 78, show: (v) => v.toFixed(2), right: true, hint: "Int8 against float16, estimated" },
     { key: "clip", title: "threshold", width: 105, show: percent, right: true, hint: "Threshold over the greatest magnitude of what it reads" },
     { key: "macs", title: "MACs", width: 80, show: decimal, right: true },
     { key: "moved", title: "moved", width: 84, show: bytes, right: true, hint: "Bytes that its kernels read and write" },
@@ -147,7 +145,7 @@
     made.setAttribute("role", "columnheader");
     button.onclick = () => {
       // numbers of which little is bad begin with the least, others with the greatest
-      const down = ["macs", "moved", "share", "gain"].includes(column.key);
+      const down = ["macs", "moved", "gain"].includes(column.key);
       sorted = { key: column.key, down: sorted.key === column.key ? !sorted.down : down };
       head.querySelectorAll("[aria-sort]").forEach((other) => {
         other.removeAttribute("aria-sort");
@@ -273,7 +271,6 @@
       ["noise at outputs", some(layer.noise) ? `${level(layer.noise)} dB, predicted` : ""],
       ["gain in float", some(layer.gain) ? `${level(layer.gain)} dB` : ""],
       ["threshold", some(layer.clip) ? `${percent(layer.clip)} of the greatest magnitude` : ""],
-      ["speed", some(layer.ratio) ? `${layer.ratio.toFixed(2)} times as fast as float16, estimated; ${percent(layer.share)} of the time` : ""],
       ["suspicious", shown(layer.causes.join("; "), 800)],
     ])];
     if (layer.node >= 0) parts.push(element("h4", "Around it"), around(layer.node));

@@ -41,30 +41,26 @@ def computed_scales(subject: Subject) -> Iterator[Finding]:
 
 
 def one_element(subject: Subject) -> Iterator[Finding]:
-    """Scales of the shape [1], which the target takes for one a channel."""
-    for node in subject.pairs:
-        scale, source = scale_of(node), node.operands(1)[0]
-        if scale is None or scale.shape != (1,) or node.attr("block_size", 0) or _channels(node) == 1:
-            continue
-        if source is not None and source.dtype == np.int32:  # rejected anyway (`codes.int32_codes`)
-            continue
-        yield finding(
-            "one-element-scale", node.name, node.op,
-            "its scale has the shape [1]: to TensorRT that is one a channel",
-            "give a scalar, as onnxq sanitize does", tensor=scale.name,
-            consequence="nothing is said, and what reads it runs in float",
-        )  # fmt: skip
+    """Scales of the shape [1] in front of convolutions, which the target takes for one a channel.
 
-
-def _channels(node: Node) -> int | None:
-    """The number of channels along the axis of a Q/DQ node, where it is known: of one, [1] is right."""
-    source = node.operands(1)[0]
-    shape = source.shape if source is not None else None
-    axis = int(node.attr("axis", 1))
-    if shape is None or not -len(shape) <= axis < len(shape):
-        return None
-    size = shape[axis]
-    return size if isinstance(size, int) else None
+    Measured with TensorRT-RTX 1.7.1: a convolution of such an input runs in float, also where the axis has
+    one element. Weights, QuantizeLinear nodes and inputs of matrix products of such scales keep their int8.
+    """
+    makers = dict.fromkeys(
+        maker
+        for product in subject.products
+        if product.node.op == "Conv" and product.is_int8
+        for maker in product.of_data
+    )
+    for node in makers:
+        scale = scale_of(node)
+        if scale is not None and scale.shape == (1,) and not node.attr("block_size", 0):
+            yield finding(
+                "one-element-scale", node.name, node.op,
+                "its scale has the shape [1]: to TensorRT that is one a channel",
+                "give a scalar, as onnxq sanitize does", tensor=scale.name,
+                consequence="nothing is said, and the convolution that reads it runs in float",
+            )  # fmt: skip
 
 
 def scale_types(subject: Subject) -> Iterator[Finding]:

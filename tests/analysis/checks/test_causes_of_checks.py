@@ -176,6 +176,9 @@ def test_a_check_of_the_users_own(tmp_path: Path) -> None:
         "def wrong(evidence): return [{'severity': 'fatal', 'reason': 'x'}]\n"
         "def odd(evidence): return [3]\n"
         "def broken(evidence): return [1 / 0]\n"
+        "def late(evidence):\n"
+        "    yield {'reason': 'first'}\n"
+        "    raise KeyError('second')\n"
     )
 
     def check(name: str) -> checking.Checks:
@@ -188,9 +191,25 @@ def test_a_check_of_the_users_own(tmp_path: Path) -> None:
     assert found.exit_code() == 1
     assert found.measured is None
     assert check("none").findings == ()
-    for name, says in (("wrong", "severity 'fatal'"), ("odd", "a int"), ("broken", "ZeroDivisionError")):
-        with pytest.raises(UserError, match=says):
-            check(name)
+    for name, says in (
+        ("wrong", "severity 'fatal'"), ("odd", "a int"), ("broken", "own.py', line 6: ZeroDivisionError: "),
+        ("late", "own.py', line 9: KeyError: 'second'"),
+    ):  # fmt: skip
+        found = check(name)
+        *before, last = sorted(found.findings, key=lambda one: one.check != "own-check")
+        assert (last.check, last.severity, found.exit_code()) == ("broken-check", "error", 1)
+        assert says in last.reason
+        assert last.advice
+        assert [one.reason for one in before] == ["first"] * (name == "late")
+
+
+def test_a_broken_check_costs_no_other_finding(tmp_path: Path) -> None:
+    path = saved(tmp_path, RIGHT["float"][0])
+    own = tmp_path / "own.py"
+    own.write_text("def broken(evidence): raise ValueError('planted')\n")
+    data = [{"x": x} for x in usual(5)["x"]]
+    found = onnxq.check(path, data, checks=[f"{own}:broken"], prove="never", compile=False)
+    assert [one.check for one in found.findings] == ["broken-check", "few-samples"]
 
 
 def test_without_data_nothing_is_measured(tmp_path: Path) -> None:

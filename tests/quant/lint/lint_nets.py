@@ -116,7 +116,7 @@ MISTAKES: Mapping[str, tuple[str, str]] = {
     "computed-scale": (conv("t0 = ReduceMax <keepdims = 0> (x)  " + pair("x", "d", "t0")), conv(X)),
     "one-element-scale": (
         conv(pair("x", "d", "s1", "z1")),
-        conv(X, "v = DequantizeLinear <axis = 0> (w1, s1, z1)").replace("<pads = [1, 1, 1, 1]>", ""),
+        conv(X, "v = DequantizeLinear <axis = 0> (w, s1, z1)"),
     ),
     "scale-types": (MIXED, matmul(X, M)),
     "fp16-scale": (

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx.compose
 import pytest
-from lint_nets import CONSTANTS, MISTAKES, TANH, X, attention, conv, matmul, net, pair, residual
+from lint_nets import CONSTANTS, MISTAKES, TANH, M, X, attention, conv, matmul, net, pair, residual
 
 from onnxq.finding import CHECKS, Finding, exit_code, finding
 from onnxq.graph.model import Model
@@ -140,6 +140,9 @@ IN_THE_ENGINE = (
 )  # fmt: skip
 """The checks that one engine of all their mistakes confirms."""
 
+OF_ONE_IMAGE = conv(pair("x", "d", "s1", "z1").replace("Linear (", "Linear <axis = 0> ("))
+"""A scale for each image of a batch of one."""
+
 
 @dataclass(frozen=True)
 class Built:
@@ -170,18 +173,22 @@ def built(texts: dict[str, str], folder: Path) -> Built:
 
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return built({name: MISTAKES[name][0] for name in IN_THE_ENGINE}, tmp_path_factory.mktemp("bad"))
+    texts = {name: MISTAKES[name][0] for name in IN_THE_ENGINE}
+    return built({**texts, "of-one-image": OF_ONE_IMAGE}, tmp_path_factory.mktemp("bad"))
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return built({"conv": conv(X), "attention": attention("qkpvo")}, tmp_path_factory.mktemp("good"))
+    nets = {"conv": conv(X), "attention": attention("qkpvo"), "one": MISTAKES["one-element-scale"][1]}
+    nets["product"] = matmul(pair("x", "d", "s1", "z1"), M)
+    return built(nets, tmp_path_factory.mktemp("good"))
 
 
 def test_the_engine_confirms(bad: Built) -> None:
     judged = confirmed_lint(bad.subject.model, "tensorrt-11", bad.engine)
     told = {(one.node.partition("/")[0], one.check): one.confirmed for one in judged}
-    assert told == {(name, name): True for name in IN_THE_ENGINE}
+    own = {(name, name): True for name in IN_THE_ENGINE}
+    assert told == {**own, ("of-one-image", "one-element-scale"): True}
 
 
 def test_the_engine_finds_what_no_check_explains(bad: Built) -> None:
@@ -189,7 +196,14 @@ def test_the_engine_finds_what_no_check_explains(bad: Built) -> None:
     assert {one.check for one in alone} == {"not-int8"}
     assert {one.node for one in alone} == {
         f"{name}/l"
-        for name in ("one-element-scale", "activation-axis", "weight-axis", "concat-scales", "ignored-pairs")
+        for name in (
+            "one-element-scale",
+            "of-one-image",
+            "activation-axis",
+            "weight-axis",
+            "concat-scales",
+            "ignored-pairs",
+        )
     }
 
 
