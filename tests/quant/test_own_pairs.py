@@ -107,7 +107,7 @@ def test_quantized_weights_get_a_quantized_input(codes: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [("int4", "'w' as int4 in blocks of 16"), ("fp8", "'d' as float8_e4m3fn")]
+    ("kind", "says"), [("int4", "weights as int4 in blocks of 16"), ("fp8", "'d' as float8_e4m3fn")]
 )
 def test_other_codes_than_int8_are_not_completed(kind: str, says: str) -> None:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 32])

@@ -366,8 +366,6 @@ WEIGHT = "v = DequantizeLinear (w8, s, z)  "
         ("c = DequantizeLinear (b, s, z32)  y = Add (x, c)", {}, "int32"),
         (PAIR + "y = MatMul (d, w)", {}, "its weights are not"),
         (WEIGHT + "y = MatMul (x, v)", {}, "its input is not"),
-        (PAIR.replace("(x, s", "(x, s1").replace("(q, s", "(q, s1") + "y = Relu (d)", {}, "shape [1]"),
-        (PAIR + WEIGHT.replace("s, z", "s1, z1") + "y = MatMul (d, v)", {}, "shape [1]"),
     ],
 )
 def test_a_mistake_in_pairs_is_found(text: str, more: dict[str, str], reason: str) -> None:
