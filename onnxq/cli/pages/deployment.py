@@ -15,18 +15,19 @@ def deployment_section(page: Page, deployment: Mapping[str, Any]) -> None:
     dimensions = deployment["dimensions"]
     if not dimensions:
         return
-    page.section("Sizes", "; ".join(map(_sizes, dimensions)))
+    for number, dimension in enumerate(dimensions):
+        page.section("" if number else "Sizes", _sizes(dimension))
     usual, *others = deployment["worth"] or [None]
     apart = [one for one in others if abs(one["share"] - usual["share"]) > _APART]
     if apart:
         text = ", ".join(f"{one['share']:.1%} at {one['at']}" for one in apart)
         page.entry(f"int8 could take {usual['share']:.1%} of the work at these sizes, {text}", style="yellow")
-    if any(one["batch"] and one["origin"] == "assumed" for one in dimensions):
-        page.entry("the batch is assumed: --batch MIN:OPT:MAX states it")
 
 
 def _sizes(dimension: Mapping[str, Any]) -> str:
     low, usual, high = (dimension[key] for key in ("smallest", "usual", "largest"))
     sizes = str(usual) if low == high else f"{low} to {high}, usually {usual}"
-    origin = {"stated": "stated", "data": "of the samples", "assumed": "assumed"}[dimension["origin"]]
+    origin = {"stated": "stated", "data": "in the samples", "assumed": "assumed"}[dimension["origin"]]
+    if dimension["batch"] and dimension["origin"] == "assumed":
+        origin += ": --batch MIN:OPT:MAX states it"
     return f"{dimension['name']} {sizes} ({origin})"
