@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from onnxq.errors import UserError
@@ -40,6 +41,27 @@ def method_of(given: Mapping[str, Any]) -> str | None:
     if "percentile" in given or given.get("search"):
         return "percentile"
     return "average" if "constant" in given else None
+
+
+OF_SAMPLES = ("exact", "samples", "seed")
+"""Options that statistics which were taken before say themselves."""
+
+
+def refuse_with_stats(given: Collection[str], stats: Path, words: Words) -> None:
+    """Refuses options that would be ignored, since statistics are given that say them.
+
+    Args:
+        given: the names of the options that the user gives.
+        stats: the file; no calibration cache, beside which data are calibrated with as without it.
+        words: what the user calls them.
+
+    Raises:
+        UserError: there is one.
+    """
+    ignored = [name for name in OF_SAMPLES if name in given]
+    if ignored:
+        why = f"which samples calibrated, and how, is said by {str(stats)!r}"
+        raise exclude(words("stats"), words(ignored[0]), why)
 
 
 def exclude(one: str, other: str, why: str) -> UserError:

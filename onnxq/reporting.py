@@ -509,7 +509,7 @@ def _method(facts: CalibrationFacts) -> str:
     """What found the ranges: a method, or where no tensor uses it, what states or fixes them all."""
     chosen = facts.method if facts.choice is None else facts.choice["method"]
     reasons = {entry.because for entry in facts.ranges.values()}
-    if reasons and not any(code_of(why) in ("method", "chosen") for why in reasons):
+    if reasons and not any(code_of(why) in ("method", "zeros", "chosen") for why in reasons):
         return reasons.pop() if len(reasons) == 1 else "stated or fixed"
     if facts.choice is None:
         return chosen

@@ -869,12 +869,16 @@ class Keywords:
     """The keywords of a call that are options of a group: each is put into its group.
 
     So `quantize(model, data, method="mse")` is `quantize(model, data, calibration=Calibration("mse"))`.
+
+    Attributes:
+        given: the names of the options that the call itself gives of each group.
     """
 
     def __init__(self, verb: str, given: Mapping[str, Any]) -> None:
         """The keywords that a call of `verb` has beside those of its own."""
         self._verb, self._rest = verb, dict(given)
         self._known: list[str] = []
+        self.given: dict[type, frozenset[str]] = {}
 
     def group(self, kind: type[G], given: G | Mapping[str, Any] | None, without: Sequence[str] = ()) -> G:
         """A group, with the options among the keywords in the place of its own.
@@ -896,11 +900,12 @@ class Keywords:
                 )
         self._known += names
         own = {name: self._rest.pop(name) for name in names if name in self._rest}
+        said = {**given, **own} if isinstance(given, Mapping) else own
         if isinstance(found, Calibration) and "method" in names:
-            said = {**given, **own} if isinstance(given, Mapping) else own
             # who hands on a parameter as it is by default asks for nothing
             said = {n: v for n, v in said.items() if n == "method" or v != getattr(Calibration(), n)}
             own |= settled(said, found.method, found.search, lambda name: name)
+        self.given[kind] = frozenset(said)
         return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
 
     def end(self) -> None:

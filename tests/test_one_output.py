@@ -10,7 +10,9 @@ import pytest
 from one_output_detector import detector, kept, pictures
 
 import onnxq
+from onnxq import remarks
 from onnxq.errors import UserError
+from onnxq.run import finding_parts
 
 BOXES, SCORES = "output[0:4]", "output[4:6]"
 DATA = [{"image": image} for image in pictures(2, 48)[0]]
@@ -51,6 +53,30 @@ def test_comparing_and_analyzing_hear_the_parts(result: onnxq.Result, tmp_path: 
     for name, level in found.items():
         assert rows[name].accumulated.sqnr_db == pytest.approx(level, abs=1e-4)
     assert rows["output"].accumulated.sqnr_db > rows[SCORES].accumulated.sqnr_db + 15
+
+
+def test_a_fault_while_parts_are_looked_for_is_a_remark(
+    result: onnxq.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(finding_parts, "spans", fault)
+    onnx.save(detector(), tmp_path / "float.onnx")
+    onnx.save(result.model, tmp_path / "int8.onnx")
+    both = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    with remarks.heard() as heard:
+        (whole,) = onnxq.compare(*both, DATA[:2]).accuracy
+        (row,) = (row for row in onnxq.analyze(*both, DATA[:2]).rows if row.output)
+    assert (whole.output, row.tensor) == ("output", "output")
+    (remark,) = heard
+    assert (
+        "judged as a whole: looking for parts ends in a fault of onnxq (ZeroDivisionError('planted'))"
+        in remark
+    )
+    report = onnxq.quantize(detector(), DATA[:4], **{**PLAIN, "method": "minmax"}).report
+    assert [one["output"] for one in report["accuracy"]] == ["output"]
+    assert remark in report["notes"]
 
 
 def test_goals_are_of_the_parts_that_weigh() -> None:

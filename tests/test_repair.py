@@ -248,7 +248,7 @@ def test_a_table_that_is_taken_out_is_not_obeyed(plan: Path) -> None:
         ('kind = "shift"', 'kind = "shfit"', "there is no kind of edit 'shfit'"),
         ('kind = "shift"\ntensor = "r"', 'kind = "shift"\ntensor = "x"', ""),
         ('kind = "shift"\n', "", "[[edit]] 1 has no kind"),
-        ('kind = "shift"\n', 'kind = "smooth"\nratios = 3\naxis = 1\nfactors = [2]\n', "edit 'smooth' of tensor 'r' is not complete"),
+        ('kind = "shift"\n', 'kind = "smooth"\nratios = 3\naxis = 1\nfactors = [2]\n', "is not complete"),
         ("repairs = ", "# repairs = ", "names no file of fitted values"),
         ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w1"\naxis = 3', "there is no key 'axis'"),
         ('[[codes]]\nweight = "w1"', '[[codes]]\nweight = "w2"', "[[codes]] 'w2' is there twice"),

@@ -106,6 +106,7 @@ def to_half(
     stays: Mapping[str, Reason],
     *,
     io: bool = False,
+    float32_io: Collection[str] = (),
     masks: Collection[str] = (),
 ) -> HalfBody:
     """The model in half precision, but for what stays.
@@ -115,6 +116,7 @@ def to_half(
         kind: the type.
         stays: names of nodes that stay float32, and why.
         io: whether float32 inputs and outputs of the model are of this type too.
+        float32_io: names of those that stay float32 all the same.
         masks: names of constants, of inputs and of what a ConstantOfShape gives, whose values beyond the type
             are to be `MASKED`.
 
@@ -131,7 +133,7 @@ def to_half(
     result = duplicate(model)
     if kind == "bf16":  # of which older opsets have no Cast
         upgrade(result)
-    return _Conversion(result, kind, stays, io, frozenset(masks)).body()
+    return _Conversion(result, kind, stays, io, float32_io, frozenset(masks)).body()
 
 
 @functools.cache
@@ -171,9 +173,16 @@ class _Conversion:
     """
 
     def __init__(
-        self, model: Model, kind: Kind, stays: Mapping[str, Reason], io: bool, masks: frozenset[str]
+        self,
+        model: Model,
+        kind: Kind,
+        stays: Mapping[str, Reason],
+        io: bool,
+        float32_io: Collection[str],
+        masks: frozenset[str],
     ) -> None:
         self.model, self.kind, self.dtype, self.io, self.masks = model, kind, DTYPES[kind], io, masks
+        self.float32_io = float32_io
         self.asked = stays
         self.stays: dict[str, Reason] = {}
         self.follows: dict[int, frozenset[str]] = {}
@@ -350,7 +359,7 @@ class _Conversion:
         }
         if self.io:
             inputs = self.model.graph.inputs
-            self.home.update(id(t) for t in inputs if is_float32(t) and not _is_marked(t))
+            self.home.update(id(t) for t in inputs if is_float32(t) and not self._is_wide(t))
 
     # -- the edges ----------------------------------------------------------------------------------
 
@@ -440,7 +449,7 @@ class _Conversion:
             made = id(tensor) in self.home
             if not is_float32(tensor) or self.where.get(id(tensor)) is not graph or not tensor.inputs:
                 continue
-            if made == (io and not _is_marked(tensor)):
+            if made == (io and not self._is_wide(tensor)):
                 continue
             (producer,) = tensor.inputs
             index = next(index for index, out in enumerate(producer.outputs) if out is tensor)
@@ -455,6 +464,10 @@ class _Conversion:
                 tensor.dtype = self.dtype
             self.where[id(inner)], self.inner[id(tensor)] = graph, inner
             self._add_cast(inner, tensor)
+
+    def _is_wide(self, tensor: Any) -> bool:
+        """Whether an input or output stays float32 whatever the others are."""
+        return tensor.name in self.float32_io or bool(getattr(tensor, "float32_only", False))
 
     def _finish(self, graph: Any) -> None:
         """Gives tensors the type of what makes them; a body that hands on what is around it, float32."""
@@ -479,10 +492,6 @@ def _speaks(model: Model, dtype: np.dtype) -> str:
             if tensor.name and tensor.dtype is not None and tensor.dtype == dtype:
                 return str(tensor.name)
     return ""
-
-
-def _is_marked(tensor: Any) -> bool:
-    return bool(getattr(tensor, "float32_only", False))
 
 
 def _with_type(proto: onnx.NodeProto, name: str, kind: Kind, limit: float | None) -> onnx.NodeProto:

@@ -37,6 +37,7 @@ class Decision:
         io: whether float32 inputs and outputs of the model are of this type too.
         stays: the names of the nodes that stay float32, and why.
         masks: the names of what holds values of a mask, see `to_half`.
+        float32_io: the names of inputs and outputs that stay float32 all the same.
         islands: what was known before anything ran; None where it was stated.
         settled: what running it showed; None where it did not run.
     """
@@ -45,6 +46,7 @@ class Decision:
     io: bool
     stays: Mapping[str, Reason]
     masks: tuple[str, ...]
+    float32_io: tuple[str, ...] = ()
     islands: Islands | None = None
     settled: Settled | None = None
 
@@ -54,7 +56,8 @@ class Decision:
         Raises:
             UserError: see `to_half`.
         """
-        return to_half(model, self.kind, {**self.stays, **(more or {})}, io=self.io, masks=self.masks)
+        stays = {**self.stays, **(more or {})}
+        return to_half(model, self.kind, stays, io=self.io, float32_io=self.float32_io, masks=self.masks)
 
 
 def decide(
@@ -89,9 +92,9 @@ def decide(
         UserError: see `to_half`.
     """
     found = islands(model, kind, ranges, margin=margin)
-    masks = tuple(sorted(found.masks.sources))
+    masks, wide = tuple(sorted(found.masks.sources)), tuple(sorted(found.float32_io))
     if not samples:
-        return Decision(kind, io, found.stays, masks, found)
+        return Decision(kind, io, found.stays, masks, wide, found)
     proto = model.to_proto() if proto is None else proto
     settled = settle(
         model,
@@ -101,11 +104,12 @@ def decide(
         proto=proto,
         needed_db=_needed(model, proto, quantized, samples, above, threads),
         io=io,
+        float32_io=wide,
         masks=found.masks.sources,
         masked=found.masks.tensors,
         threads=threads,
     )
-    return Decision(kind, io, settled.stays, masks, found, settled)
+    return Decision(kind, io, settled.stays, masks, wide, found, settled)
 
 
 def above_db(gained: float) -> float:

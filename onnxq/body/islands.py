@@ -53,11 +53,13 @@ class Islands:
         stays: the names of the nodes, and why.
         masks: the masks, which need not.
         without_range: the names of the tensors that nothing is known of.
+        float32_io: the inputs and outputs that the type does not reach, and why.
     """
 
     stays: Mapping[str, Reason]
     masks: Masks
     without_range: tuple[str, ...]
+    float32_io: Mapping[str, Reason]
 
 
 def islands(model: Model, kind: Kind, ranges: Ranges, *, margin: float = MARGIN) -> Islands:
@@ -80,6 +82,7 @@ class _Islands:
         self.nodes = [node for graph in model.graphs() for node in graph.nodes]
         self.stays: dict[str, Reason] = {}
         self.unknown: list[str] = []
+        self.float32_io: dict[str, Reason] = {}
         self.most = 2 ** (float_info(DTYPES[kind]).nmant + 1)
 
     def found(self) -> Islands:
@@ -92,7 +95,7 @@ class _Islands:
         self._positions()
         self._ranges()
         self._close()
-        return Islands(self.stays, self.masks, tuple(self.unknown))
+        return Islands(self.stays, self.masks, tuple(self.unknown), self.float32_io)
 
     def _stay(self, nodes: Iterable[Any], why: Reason) -> None:
         for node in nodes:
@@ -173,11 +176,12 @@ class _Islands:
         held = "; bfloat16 would hold it" if self.kind == "fp16" else ""
         tensors = {id(t): t for t in self.model.graph.inputs}
         tensors.update((id(t), t) for node in self.nodes for t in node.outputs)
+        ends = {id(t) for t in (*self.model.graph.inputs, *self.model.graph.outputs)}
         for tensor in tensors.values():
-            if not is_float32(tensor) or tensor.name in self.masks.tensors:
+            if not is_float32(tensor):
                 continue
             bound = self.bounds.get(id(tensor))
-            nodes = [*tensor.inputs, *tensor.outputs]
+            nodes = [] if tensor.name in self.masks.tensors else [*tensor.inputs, *tensor.outputs]
             if bound is None or math.isnan(bound):
                 if self.kind == "bf16" or all(node.name in self.stays for node in nodes):
                     continue  # it has the range of float32
@@ -188,6 +192,8 @@ class _Islands:
                 limit = f"{DTYPES[self.kind]} ends at {end:,.0f}{held}"
                 why = Reason("range", f"{tensor.name!r} goes up to {bound:.4g}{times}; {limit}")
                 self._stay(nodes, why)
+                if id(tensor) in ends:
+                    self.float32_io[tensor.name] = why
 
     # -- few casts ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,7 @@ def settle(
     proto: onnx.ModelProto | None = None,
     needed_db: Mapping[str, float] | None = None,
     io: bool = False,
+    float32_io: Collection[str] = (),
     masks: Collection[str] = (),
     masked: Collection[str] = (),
     rounds: int = ROUNDS,
@@ -92,6 +93,7 @@ def settle(
         proto: the model, written; None: it is written here.
         needed_db: the SQNR that each output needs, by name.
         io: as in `to_half`.
+        float32_io: as in `to_half`.
         masks: as in `to_half`.
         masked: tensors that hold masked values, which are others in the body.
         rounds: how often more may stay.
@@ -101,7 +103,8 @@ def settle(
         RunError: the model does not run on the samples.
     """
     proto = model.to_proto() if proto is None else proto
-    one = _Settling(model, proto, kind, samples, needed_db or {}, io, masks, masked, threads)
+    convert = functools.partial(to_half, model, kind, io=io, float32_io=float32_io, masks=masks)
+    one = _Settling(model, proto, kind, samples, needed_db or {}, convert, masked, threads)
     return one.run(stays, rounds)
 
 
@@ -113,13 +116,12 @@ class _Settling:
         kind: Kind,
         samples: Sequence[Mapping[str, np.ndarray]],
         needed: Mapping[str, float],
-        io: bool,
-        masks: Collection[str],
+        convert: Callable[[Mapping[str, Reason]], HalfBody],
         masked: Collection[str],
         threads: int,
     ) -> None:
         self.model, self.kind, self.samples, self.needed = model, kind, samples, needed
-        self.io, self.masks, self.masked, self.threads = io, masks, masked, threads
+        self.convert, self.masked, self.threads = convert, masked, threads
         self.proto = proto
         self.producer = {t.name: node for node in model.graph.nodes for t in node.outputs if t.name}
         made = (t for node in model.graph.nodes for t in node.outputs)
@@ -151,7 +153,7 @@ class _Settling:
 
     def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:
         """The body in which some nodes stay, and how far its outputs are from float32."""
-        body = to_half(self.model, self.kind, stays, io=self.io, masks=self.masks)
+        body = self.convert(stays)
         session = Tapped(body.model.to_proto(), self.outputs, self.threads, self.model.data_dir)
         found = {name: Loss() for name in self.outputs}
         for feeds, wanted in zip(self.samples, self._wanted, strict=True):

@@ -14,7 +14,7 @@ import typer
 from onnxq.cli.screen import Screen
 from onnxq.config import Config, LayerRule, find_config
 from onnxq.errors import UserError
-from onnxq.methods import exclude, method_of, settled
+from onnxq.methods import OF_SAMPLES, exclude, method_of, refuse_with_stats, settled
 from onnxq.option import Option, read_options
 from onnxq.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
 
@@ -180,18 +180,16 @@ class Chosen:
         Raises:
             UserError: there are some.
         """
-        of_samples = self.flags(Calibration).keys() & {"samples", "seed", "exact"}
+        of_samples = self.flags(Calibration).keys() & OF_SAMPLES
         on_samples = _flags(Calibration, of_samples)
         on_data = _flags(ImageOptions, self.flags(ImageOptions)) + _flags(Feeding, self.flags(Feeding))
         given = [*on_samples, *on_data]
         if without_data and given:
             raise exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
-        if on_samples:
-            from onnxq.calib.trt_cache import is_cache
+        from onnxq.calib.trt_cache import is_cache
 
-            if not is_cache(stats):
-                why = f"which samples calibrated, and how, is said by {str(stats)!r}"
-                raise exclude("--stats", on_samples[0], why)
+        if not is_cache(stats):
+            refuse_with_stats(of_samples, stats, lambda name: f"--{name}")
 
 
 def takes(

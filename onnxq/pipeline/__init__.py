@@ -15,6 +15,7 @@ from typing import Any
 from onnxq import remarks, reporting
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
+from onnxq.calib.trt_cache import is_cache
 from onnxq.config import LayerRule
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
@@ -22,6 +23,7 @@ from onnxq.errors import UserError
 from onnxq.graph.load import ModelSource
 from onnxq.heap import uncollected
 from onnxq.keywords import takes_options
+from onnxq.methods import refuse_with_stats
 from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
@@ -417,8 +419,12 @@ class _Groups:
         calibration: Calibration | Values | None,
         runtime: Runtime | Values | None,
     ) -> _Groups:
-        """The groups of a call, with the options among its keywords."""
-        return cls(
+        """The groups of a call, with the options among its keywords.
+
+        Raises:
+            UserError: a value makes no sense, or would be ignored.
+        """
+        found = cls(
             keywords.group(Repairs, repairs, without=("allow_interface_changes",)),
             keywords.group(Inputs, inputs),
             keywords.group(Feeding, feeding),
@@ -426,6 +432,10 @@ class _Groups:
             keywords.group(Calibration, calibration),
             keywords.group(Runtime, runtime),
         )
+        stats = found.calibration.stats
+        if stats is not None and not is_cache(Path(stats)):
+            refuse_with_stats(keywords.given[Calibration], Path(stats), str)
+        return found
 
 
 @contextlib.contextmanager

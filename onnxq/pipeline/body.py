@@ -255,9 +255,10 @@ def finish_of(
             body = wish.stated.body
             assert body is not None
             names = {node.name for graph in job.model.graphs() for node in graph.nodes}
-            wish.stated.check_float32(names)
+            ends = {tensor.name for tensor in (*job.model.graph.inputs, *job.model.graph.outputs)}
+            wish.stated.check_float32(names, ends)
             stays = {entry.node: Reason("plan", entry.because, "user") for entry in body.float32}
-            finish.decision = Decision(wish.kind, wish.io, stays, body.masks)
+            finish.decision = Decision(wish.kind, wish.io, stays, body.masks, body.float32_io)
             return finish
         ranges = {name: (entry.min, entry.max) for name, entry in stats.tensors.items() if entry.size}
         runs = not prepared.not_run and bool(prepared.reference.graph.output) and not job.in_float32
@@ -296,9 +297,11 @@ def entry_of(finish: Finish | None, wish: Wish) -> BodyEntry:
     if finish is None:
         return BodyEntry(kind, io, wish.form)
     decision = finish.decision
-    stays = [] if decision is None else [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
-    masks = () if decision is None else decision.masks
-    return BodyEntry(kind, io, wish.form, True, masks, tuple(stays))
+    if decision is None:
+        return BodyEntry(kind, io, wish.form, True)
+    stays = [Float32Entry(name, str(why)) for name, why in decision.stays.items()]
+    wide = decision.float32_io if wish.io else ()
+    return BodyEntry(kind, io, wish.form, True, decision.masks, wide, tuple(stays))
 
 
 def _type(wish: Wish, made: Finished | None) -> BodyType:
@@ -336,6 +339,9 @@ def _notes(decision: Decision, samples: Sequence[Any], model: Model, *, measured
                 f"the range of {names[0]!r}{more} was not measured: what makes and reads it stays "
                 f"float32{why}"
             )
+    if decision.io and decision.islands is not None:
+        for name, why in decision.islands.float32_io.items():
+            notes.append(f"in spite of --io, {name!r} stays float32: {why}")
     if not samples:
         notes.append(f"the {dtype} body was not run: what stays float32 is by ranges and operators alone")
     elif decision.settled is not None and not decision.settled.reached:

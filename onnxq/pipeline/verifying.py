@@ -14,12 +14,9 @@ from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.compare import Meter, OutputAccuracy, Recording, Runner, compare_models
 from onnxq.run.finding_parts import find_parts
-from onnxq.run.ort import Feeds
-from onnxq.run.output_parts import OutputParts
 
 
 def references(
@@ -47,7 +44,8 @@ def references(
     confirming = recording(job, reference) if confirms else None
     del session
     with sampling.named():
-        job.parts = _parts(job, choosing, sampling.feeds(sampling.choosing()))
+        job.parts = find_parts(job.model, choosing, sampling.feeds(sampling.choosing()), job.runnable)
+    choosing.again()
     if not options.chooses:
         choosing.rewind()
     if weight_bytes(reference) < LARGE:
@@ -59,19 +57,6 @@ def references(
             confirming.record(sampling.feeds(sampling.confirming()))
         expected.record(sampling.feeds(sampling.held_out()))
     return (choosing if options.chooses else None), confirming, expected
-
-
-def _parts(job: Job, floats: Recording, samples: Iterator[Feeds]) -> OutputParts | None:
-    """The parts of the outputs; None where a fault of ours is in the way."""
-    try:
-        return find_parts(job.model, floats, samples, job.runnable)
-    except ort.RunError:
-        raise
-    except Exception as error:
-        remark(f"outputs are judged as a whole: looking for parts ends in a fault of onnxq ({error!r})")
-        return None
-    finally:
-        floats.again()
 
 
 def recording(job: Job, reference: onnx.ModelProto, session: ort.Session | None = None) -> Recording:

@@ -136,6 +136,7 @@ class BodyEntry:
         scales: the form of weight scales, of `onnxq.settings.SCALE_FORMS`.
         settled: whether it is stated what stays float32, and which layers have which form.
         masks: names of what holds values of a mask beyond half precision.
+        float32_io: names of the inputs and outputs that stay float32 whatever `io` says.
         float32: what stays float32.
     """
 
@@ -144,6 +145,7 @@ class BodyEntry:
     scales: str = "per-channel"
     settled: bool = False
     masks: tuple[str, ...] = ()
+    float32_io: tuple[str, ...] = ()
     float32: tuple[Float32Entry, ...] = ()
 
 
@@ -274,16 +276,23 @@ class PlanFile:
         error = At(keys, message, hint)
         return error if self.path is None else error.in_file(self.path, self.document)
 
-    def check_float32(self, known: Collection[str]) -> None:
-        """Refuses nodes that stay float32 and are none of the model.
+    def check_float32(self, nodes: Collection[str], ends: Collection[str]) -> None:
+        """Refuses nodes, and inputs and outputs, that stay float32 and are none of the model.
 
         Raises:
             UserError: there is one.
         """
-        for index, entry in enumerate(self.body.float32 if self.body is not None else ()):
-            if entry.node not in known:
-                unknown = unknown_name("node", entry.node, sorted(known))
-                raise self.error(("float32", index, "node"), str(unknown), unknown.hint)
+        if self.body is None:
+            return
+        said: list[tuple[Keys, str, str, Collection[str]]] = [
+            (("float32", index, "node"), "node", entry.node, nodes)
+            for index, entry in enumerate(self.body.float32)
+        ]
+        said += [(("body", "float32_io"), "input or output", name, ends) for name in self.body.float32_io]
+        for keys, what, name, known in said:
+            if name not in known:
+                unknown = unknown_name(what, name, sorted(known))
+                raise self.error(keys, str(unknown), unknown.hint)
 
     def files(self, name: str) -> dict[str, bytes]:
         """The content of the files that hold the plan.
@@ -351,7 +360,7 @@ def _table(kind: str, values: Mapping[str, Any], note: str = "") -> str:
 
 def _body(body: BodyEntry) -> dict[str, Any]:
     said = {"type": body.type, "io": body.io, "scales": body.scales, "settled": body.settled}
-    return said | ({"masks": list(body.masks)} if body.masks else {})
+    return said | {name: list(names) for name in ("masks", "float32_io") if (names := getattr(body, name))}
 
 
 def _given(entry: Any, *names: str) -> dict[str, Any]:

@@ -125,6 +125,7 @@ _GROUP: Mapping[str, Reader] = {"share": _names, "because": texts}
 _BODY: Mapping[str, Reader] = {
     "type": choice("body", (*BODIES, "own")), "io": choice("io", (*BODIES, "own")),
     "scales": choice("form of scales", SCALE_FORMS), "settled": truth, "masks": texts,
+    "float32_io": texts,
 }  # fmt: skip
 _FLOAT32: Mapping[str, Reader] = {"node": text, "because": text}
 _WEIGHT: Mapping[str, Reader] = {"name": text, "axis": _axis, "amax": _magnitudes, "because": text}

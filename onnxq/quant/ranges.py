@@ -13,7 +13,7 @@ from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import activation_scales
-from onnxq.quant.thresholds import Method, threshold
+from onnxq.quant.thresholds import Method, is_zero, threshold
 from onnxq.reason import Reason
 
 BOUNDED = {"Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0}
@@ -82,10 +82,18 @@ class Ranges:
             return self.stated[tensor]
         if layer is not None and layer.method is not None:
             own = method_of(layer, self.default)
-            return Range(self.measured(tensor, own), Reason("layer", f"{own}, {of_layer(layer)}", "user"))
+            found = self._by(tensor, own)
+            return Range(found.amax, Reason("layer", f"{found.because}, {of_layer(layer)}", "user"))
         if tensor in self.fixed:
             return self.fixed[tensor]
-        return Range(self.measured(tensor, method), Reason("method", str(method)))
+        return self._by(tensor, method)
+
+    def _by(self, tensor: str, method: Method) -> Range:
+        """The range that a method gives a tensor."""
+        amax = self.measured(tensor, method)
+        if is_zero(self.tensors[tensor], method):
+            return Range(amax, Reason("zeros", f"the greatest magnitude: {method} is 0"))
+        return Range(amax, Reason("method", str(method)))
 
     def measured(self, tensor: str, method: Method) -> float:
         """The range that a method finds in the statistics of a tensor, whatever is fixed.

@@ -99,6 +99,11 @@ def threshold(stats: TensorStats, method: Method) -> float:
     return min(found, stats.amax) if found > 0 else stats.amax
 
 
+def is_zero(stats: TensorStats, method: Method) -> bool:
+    """Whether a tensor has more zeros than a percentile, so that its threshold is the greatest magnitude."""
+    return method.name == "percentile" and stats.amax > 0 and not _threshold(stats, method) > 0
+
+
 def _threshold(stats: TensorStats, method: Method) -> float:
     if method.name == "average":
         return _average(stats.amaxes, method.constant)

@@ -16,6 +16,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.spans import spans
 from onnxq.graph.view import Node, Tensor
+from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.compare import Reference, is_real
 from onnxq.run.output_parts import OutputPart, OutputParts
@@ -40,7 +41,7 @@ def find_parts(
     samples: Iterable[Mapping[str, np.ndarray]],
     runnable: Runnable = lambda part: part,
 ) -> OutputParts:
-    """The parts of a float model's outputs.
+    """The parts of a float model's outputs; wholes, and a remark, where a fault of ours is in the way.
 
     An output that a Concat makes (behind it nothing but what moves values) has the parts of that, as far as
     their powers are 10 dB apart. Of others, indices along one axis are parts where their powers are 20 dB
@@ -55,6 +56,18 @@ def find_parts(
     Raises:
         RunError: it does not run on a sample.
     """
+    try:
+        return _found(model, reference, samples, runnable)
+    except (UserError, ort.RunError):
+        raise
+    except Exception as error:
+        remark(f"outputs are judged as a whole: looking for parts ends in a fault of onnxq ({error!r})")
+        return OutputParts.of(reference.outputs)
+
+
+def _found(
+    model: Model, reference: Reference, samples: Iterable[Mapping[str, np.ndarray]], runnable: Runnable
+) -> OutputParts:
     bounded = spans(model, reference.outputs)
     powers: dict[str, _Powers] = {}
     first: Mapping[str, np.ndarray] | None = None

@@ -35,7 +35,7 @@ _LEFT: dict[Level, str] = {
 
 
 class Crashed(Exception):
-    """onnxruntime crashed while it opened a session."""
+    """onnxruntime, or a library that it loads, ended the process while it opened a session."""
 
 
 def is_risky(model: onnx.ModelProto) -> bool:
@@ -89,7 +89,7 @@ def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
     """Opens the session in a process of its own; an error there is left to be found again.
 
     Raises:
-        Crashed: the process crashed.
+        Crashed: that ended the process.
     """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -113,11 +113,14 @@ def try_in_child(source: bytes | str, settings: SessionSettings) -> None:
         try:
             with interrupts.child(process):
                 code = process.wait()
+            begun, opened = (Path(folder, name).exists() for name in ("begun", "opened"))
         finally:  # after an interrupt too
             process.kill()
             process.wait()
     if not 0 <= code <= 255:  # a signal, or an exception of Windows; 1 is an error of Python
         raise Crashed(f"it crashes: {_signal(code)}")
+    if begun and not opened:  # a library called exit()
+        raise Crashed(f"it ends the process, with exit code {code}")
 
 
 def _signal(code: int) -> str:

@@ -3,7 +3,8 @@
     python -m onnxq.run.trial_child FOLDER
 
 reads FOLDER/request.json ({"settings": see `onnxq.run.opening.SessionSettings`, "model": a path, or null for
-FOLDER/model). It ends with 0 unless it crashes: an error is found again by who opens the session in earnest.
+FOLDER/model). It writes FOLDER/begun, and FOLDER/opened unless opening ends the process: an error is found
+again by who opens the session in earnest.
 `onnxq.run.trial` is the other side.
 """
 
@@ -25,8 +26,10 @@ def main(folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     settings = SessionSettings(**request["settings"])
+    (folder / "begun").touch()
     with contextlib.suppress(Exception):  # as in `SessionSettings.open`
         settings.open(request["model"] or (folder / "model").read_bytes())
+    (folder / "opened").touch()
 
 
 if __name__ == "__main__":

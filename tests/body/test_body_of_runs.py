@@ -14,7 +14,7 @@ from onnx import TensorProto, numpy_helper, parser
 import onnxq
 from onnxq.body.emulate import Emulated
 from onnxq.errors import UserError
-from onnxq.run import trt
+from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 NET = """g (float[N, 16, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -77,6 +77,39 @@ def test_inputs_and_outputs_by_request(kind: str) -> None:
     changed = {entry["tensor"] for entry in result.report["interface_changes"]}
     assert changed == {"x", "y"} == set(result.report["body"]["interface"])
     onnx.checker.check_model(result.model)
+
+
+WIDE = NET.replace("(float[N, 16, 8, 8] y)", "(float[N, 16, 8, 8] y, float[N, 16, 8, 8] z)").replace(
+    "[out]", "[far] z = Mul (s, k)  [out]"
+)
+
+
+def test_what_float16_does_not_reach_stays_float32_whatever_io_says(tmp_path: Path) -> None:
+    """z goes up to some millions, which are infinite in float16."""
+    model, data = net(WIDE, k=np.array(1e6, np.float32)), samples()
+    result = onnxq.quantize(model, data, io="fp16", **QUICK)  # type: ignore[arg-type]
+    ends = {
+        i.name: i.type.tensor_type.elem_type for i in (*result.model.graph.input, *result.model.graph.output)
+    }
+    assert ends == {"x": TensorProto.FLOAT16, "y": TensorProto.FLOAT16, "z": TensorProto.FLOAT}
+    assert result.report["body"]["interface"] == ["x", "y"]
+    (note,) = (note for note in result.report["body"]["notes"] if "--io" in note)
+    assert "'z' stays float32: 'z' goes up to " in note
+    assert "e+06; float16 ends at 65,504" in note
+    (wanted,), (found,) = (
+        ort.load(one).run({"x": data[0]["x"].astype(kind)}, ["z"])
+        for one, kind in ((model, np.float32), (result.model, np.float16))
+    )
+    assert np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
+
+    plan = {name: value for name, value in QUICK.items() if name != "compile"}
+    onnxq.plan(model, data, io="fp16", **plan).save(tmp_path / "p.toml")  # type: ignore[arg-type]
+    again = onnxq.quantize(model, plan=tmp_path / "p.toml", **QUICK)  # type: ignore[arg-type]
+    assert again.model.SerializeToString() == result.model.SerializeToString()
+    text = (tmp_path / "p.toml").read_text()
+    (tmp_path / "p.toml").write_text(text.replace('float32_io = [\n    "z"', 'float32_io = [\n    "u"'))
+    with pytest.raises(UserError, match="no input or output 'u'"):
+        onnxq.quantize(model, plan=tmp_path / "p.toml", **QUICK)  # type: ignore[arg-type]
 
 
 def test_the_figures_are_of_the_emulation() -> None:

@@ -220,6 +220,9 @@ def test_a_mask_that_is_an_input(op: str) -> None:
     assert (result.reached, result.found) == (True, ())
     assert result.sqnr_db > 55
     assert len(result.body.casts) == 3
+    assert found.float32_io == {"m": found.float32_io["m"]}  # whoever feeds float16 has no -1e9
+    half = to_half(model, "fp16", found.stays, io=True, float32_io=found.float32_io, masks={"m"})
+    assert set(half.interface) == {"q", "y"}
 
 
 def test_a_number_like_a_mask_that_is_none() -> None:

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
 from onnxq.errors import UserError
+from onnxq.quant.plan import QuantPlan
+from onnxq.quant.ranges import Ranges
 from onnxq.quant.thresholds import NAMES, Method, needs_histogram, threshold
+from onnxq.reason import code_of
 
 RNG = np.random.default_rng(0)
 
@@ -65,6 +68,17 @@ def test_extremes(name: str) -> None:
     assert threshold(stats_of([1.0, -2.0], [0.0], counted=np.zeros(5)), method) == 2.0
     assert threshold(stats_of([0.0, -0.7]), Method(name)) == pytest.approx(np.float32(0.7), rel=1e-3)
     assert threshold(stats_of([1e-44]), method) > 0
+
+
+def test_a_percentile_that_the_zeros_reach_is_said_to_be_minmax() -> None:
+    tensors = {"relu": stats_of([0.0, 0.0, 0.0, 5.0]), "dense": stats_of([1.0, 2.0, 3.0, 5.0])}
+    ranges = Ranges(QuantPlan(), tensors)
+    median = Method("percentile", 50.0)
+    relu, dense = ranges.of("relu", median), ranges.of("dense", median)
+    assert (relu.amax, relu.because, code_of(relu.because)) == (
+        5.0, "the greatest magnitude: percentile 50 is 0", "zeros"
+    )  # fmt: skip
+    assert (dense.amax < 3, dense.because) == (True, "percentile 50")
 
 
 def test_a_percentile_that_the_zeros_reach_is_minmax() -> None:

@@ -41,3 +41,13 @@ def test_one_that_crashes_ends_a_process_of_its_own(tmp_path: Path, monkeypatch:
     name = library(tmp_path, "*(volatile int *)0 = 1; return 0;")
     with pytest.raises(UserError, match=r"does not load .*'libops.so': it crashes: SIGSEGV"):
         onnxq.sanitize(NET, ort_ops=[name])
+
+
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_one_that_exits_ends_a_process_of_its_own(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = library(tmp_path, f"extern void exit(int); exit({code}); return 0;")
+    with pytest.raises(UserError, match=rf"'libops.so': it ends the process, with exit code {code}$"):
+        onnxq.sanitize(NET, ort_ops=[name])
