@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,24 @@ test-all: $(BROWSER) ## all tests (SHARD=1/3: a third of them)
 
 deep: $(BROWSER) ## measure what each test costs, and write tests/deep.txt
 	$(PYTEST) --measure
+
+# pip reads its options from the environment too.
+test-oldest: ## what users do, and some tests, with the lowest versions that pyproject.toml allows
+	@mkdir -p out
+	$(PYTHON) tests/lowest.py > out/lowest.txt
+	PIP_CONSTRAINT=$(CURDIR)/out/lowest.txt $(MAKE) VENV=.venv-oldest run ends
+
+test-newest: ## the same with the newest versions that there are
+	rm -f .venv-newest/.installed
+	PIP_UPGRADE=1 PIP_UPGRADE_STRATEGY=eager $(MAKE) VENV=.venv-newest run ends
+
+# All rules, plans, engines; and something of each other package that onnxq builds on.
+ENDS := tests/test_rules.py tests/rewrite/test_claims.py tests/rewrite/test_becomes.py
+ENDS += tests/quant/test_placement_examples.py tests/quant/test_compiled.py tests/run/test_trt.py
+ENDS += tests/data/test_images.py tests/documents/test_schemas.py tests/page/test_hostile.py
+ENDS += tests/cli/test_bad_input.py tests/cli/test_data_verb.py
+ends: $(STAMP)
+	$(PY) -m pytest -n auto --dist worksteal $(ENDS)
 
 check: $(STAMP) ## ruff, and mypy --strict of the package and of the rules
 	$(VENV)/bin/ruff check .
@@ -104,4 +122,4 @@ schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is ther
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py
 
 clean: ## remove the environments and what `make run` wrote
-	rm -rf $(VENV) .venv-samples .venv-peers .venv-surgery out
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-samples .venv-peers .venv-surgery out

@@ -9,18 +9,13 @@ are made for.
 from __future__ import annotations
 
 import functools
-import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from onnxq.errors import unknown_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAMES = (
     "tensorrt-7",
@@ -89,8 +84,9 @@ class Target:
 
 @functools.cache
 def stated_features() -> frozenset[str]:
-    """The features that the table of some target names, as lacking or as there."""
-    entries = (table.get(key, ()) for table in map(_table, NAMES) for key in ("lacks", "has"))
+    """The features and operators that the table of some target names, as lacking or as there."""
+    keys = ("lacks", "has", "unsupported", "supported")
+    entries = (table.get(key, ()) for table in map(_table, NAMES) for key in keys)
     return frozenset(name for names in entries for name in names)
 
 

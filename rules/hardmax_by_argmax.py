@@ -37,7 +37,8 @@ def hardmax_by_argmax(node: Node) -> Except | None:
     )
     largest = float32_only(op.ArgMax(source, axis=axis - rank, keepdims=1))
     result = op.Cast(op.Equal(largest, places), to=CODE[str(source.dtype)])
-    return Except(result, "nan-input", "no order of a NaN is defined")
+    no_order = Except(result, "nan-input", "no order of a NaN is defined, and no largest of nothing")
+    return Except(no_order, "empty-input", no_order.why)
 
 
 def _net(shape: str, attributes: str = "", opset: int = 17) -> str:

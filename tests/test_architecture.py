@@ -59,7 +59,6 @@ FENCES = {
     "numpy": {*EVERYWHERE_FROM_GRAPH, "cli"},
     "ml_dtypes": EVERYWHERE_FROM_GRAPH,
     "google": {"graph"},
-    "tomli": {"tables", "target"},
     "threadpoolctl": {"repair"},
     "tomli_w": {"quant"},
     "pydantic": {"schemas"},

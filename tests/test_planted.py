@@ -10,16 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tiers import LIST, function_of, read
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # before Python 3.11
-    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 PLANTED = tomllib.loads(Path(__file__).with_name("planted.toml").read_text("utf-8"))["planted"]

@@ -136,6 +136,6 @@ def _check_strict(target: Target, *, no_engine: bool) -> None:
     elif not target.explicit:
         why = f"{target.title} is not here"
     elif trt.installed() is None:
-        why, hint = "NVIDIA's compiler is not installed", "pip install 'onnxq[trt]' (no GPU needed)"
+        why, _, hint = trt.missing().partition("; ")
     if why:
         raise UserError(f"--strict asks whether the result compiles, but {why}", hint=hint)

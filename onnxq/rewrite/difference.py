@@ -21,7 +21,8 @@ class Claim:
     Attributes:
         close: it reorders float sums.
         but: it is equal but where the original is NaN, but for inputs that hold a NaN, an infinity as well, a
-            number whose square overflows as well, or but for the sign of zeros; random values are others.
+            number whose square overflows as well, nothing at all, or but for the sign of zeros; random values
+            are others.
         steps: integers are off by at most so many.
         why: why that does no harm.
         fed_nan: whether an input may be NaN at all; where none can, nobody asks what comes of it.
@@ -54,6 +55,11 @@ class Claim:
         return "extreme-input" not in self.but
 
     @property
+    def tries_nothing(self) -> bool:
+        """Whether it says something of inputs without elements."""
+        return "empty-input" not in self.but
+
+    @property
     def text(self) -> str:
         """What it leaves out, and why; "" for what is exact or close."""
         parts = [f"equal but {_BUT[one]}" for one in self.but]
@@ -66,6 +72,7 @@ _BUT = {
     "nan-input": "for inputs that hold a NaN",
     "infinite-input": "for inputs that hold a NaN or an infinity",
     "extreme-input": "for inputs that are not finite or whose square overflows",
+    "empty-input": "for inputs without elements",
     "zero-sign": "for the sign of zeros",
     "random": "for the values, which are random",
 }

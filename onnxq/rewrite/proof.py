@@ -222,7 +222,7 @@ def _sampled(
             if free:
                 beside = numbers.sizes[:1] if is_local(snippet) else numbers.sizes
                 # of nothing onnxruntime's own operators write no output, or divide by 0 and crash
-                if small or _crashes_on_nothing(snippet.before):
+                if small or not claim.tries_nothing or _crashes_on_nothing(snippet.before):
                     beside = tuple(size for size in beside if size)
                 largest = sampling.largest_dynamic(inputs, roomy)
                 for more in sampling.mined_bindings(inputs, assumed, beside):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 
 from onnxq.graph.order import reads
-from onnxq.graph.types import dtype_of
+from onnxq.graph.types import dtype_of, is_float
 
 _FEW = 16  # elements of a constant that is written out
 
@@ -117,7 +118,12 @@ def _attribute(attribute: onnx.AttributeProto, names: _Names, constants: Mapping
 def _item(value: object) -> str:
     if isinstance(value, bytes):
         return f'"{value.decode("utf-8", "replace")}"'
-    return str(np.float32(value)) if isinstance(value, float) else str(value)
+    return _number(np.float32(value)) if isinstance(value, float) else str(value)
+
+
+def _number(value: Any) -> str:
+    """A number of an array. Where an exponent begins is Python's: numpy's versions do not agree on it."""
+    return repr(float(str(value))) if is_float(getattr(value, "dtype", None)) else str(value)
 
 
 def _constant(tensor: onnx.TensorProto) -> str:
@@ -128,7 +134,7 @@ def _constant(tensor: onnx.TensorProto) -> str:
     if np.prod(tensor.dims, dtype=np.int64) > _FEW:
         return f"{dtype} {shape}"
     values = onnx.numpy_helper.to_array(tensor)
-    texts = [str(value) for value in values.reshape(-1)]
+    texts = [_number(value) for value in values.reshape(-1)]
     if values.ndim == 0:
         return f"{name}{texts[0]}"
     return f"{name}{shape + ' ' if values.ndim > 1 else ''}{{{', '.join(texts)}}}"

@@ -24,7 +24,7 @@ STATED = Reason("stated", "stated", "user")
 """Why a size is assumed that the user states (`Assuming`)."""
 
 
-But = Literal["nan", "nan-input", "infinite-input", "extreme-input", "zero-sign", "random"]
+But = Literal["nan", "nan-input", "infinite-input", "extreme-input", "empty-input", "zero-sign", "random"]
 """Of what an `Except` says nothing."""
 
 
@@ -60,9 +60,9 @@ class Except:
         results: the replacement; it may be a `Close` one.
         but: `nan`: where the original is NaN it may be anything; `nan-input`: for an input that holds a NaN
             it may be anything everywhere; `infinite-input`: for one that holds a NaN or an infinity;
-            `extreme-input`: for one that holds a number whose square overflows, too; `zero-sign`: a zero may
-            have another sign; `random`: the values are other ones each time, only their type and shape are
-            compared.
+            `extreme-input`: for one that holds a number whose square overflows, too; `empty-input`: where a
+            dynamic dimension is of size 0 it may fail; `zero-sign`: a zero may have another sign; `random`:
+            the values are other ones each time, only their type and shape are compared.
         why: why that does no harm; the user reads it.
     """
 

@@ -42,9 +42,8 @@ __all__ = [
 
 _CHILD = (sys.executable, "-m", "onnxq.run.trt_child")
 _SEVERE = ("WARNING", "ERROR", "INTERNAL_ERROR")
-_NOT_INSTALLED = (
-    "NVIDIA's compiler is not installed; install it with: pip install 'onnxq[trt]' (no GPU needed)"
-)
+OLDEST = "1.7"
+"""The oldest tensorrt-rtx that is asked: without a GPU, those before reject a convolution in int8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +106,35 @@ class Engine:
 
 
 def installed() -> str | None:
-    """The compiler and its version, such as "tensorrt-rtx 1.7.1.116"; None if not installed."""
+    """The compiler and its version, such as "tensorrt-rtx 1.7.1.116"; None where `missing` says why not."""
+    version = _version()
+    return None if version is None or _is_old(version) else f"tensorrt-rtx {version}".rstrip()
+
+
+def missing() -> str:
+    """Why no compiler is asked, and behind a `; ` what to do: it is not installed, or older than `OLDEST`."""
+    version = _version()
+    if version is not None and _is_old(version):
+        return (
+            f"tensorrt-rtx {version} is older than {OLDEST}, the first that onnxq can ask; "
+            "install a newer one with: pip install --upgrade 'onnxq[trt]'"
+        )
+    return "NVIDIA's compiler is not installed; install it with: pip install 'onnxq[trt]' (no GPU needed)"
+
+
+def _version() -> str | None:
+    """The version of the compiler, "" of a copy on the path that is no package; None where there is none."""
     if importlib.util.find_spec("tensorrt_rtx") is None:
         return None
     try:
-        return f"tensorrt-rtx {importlib.metadata.version('tensorrt-rtx')}"
-    except importlib.metadata.PackageNotFoundError:  # a copy on the path, not a package
-        return "tensorrt-rtx"
+        return importlib.metadata.version("tensorrt-rtx")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _is_old(version: str) -> bool:
+    numbers, least = ([int(number) for number in text.split(".")[:2]] for text in (version or OLDEST, OLDEST))
+    return numbers < least
 
 
 @functools.cache
@@ -185,7 +206,7 @@ def compile_engines(
     compiler = installed()
     asked = {name: as_profile(shapes) for name, shapes in (profiles or {}).items()}
     if compiler is None:
-        return [Engine("not-installed", _NOT_INSTALLED, "", sm, profiles=asked) for _ in models]
+        return [Engine("not-installed", missing(), "", sm, profiles=asked) for _ in models]
     children = _run_child({"task": "compile", "sm": sm, "profiles": asked}, models, timeout)
     return [_engine(child, compiler, sm, asked) for child in children]
 
@@ -198,7 +219,10 @@ def _engine(child: _Child, compiler: str, sm: int, asked: Mapping[str, Profile])
     try:
         layers = parse_layers(child.layers_message()) if built else ()
     except Fault as error:  # it compiles: that much is known
-        unread = str(error)
+        unread = (
+            f"{compiler} lists layers in a form that this onnxq does not know; "
+            f"install a newer onnxq, or tensorrt-rtx {OLDEST}: {error}"
+        )
     return Engine(
         status="compiled" if built else "failed",
         reason="" if built else child.reason(),

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +23,6 @@ import pytest
 from as_read import Read
 
 from onnxq.cli.app import app
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # before Python 3.11
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)

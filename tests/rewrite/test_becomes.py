@@ -115,6 +115,7 @@ def test_a_long_chain_has_a_text() -> None:
 def test_a_constant_of_each_type_has_a_text() -> None:
     for array, said in (
         (np.float16(0.5), "float16 0.5"),
+        (np.array([-1e8, 1e-5, 3.4028235e38], np.float32), "{-100000000.0, 1e-05, 3.4028235e+38}"),
         (np.array([True, False]), "bool {True, False}"),
         (np.array([], np.int64), "{}"),
         (np.array(["a"], object), "object {a}"),

@@ -93,6 +93,23 @@ def test_nothing_is_claimed_of_an_input_whose_square_overflows() -> None:
     assert not wrong.changes
 
 
+def fails_on_nothing(node: Node) -> Any:
+    """Abs; its ArgMax fails where N is 0."""
+    x = node.inputs[0]
+    return op.Where(op.Equal(op.ArgMax(x, axis=0), np.array(-1)), F(7), op.Abs(x))
+
+
+def test_nothing_is_claimed_of_an_input_without_elements() -> None:
+    (rejected,) = applied(ABS, "Abs", fails_on_nothing).rejected
+    assert "the replacement does not run" in rejected.proof.why
+    (change,) = applied(
+        ABS, "Abs", lambda n: Except(fails_on_nothing(n), "empty-input", "no largest")
+    ).changes
+    assert change.proof.why == "equal but for inputs without elements: no largest"
+    wrong = lambda n: Except(op.Neg(fails_on_nothing(n)), "empty-input", "wrong")  # noqa: E731
+    assert not applied(ABS, "Abs", wrong).changes
+
+
 def test_of_random_values_type_and_shape_are_compared() -> None:
     text = "g (float[N, 9] p) => (float[N, 9] y) { y = Bernoulli (p) }"
 
@@ -139,16 +156,21 @@ def test_what_is_made_of_integers_is_never_nan() -> None:
 
 
 def sorted_in_two(node: Node) -> Any:
-    """The last of K elements taken from what the others left, in its order: another order of NaN."""
+    """The last of K elements taken from what the others left: another order of NaN.
+
+    Of the negated: onnxruntime has no order of NaN up to 1.31, and from 1.32 on takes it for the largest.
+    """
     x, k = node.inputs
+    below = op.Neg(x)
     count = int(k.constant[0])
-    first, where = op.TopK(x, np.array([count - 1]), axis=-1, outputs=2)
+    first, where = op.TopK(below, np.array([count - 1]), axis=-1, largest=0, outputs=2)
     ones = op.Expand(np.array([1]), op.Shape(x))
     free = op.ScatterElements(ones, where, op.Sub(where, where), axis=-1)
     _, left = op.TopK(free, np.array([x.shape[-1] - count + 1]), axis=-1, outputs=2)  # ties: by position
-    value, place = op.TopK(op.GatherElements(x, left, axis=-1), np.array([1]), axis=-1, outputs=2)
+    rest = op.GatherElements(below, left, axis=-1)
+    value, place = op.TopK(rest, np.array([1]), axis=-1, largest=0, outputs=2)
     index = op.GatherElements(left, place, axis=-1)
-    return {0: op.Concat(first, value, axis=-1), 1: op.Concat(where, index, axis=-1)}
+    return {0: op.Neg(op.Concat(first, value, axis=-1)), 1: op.Concat(where, index, axis=-1)}
 
 
 @pytest.mark.parametrize(("size", "count"), [(20, 6), (300, 20), (1000, 900), (5000, 4000)])
@@ -177,7 +199,7 @@ def test_a_k_of_an_axis_of_fixed_size_is_not_compared_with_others() -> None:
 
 
 def test_what_may_be_left_out_is_listed() -> None:
-    known = "'nan', 'nan-input', 'infinite-input', 'extreme-input', 'zero-sign', 'random'"
+    known = "'nan', 'nan-input', 'infinite-input', 'extreme-input', 'empty-input', 'zero-sign', 'random'"
     with pytest.raises(ValueError, match=f"knows {known}, not 'inf'"):
         Except(0, "inf", "no")  # type: ignore[arg-type]
 

@@ -11,8 +11,10 @@ import pytest
 from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
+from onnxq.graph.value import operator_names
 from onnxq.graph.view import Node
 from onnxq.quant.placement import make_plan
+from onnxq.rule import check
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 
@@ -74,6 +76,13 @@ def test_an_operator_that_is_not_onnxs_own_is_in_an_example(tmp_path: Path) -> N
         wrong = text.replace("ROOT", repr(root.replace("NMS", "Nms"))).replace("DOMAIN", domain)
         with pytest.raises(UserError, match="no such operator"):
             own(folder(tmp_path / f"wrong{number}", mine=wrong))
+
+
+def test_a_rule_for_an_operator_that_this_onnx_does_not_know_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target's table names it, as CumProd before opset 26."""
+    known = operator_names() - {"CumProd"}
+    monkeypatch.setattr(check, "operator_names", lambda: known)
+    assert "cumprod_by_steps" in {rule.id for rule in load_rules()}
 
 
 @pytest.mark.parametrize("lacks", ["topk", "TopK", "Scatter", "quantized-gather", "runtime-pads"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from lowest import lowest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxq
@@ -449,7 +450,28 @@ def test_a_list_of_layers_that_is_not_understood_is_said(model, child, log, said
     engine = trt.compile_engine(model)
     assert engine.status == "compiled"
     assert said in engine.unread
+    assert engine.unread.startswith("tensorrt-rtx 0.0 lists layers in a form that this onnxq does not know; ")
     assert engine.layers == ()
+
+
+def test_an_old_compiler_is_not_asked_and_the_model_not_blamed(model, monkeypatch):
+    monkeypatch.setattr(trt, "_version", lambda: "1.4.0.76")
+    assert (trt.installed(), trt.check_parse(model)) == (None, None)
+    assert trt.compile_engine(model).status == "not-installed"
+    with pytest.raises(UserError) as caught:
+        onnxq.engine(model)
+    assert str(caught.value).startswith(f"tensorrt-rtx 1.4.0.76 is older than {trt.OLDEST}, the first that")
+    assert caught.value.hint == "install a newer one with: pip install --upgrade 'onnxq[trt]'"
+
+
+def test_the_oldest_compiler_that_is_asked_is_the_oldest_that_is_installed():
+    assert lowest()["tensorrt-rtx"].startswith(f"{trt.OLDEST}.")
+
+
+@pytest.mark.parametrize("version", [trt.OLDEST, f"{trt.OLDEST}.1.116", "1.10.0", "2.0"])
+def test_a_compiler_of_now_is_asked(monkeypatch, version):
+    monkeypatch.setattr(trt, "_version", lambda: version)
+    assert trt.installed() == f"tensorrt-rtx {version}"
 
 
 def test_messages_are_kept_once_and_with_the_users_names(model, child):

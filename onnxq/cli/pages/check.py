@@ -11,6 +11,8 @@ from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
 from onnxq.cli.screen import Page
 from onnxq.finding import SEVERITIES
+from onnxq.run import trt
+from onnxq.target import SAME_PARSER
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -70,7 +72,8 @@ def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:
     """What NVIDIA's compiler made of the model, in one section."""
     compiler, engine = document["compiler"], document["engine"]
     if engine is None:
-        page.section("Compiler", "NVIDIA's compiler was not asked: it is not installed or not of this target")
+        why = trt.missing() if document["target"] in SAME_PARSER else "it is not of this target"
+        page.section("Compiler", f"NVIDIA's compiler was not asked: {why}")
         return
     text = {
         ("compiled", "compiled"): "it takes the model",
