@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows, as constraints for pip, which `make test-oldest` installs."""
+"""The lowest versions that pyproject.toml allows: constraints for pip, which `make test-oldest` installs."""
 
 from __future__ import annotations
 

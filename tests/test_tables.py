@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from bisect import bisect_left
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,6 @@ from hypothesis import strategies as st
 from onnxq import tables
 from onnxq.errors import UserError
 from onnxq.tables import line_of, load
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def by_lines(document: str, keys: tables.Keys) -> int:
