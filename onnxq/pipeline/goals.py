@@ -19,7 +19,7 @@ from onnxq.calib.stats import Stats
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
-from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.accuracy import STAGES, Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
@@ -613,7 +613,7 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
 
 def forget(state: Path) -> None:
     """Removes what was kept of a measurement that is done."""
-    for path in (state, state.with_name(f"{state.name}.blocks")):
+    for path in (state, *(state.with_name(f"{state.name}.{stage}") for stage in STAGES)):
         path.unlink(missing_ok=True)
 
 
