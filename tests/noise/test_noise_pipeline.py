@@ -151,12 +151,12 @@ def test_more_sources_than_are_all_measured_take_fewer_runs_than_those() -> None
         if step == "sources" and done is not None:
             runs.append(done)
 
-    most, samples = 36, 4
-    proto, culprit = residual(12)
+    most, samples = 30, 4
+    proto, culprit = residual(9)
     with accuracy(
         proto, noise(4 * samples), Asked(samples=samples, most=most), observe=observe, **FAST
     ) as found:
-        assert len(Sources.of(found.plan)) == 60
+        assert len(Sources.of(found.plan)) == 45
         loudest = found.ranked(verify=0)[0]
     assert sum(max(0, b - a) for a, b in itertools.pairwise(runs)) <= most * samples
     (node,) = (node.name for node in proto.graph.node if culprit in node.output)
