@@ -26,7 +26,7 @@ from onnxq.data.sources import Source, open_source
 from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
-from onnxq.pipeline.accuracy import Accuracy
+from onnxq.pipeline.accuracy import MOST, Accuracy
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
@@ -107,6 +107,19 @@ def test_what_meets_the_goal_as_it_is_stays_as_it_is() -> None:
     )
     assert plain.report["goal"] is None
     assert plain.report["about_mean"] == gated.report["about_mean"]
+
+
+def test_a_goal_tells_more_sources_apart_than_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    made = Accuracy.__init__
+
+    def noted(accuracy: Accuracy, *args: Any) -> None:
+        asked.append(args[-1].most)
+        made(accuracy, *args)
+
+    monkeypatch.setattr(Accuracy, "__init__", noted)
+    quantized(min_sqnr=GOAL)
+    assert asked == [2 * MOST]
 
 
 def test_nothing_meets_the_goal() -> None:

@@ -8,7 +8,7 @@ is cheaper. Few nodes are simply enumerated.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +76,7 @@ class Search:
         model: predicts the noise.
         costs: what nodes cost.
         decisions: what can be left in float.
+        nodes: those that they name, one of each that go together.
     """
 
     def __init__(
@@ -99,20 +100,23 @@ class Search:
         for name in dict.fromkeys(name for decision in decisions for name in decision.nodes):
             whole.setdefault(costs.along([name]), name)
         self.nodes = list(whole.values())
-        place = {name: i for i, name in enumerate(self.nodes)}
+        self._units = _units(model, self.nodes)
+        place = {name: i for i, unit in enumerate(self._units) for name in unit}
         taken = list(dict.fromkeys(name for along in whole for name in sorted(along)))
-        takers: dict[str, list[int]] = {name: [] for name in taken}
-        for number, along in enumerate(whole):
+        takers: dict[str, dict[int, None]] = {name: {} for name in taken}
+        for along, stands in whole.items():
             for name in along:
-                takers[name].append(number)
-        self._takers = _Union(list(takers.values()))
+                takers[name][place[stands]] = None
+        self._takers = _Union([list(numbers) for numbers in takers.values()])
         prices = np.array([costs.of_node(name) for name in taken], np.float64).reshape(-1, 2)
         self._cost, self._share = prices[:, 0], prices[:, 1]
         moves = [[place[whole[costs.along([n])]] for n in decision.nodes] for decision in decisions]
-        self._moves = np.zeros((len(moves), len(self.nodes)), bool)
+        if len(self._units) < len(self.nodes):
+            moves = [list(move) for move in dict.fromkeys(map(tuple, moves))]
+        self._moves = np.zeros((len(moves), len(self._units)), bool)
         for row, move in enumerate(moves):
             self._moves[row, move] = True
-        self._on = _Removal(model, self.nodes)
+        self._on = _Removal(model, place)
 
     def predicted(self, floats: Iterable[str]) -> FloatSet:
         """What a set is predicted to be, whatever the goal."""
@@ -127,7 +131,7 @@ class Search:
             exact: whether all sets are tried; None: where there are at most `EXACT` nodes.
         """
         target = (10 ** (-goal_db / 10) - self.model.body_noise) * (1 + _SLACK)
-        if exact or (exact is None and len(self.nodes) <= EXACT):
+        if exact or (exact is None and len(self._units) <= EXACT):
             chosen = self._enumerated(target)
         else:
             starts = [self._greedy(target, power) for power in (1.0, 0.5, 0.0)] + [self._backwards(target)]
@@ -143,7 +147,7 @@ class Search:
 
     def path(self) -> list[FloatSet]:
         """Nested sets, none to all that `max_float` allows: each adds what gains most for its cost."""
-        chosen = np.zeros(len(self.nodes), bool)
+        chosen = np.zeros(len(self._units), bool)
         found = [self._found(chosen, np.inf)]
         while (more := self._step(chosen, 0.0, 1.0)) is not None:
             chosen = more
@@ -153,14 +157,15 @@ class Search:
     # -- sets ----------------------------------------------------------------------------------
 
     def _found(self, chosen: np.ndarray, target: float) -> FloatSet:
-        floats = tuple(name for name, is_float in zip(self.nodes, chosen, strict=True) if is_float)
+        taken = (unit for unit, is_float in zip(self._units, chosen, strict=True) if is_float)
+        floats = tuple(itertools.chain.from_iterable(taken))
         worth = self._worth(chosen[None])
         noise = float(worth.noise[0])
         level = decibels(noise + self.model.body_noise)
         return FloatSet(floats, float(worth.cost[0]), level, noise <= target)
 
     def _worth(self, sets: np.ndarray) -> _Worth:
-        """Of bool [sets, nodes]."""
+        """Of bool [sets, units]."""
         noise, taken = [], []
         for start in range(0, len(sets), _ROWS):
             rows = sets[start : start + _ROWS]
@@ -174,7 +179,7 @@ class Search:
         )
 
     def _enumerated(self, target: float) -> np.ndarray:
-        count = len(self.nodes)
+        count = len(self._units)
         best: np.ndarray | None = None
         key: tuple[float, float, float] | None = None
         for start in range(0, 1 << count, 1 << 16):
@@ -204,7 +209,7 @@ class Search:
         return step
 
     def _greedy(self, target: float, power: float) -> np.ndarray:
-        chosen = np.zeros(len(self.nodes), bool)
+        chosen = np.zeros(len(self._units), bool)
         while self._worth(chosen[None]).noise[0] > target:
             more = self._step(chosen, target, power)
             if more is None:
@@ -214,7 +219,7 @@ class Search:
 
     def _backwards(self, target: float) -> np.ndarray:
         """From all in float: into int8 goes what saves most for the noise that it adds."""
-        chosen = np.ones(len(self.nodes), bool)
+        chosen = np.ones(len(self._units), bool)
         while chosen.any():
             sets = _without(chosen, np.flatnonzero(chosen)[:, None])
             worth, now = self._worth(sets), self._worth(chosen[None])
@@ -292,16 +297,30 @@ class _Union:
 class _Removal:
     """Which sources are on, for sets of nodes in float: `Sources.on_each` on arrays."""
 
-    def __init__(self, model: NoiseModel, nodes: Sequence[str]) -> None:
+    def __init__(self, model: NoiseModel, place: Mapping[str, int]) -> None:
         entries = model.sources.entries
         number: dict[frozenset[str], int] = {}
         kept = [[number.setdefault(want, len(number)) for want in source.wants] for source in entries]
-        place = {name: i for i, name in enumerate(nodes)}
         self._hit = _Union([[place[name] for name in want if name in place] for want in number])
         self._kept = _Union(kept)
 
     def __call__(self, sets: np.ndarray) -> np.ndarray:
         return self._kept(~self._hit(sets))
+
+
+def _units(model: NoiseModel, nodes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Nodes that are decided on together: those of a block, as what one of them gains is not known."""
+    sources = model.sources
+    block: dict[str, int] = {}
+    for place, source in enumerate(sources.entries):
+        for name in itertools.chain(*source.wants):
+            if place not in sources.parts or block.setdefault(name, place) != place:
+                block[name] = -1
+    found: dict[object, list[str]] = {}
+    for name in nodes:
+        place = block.get(name, -1)
+        found.setdefault(name if place < 0 else place, []).append(name)
+    return [tuple(unit) for unit in found.values()]
 
 
 def _without(chosen: np.ndarray, places: np.ndarray) -> np.ndarray:

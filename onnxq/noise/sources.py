@@ -62,24 +62,37 @@ class Sources:
     parts: Mapping[int, tuple[NoiseSource, ...]]
 
     @staticmethod
-    def of(plan: QuantPlan, most: int | None = None) -> Sources:
-        """Those of a plan, each as small as a file can tell apart.
+    def of(plan: QuantPlan) -> Sources:
+        """Those of a plan, each as small as a file can tell apart."""
+        return Sources(_entries(plan), {})
+
+    def blocks(self, most: int) -> Sources:
+        """In at most so many blocks of consecutive layers, each of about as many sources."""
+        return _of_blocks(_cut(list(itertools.chain(*self._held)), most))
+
+    def opened(self, loud: np.ndarray, most: int, size: int) -> Sources:
+        """With the loudest in smaller blocks, and what is quiet between them in greater ones.
 
         Args:
-            plan: the plan.
-            most: how many there may be; more are put into so many blocks of consecutive layers.
+            loud: what each makes of the noise, float64 [sources].
+            most: how many there are then, at most.
+            size: how many sources are in a block of what was opened, about; 1: each stands for itself.
         """
-        entries = _entries(plan)
-        if most is None or len(entries) <= most:
-            return Sources(entries, {})
-        ends = np.linspace(0, len(entries), most + 1).astype(int)
-        blocks = [entries[a:b] for a, b in itertools.pairwise(ends.tolist())]
-        return _of_blocks(blocks, ())
+        held = self._held
+        wide = -(-4 * sum(map(len, held)) // most)
+        chosen: set[int] = set()
+        best = _opened(held, chosen, size, wide)
+        for place in sorted(range(len(held)), key=lambda place: -loud[place] / len(held[place])):
+            tried = _opened(held, chosen | {place}, size, wide)
+            if len(tried) <= most:
+                best = tried
+                chosen.add(place)
+        return _of_blocks(best)
 
-    def opened(self, places: Collection[int]) -> Sources:
-        """With what is in some blocks, in their place."""
-        blocks = [self.parts.get(place, (entry,)) for place, entry in enumerate(self.entries)]
-        return _of_blocks(blocks, places)
+    @property
+    def _held(self) -> list[Sequence[NoiseSource]]:
+        """What is in each: itself, where it is no block."""
+        return [self.parts.get(place, (entry,)) for place, entry in enumerate(self.entries)]
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -191,11 +204,34 @@ def _entries(plan: QuantPlan) -> tuple[NoiseSource, ...]:
     return tuple(sorted(entries, key=place))
 
 
-def _of_blocks(blocks: Sequence[Sequence[NoiseSource]], opened: Collection[int]) -> Sources:
+def _opened(
+    held: Sequence[Sequence[NoiseSource]], chosen: Collection[int], size: int, wide: int
+) -> list[Sequence[NoiseSource]]:
+    """Some of the blocks in blocks of one size, what is between them in blocks of another one."""
+    found: list[Sequence[NoiseSource]] = []
+    for is_open, places in itertools.groupby(range(len(held)), chosen.__contains__):
+        run = [source for place in places for source in held[place]]
+        if is_open and size == 1:
+            found += [[source] for source in run]
+        else:
+            found += _cut(run, -(-len(run) // (size if is_open else wide)))
+    return found
+
+
+def _cut(entries: Sequence[NoiseSource], count: int) -> list[Sequence[NoiseSource]]:
+    """In at most so many blocks of about one size; what goes together with one layer stays together."""
+    ends = np.linspace(0, len(entries), count + 1).astype(int).tolist()
+    for place in range(1, len(ends) - 1):
+        while ends[place] > 0 and entries[ends[place]].wants == entries[ends[place] - 1].wants:
+            ends[place] -= 1
+    return [entries[a:b] for a, b in itertools.pairwise(ends) if a < b]
+
+
+def _of_blocks(blocks: Sequence[Sequence[NoiseSource]]) -> Sources:
     entries: list[NoiseSource] = []
     parts: dict[int, tuple[NoiseSource, ...]] = {}
-    for place, block in enumerate(blocks):
-        if len(block) == 1 or place in opened:
+    for block in blocks:
+        if len(block) == 1:
             entries.extend(block)
             continue
         parts[len(entries)] = tuple(block)

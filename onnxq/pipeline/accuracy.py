@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -42,10 +43,13 @@ SAMPLES = 64
 """How many samples measure the sources, at most."""
 
 MOST = 384
-"""How many sources are measured at once; of more, blocks are first, then what is inside the worst."""
+"""How many sources are all measured; of more, blocks of layers are, then what is inside the loudest."""
+
+STAGES = "blocks", "parts"
+"""What is measured before the sources where there are more: blocks, then parts of the loudest."""
 
 _GROUPS = 16  # of the samples that choose: their spread is the standard error
-_OPENED = 0.9  # of the noise is inside the blocks that are opened
+_WIDE = 8  # sources in a block: those of wider ones are looked at in parts first
 
 CallableModel = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 """A model that a user's function calls: arrays by input name in, arrays by output name out."""
@@ -64,7 +68,7 @@ class Asked:
         state: a file that keeps what is done.
         workers: how many processes.
         submit: where the work goes instead.
-        most: how many sources are measured at once.
+        most: how many sources are all measured; of more, two thirds of that, in all stages together.
     """
 
     samples: int = SAMPLES
@@ -115,29 +119,29 @@ class Accuracy:
 
     @cached_property
     def _measured(self) -> NoiseModel:
-        asked = self._asked
-        sources = Sources.of(self.plan, asked.most)
+        sources, most = Sources.of(self.plan), self._asked.most
+        if len(sources) <= most:
+            return self._measure(sources)
+        few, runs = max(1, most // 6), 0.0
+        sources, left = sources.blocks(few), 4 * few
+        for stage in STAGES:
+            look = self._measure(sources, stage)
+            left -= len(sources)
+            runs += look.effort.runs
+            loud, widest = look.shares(), max(map(len, sources.parts.values()))
+            if widest <= _WIDE or stage == STAGES[-1]:
+                sources = sources.opened(loud, left, 1)
+                break
+            sources = sources.opened(loud, few, math.isqrt(widest))
         model = self._measure(sources)
-        if sources.parts:
-            shares = model.shares()
-            opened: list[int] = []
-            room = asked.most
-            for place in sorted(sources.parts, key=lambda place: -shares[place]):
-                room -= len(sources.parts[place])
-                if room < 0 or sum(shares[opened]) > _OPENED:
-                    break
-                opened.append(place)
-            first = model.effort
-            model = self._measure(sources.opened(opened))
-            runs = first.runs + model.effort.runs
-            model = replace(model, effort=replace(model.effort, runs=runs))
-        return model
+        return replace(model, effort=replace(model.effort, runs=runs + model.effort.runs))
 
-    def _measure(self, sources: Sources) -> NoiseModel:
+    def _measure(self, sources: Sources, stage: str = "") -> NoiseModel:
+        """What is done of a stage is kept in a file of its own."""
         asked = self._asked
         state = asked.state
-        if state is not None and len(sources.parts) > len(sources) // 2:  # nothing is opened yet
-            state = state.with_name(f"{state.name}.blocks")
+        if state is not None and stage:
+            state = state.with_name(f"{state.name}.{stage}")
         with self._job.step("sources"), self._named():
             return measure_noise(
                 self.copy,

@@ -19,7 +19,7 @@ from onnxq.calib.stats import Stats
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
-from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.accuracy import MOST, STAGES, Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
@@ -34,6 +34,9 @@ from onnxq.run import ort
 from onnxq.run.about_mean import not_compared
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.settings import CallableModel, Goal
+
+GOAL_SOURCES = 2 * MOST
+"""As `Asked.most`, for a goal: sets of many nodes need more of them told apart than a ranking."""
 
 RAISES = 3
 """How often the aim of an agreement or a score is raised where the samples that confirm fall short."""
@@ -361,7 +364,8 @@ class Pursuit:
         first: Attempt,
         tried: Callable[[Prepared, Quantized], Attempt],
     ) -> Attempt:
-        accuracy = Accuracy(job, sampling, first.prepared, first.done, self.asked())
+        asked = replace(self.asked(), most=GOAL_SOURCES)
+        accuracy = Accuracy(job, sampling, first.prepared, first.done, asked)
         accuracy.measure_body(first.finish.decision)
         known = {frozenset[str](): first}
         sets: dict[frozenset[str], Met] = {}
@@ -613,7 +617,7 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
 
 def forget(state: Path) -> None:
     """Removes what was kept of a measurement that is done."""
-    for path in (state, state.with_name(f"{state.name}.blocks")):
+    for path in (state, *(state.with_name(f"{state.name}.{stage}") for stage in STAGES)):
         path.unlink(missing_ok=True)
 
 

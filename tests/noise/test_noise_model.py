@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from onnxq.errors import UserError
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import BLOCK, measure_noise
 from onnxq.noise.sketch import Sketch
-from onnxq.noise.sources import Sources
+from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.switched import Setting
 
@@ -244,14 +245,37 @@ def test_a_state_of_something_else_is_not_used(tmp_path: Path) -> None:
 
 def test_blocks_hold_all_sources_and_can_be_opened() -> None:
     case = pooled(6)
-    blocks = Sources.of(case.plan, most=4)
-    assert len(blocks) == 4
+    blocks = case.sources.blocks(4)
+    assert len(blocks) <= 4
     whole = measure_noise(case.copy, blocks, case.samples)
     fine = measure_noise(case.copy, case.sources, case.samples)
     assert abs(whole.sqnr_db() - fine.sqnr_db()) < 0.7
-    opened = blocks.opened([0, 2])
+    loudest = int(np.argmax(whole.shares()))
+    opened = blocks.opened(whole.shares(), len(case.sources) - 1, 1)
     assert {e for s in opened.entries for e in s.edges} == {e for s in case.sources.entries for e in s.edges}
     assert len(blocks) < len(opened) < len(case.sources)
+    assert set(blocks.parts[loudest]) <= set(opened.entries)
+
+
+def test_of_many_sources_the_loudest_are_opened_and_there_are_no_more_than_asked_for() -> None:
+    entries = tuple(
+        NoiseSource(f"t{i}{half}", "weight", -1, (f"t{i}{half}",), frozenset(), (frozenset([f"n{i}"]),))
+        for i in range(500)
+        for half in "ab"
+    )
+    blocks = Sources(entries, {}).blocks(40)
+    assert len(blocks) == 40
+    loud = np.random.default_rng(0).random(40)
+    for size, most in ((1, 100), (5, 60), (5, 40), (1, 8)):
+        opened = blocks.opened(loud, most, size)
+        held = [opened.parts.get(place, (entry,)) for place, entry in enumerate(opened.entries)]
+        assert tuple(itertools.chain(*held)) == entries
+        assert len(opened) <= most
+        if most > 8:  # room for what is in one block of 25
+            widths = {source.name: len(block) for block in held for source in block}
+            assert all(widths[source.name] <= size + 1 for source in blocks.parts[int(np.argmax(loud))])
+        for block, after in itertools.pairwise(held):  # of a layer both are in one, or both by themselves
+            assert block[-1].wants != after[0].wants or len(block) == len(after) == 1
 
 
 def sets_of(case: Case, count: int) -> Sequence[list[str]]:

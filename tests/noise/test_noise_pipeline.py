@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from noise_nets import Net, before_shared_pool, dense, uneven_concat
+from noise_nets import Net, before_shared_pool, dense, scaled, uneven_concat
 
 from onnxq.errors import UserError
+from onnxq.noise.measure import measure_noise
+from onnxq.noise.sources import Sources
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked, CallableModel
 from onnxq.run import ort
@@ -121,6 +124,49 @@ def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
     assert len(few.sources) < len(all_.sources)
     assert few.sqnr_db() == pytest.approx(all_.sqnr_db(), abs=1.0)
     assert first.decision.nodes == best.decision.nodes
+
+
+def residual(blocks: int) -> tuple[onnx.ModelProto, str]:
+    """Residual blocks; in the fifth one channel is 300 times the others, and its reader undoes that."""
+    net = Net(1, 16, 8, 8)
+    x, culprit = "x", ""
+    for place in range(blocks):
+        hidden = net.add("Relu", dense(net, x, 16, 16, seed=2 * place))
+        factors = np.ones(16)
+        if place == 4:
+            factors[3] = 300.0
+            hidden = scaled(net, hidden, factors)
+        weights = np.random.default_rng(2 * place + 1).standard_normal((16, 16, 1, 1)) / 8
+        weights /= factors.reshape(1, -1, 1, 1)
+        hidden = net.add("Conv", hidden, net.const(weights.astype(np.float32)))
+        culprit = hidden if place == 4 else culprit
+        x = net.add("Relu", net.add("Add", hidden, x))
+    return net.model(x), culprit
+
+
+def test_more_sources_than_are_all_measured_take_fewer_runs_than_those() -> None:
+    runs: list[int] = []
+
+    def observe(step: str, done: int | None, total: int | None) -> None:
+        if step == "sources" and done is not None:
+            runs.append(done)
+
+    most, samples = 30, 4
+    proto, culprit = residual(9)
+    with accuracy(
+        proto, noise(4 * samples), Asked(samples=samples, most=most), observe=observe, **FAST
+    ) as found:
+        assert len(Sources.of(found.plan)) == 45
+        loudest = found.ranked(verify=0)[0]
+    assert sum(max(0, b - a) for a, b in itertools.pairwise(runs)) <= most * samples
+    (node,) = (node.name for node in proto.graph.node if culprit in node.output)
+    assert loudest.decision.nodes == (node,)
+
+
+def test_what_few_sources_are_measured_as_is_each_by_itself(found: Accuracy) -> None:
+    alone = measure_noise(found.copy, Sources.of(found.plan), found.samples())
+    assert not found.model.sources.parts
+    np.testing.assert_array_equal(found.model.gram, alone.gram)
 
 
 def test_a_goal_that_is_there_measures_no_source() -> None:

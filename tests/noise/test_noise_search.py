@@ -312,3 +312,37 @@ def test_what_is_on_of_many_sets_is_as_the_sources_say() -> None:
     worth = search._worth(sets)
     assert np.allclose(worth.cost, [costs.cost(names) for names in named], rtol=1e-12)
     assert np.allclose(worth.noise, [model.noise(names) for names in named], rtol=1e-12)
+
+
+# -- blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [80, 320])
+def test_layers_of_a_block_are_decided_on_together_and_so_many_sets_are_looked_at(
+    layers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = tuple(
+        NoiseSource(f"t{i}", "weight", -1, (f"t{i}",), frozenset(), (frozenset([f"n{i}"]),))
+        for i in range(layers)
+    )
+    sources = Sources(entries, {}).blocks(20)
+    gram = np.diag(1e-3 * (1.0 + np.arange(20)))
+    model = NoiseModel(sources, {"y": gram}, {"y": 1.0}, {}, Effort(1, 1.0, 20))
+    plan = QuantPlan(
+        layers=tuple(PlannedLayer(f"n{i}", "Conv", 1, True, True, "int8") for i in range(layers))
+    )
+    costs = Costs(plan, {layer.node: 1.0 for layer in plan.layers}, "macs")
+    looked: list[int] = []
+    noises = NoiseModel.noises
+
+    def counted(model: NoiseModel, on: np.ndarray) -> np.ndarray:
+        looked.append(len(on))
+        return noises(model, on)
+
+    monkeypatch.setattr(NoiseModel, "noises", counted)
+    found = Search(model, [FloatDecision((layer.node,)) for layer in plan.layers], costs).cheapest(
+        -10 * np.log10(0.21 - 0.055)
+    )
+    assert found.met
+    assert found.floats == tuple(f"n{i}" for i in range(layers * 17 // 20, layers))  # 18 + 19 + 20
+    assert sum(looked) < 10_000
