@@ -51,7 +51,7 @@ _USUAL_BATCH = 16  # a batch that many deploy with, where nobody said one
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class Eligible:
     """What the target's limits let be int8 at some sizes.
 
     Attributes:
@@ -63,7 +63,7 @@ class Worth:
     share: float
 
 
-def worths(job: Job, deployment: Deployment) -> tuple[Worth, ...]:
+def worths(job: Job, deployment: Deployment) -> tuple[Eligible, ...]:
     """What could be int8 at the usual sizes, at the ends of their range, and in a batch that is often used.
 
     Returns:
@@ -77,13 +77,13 @@ def worths(job: Job, deployment: Deployment) -> tuple[Worth, ...]:
             shapes[f"the {end} sizes"] = deployment.shapes(end)
     if any(deployment.spans[dim].origin == "assumed" for dim in deployment.batch):
         shapes[f"a batch of {_USUAL_BATCH}"] = deployment.batched(_USUAL_BATCH)
-    was, found = job.model.typical_shapes, list[Worth]()
+    was, found = job.model.typical_shapes, list[Eligible]()
     try:
         for at, sizes in shapes.items():
             job.model.set_typical_input(sizes)
             share = _share(job.model)
             if share is not None:
-                found.append(Worth(at, share))
+                found.append(Eligible(at, share))
     except Exception as error:  # a fault of ours here costs the sentence, not the run
         remark(f"what could be int8 at other sizes is not known: a fault of onnxq ({error!r})")
         return ()
@@ -92,7 +92,7 @@ def worths(job: Job, deployment: Deployment) -> tuple[Worth, ...]:
     return tuple(found)
 
 
-def deployment_part(deployment: Deployment, worth: tuple[Worth, ...]) -> dict[str, Any]:
+def deployment_part(deployment: Deployment, worth: tuple[Eligible, ...]) -> dict[str, Any]:
     """The report's part on the sizes, and on what they decide."""
     return {**deployment.to_json(), "worth": [dataclasses.asdict(one) for one in worth]}
 

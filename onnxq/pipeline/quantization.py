@@ -30,7 +30,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
-from onnxq.pipeline.deploying import Worth, deployment_part, worths
+from onnxq.pipeline.deploying import Eligible, deployment_part, worths
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
@@ -73,7 +73,7 @@ class _Measured:
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
     seen: Stats | None = None
-    worth: tuple[Worth, ...] = ()
+    worth: tuple[Eligible, ...] = ()
 
 
 class Quantization:
