@@ -54,6 +54,8 @@ def test_what_is_in_int8_is_decided_for_the_batch() -> None:
     profile = ((1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
     by_batch = share(model, images, batch=(1, 16, 32))
     assert by_batch == share(model, images, profiles={"x": profile})
+    stated = onnxq.quantize(model, images, batch=(8, 8, 8), **QUICK)
+    assert stated.profiles == {"x": ((8, 3, 64, 64),) * 3}  # not the 1 of the samples
     assert by_batch is not None
     assert by_batch > plan["int8_share_of_all_macs"] + 0.05
     usual, at_16 = deployment["worth"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.data.split import Split
+from onnxq.documents.deployment import SizesWorth
 from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
@@ -50,20 +50,7 @@ _ENDS: tuple[End, ...] = ("smallest", "largest")
 _USUAL_BATCH = 16  # a batch that many deploy with, where nobody said one
 
 
-@dataclass(frozen=True, slots=True)
-class Eligible:
-    """What the target's limits let be int8 at some sizes.
-
-    Attributes:
-        at: the sizes in words: `the largest sizes`, `a batch of 16`.
-        share: the share of eligible layers in all multiply-accumulates, 0 to 1.
-    """
-
-    at: str
-    share: float
-
-
-def worths(job: Job, deployment: Deployment) -> tuple[Eligible, ...]:
+def worths(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
     """What could be int8 at the usual sizes, at the ends of their range, and in a batch that is often used.
 
     Returns:
@@ -77,13 +64,13 @@ def worths(job: Job, deployment: Deployment) -> tuple[Eligible, ...]:
             shapes[f"the {end} sizes"] = deployment.shapes(end)
     if any(deployment.spans[dim].origin == "assumed" for dim in deployment.batch):
         shapes[f"a batch of {_USUAL_BATCH}"] = deployment.batched(_USUAL_BATCH)
-    was, found = job.model.typical_shapes, list[Eligible]()
+    was, found = job.model.typical_shapes, list[SizesWorth]()
     try:
         for at, sizes in shapes.items():
             job.model.set_typical_input(sizes)
             share = _share(job.model)
             if share is not None:
-                found.append(Eligible(at, share))
+                found.append(SizesWorth(at, share))
     except Exception as error:  # a fault of ours here costs the sentence, not the run
         remark(f"what could be int8 at other sizes is not known: a fault of onnxq ({error!r})")
         return ()
@@ -92,7 +79,7 @@ def worths(job: Job, deployment: Deployment) -> tuple[Eligible, ...]:
     return tuple(found)
 
 
-def deployment_part(deployment: Deployment, worth: tuple[Eligible, ...]) -> dict[str, Any]:
+def deployment_part(deployment: Deployment, worth: tuple[SizesWorth, ...]) -> dict[str, Any]:
     """The report's part on the sizes, and on what they decide."""
     return {**deployment.to_json(), "worth": [dataclasses.asdict(one) for one in worth]}
 
@@ -140,7 +127,7 @@ def that_runs(
         except ort.RunError as error:
             sizes = ", ".join(f"{name}={'x'.join(map(str, shapes[name]))}" for name in deployment.profiles)
             why = f"the model does not run at the {end} sizes, {sizes}: {plain(str(error))}"
-            if deployment.stated:
+            if deployment.is_stated:
                 raise UserError(why, hint="state others: --profile INPUT=MIN:OPT:MAX") from error
             notes.append(
                 f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"

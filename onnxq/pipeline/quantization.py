@@ -13,6 +13,7 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
+from onnxq.documents.deployment import SizesWorth
 from onnxq.documents.plan import Heads
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
@@ -30,7 +31,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
-from onnxq.pipeline.deploying import Eligible, deployment_part, worths
+from onnxq.pipeline.deploying import deployment_part, worths
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
@@ -73,7 +74,7 @@ class _Measured:
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
     seen: Stats | None = None
-    worth: tuple[Eligible, ...] = ()
+    worth: tuple[SizesWorth, ...] = ()
 
 
 class Quantization:
@@ -209,7 +210,7 @@ class Quantization:
             measured.confirming, expected,
         )  # fmt: skip
         prepared, done, finish = best.prepared, best.done, best.finish
-        profiles = sampling.deployment.widened(job.sizes()).profiles  # of all samples
+        profiles = sampling.profiles
         final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)

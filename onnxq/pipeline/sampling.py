@@ -19,6 +19,7 @@ from onnxq.pipeline.deploying import deploy, that_runs
 from onnxq.pipeline.job import Job
 from onnxq.reason import Reason
 from onnxq.run import ort
+from onnxq.run.profiles import Profile
 
 
 class Sampling:
@@ -90,6 +91,12 @@ class Sampling:
         if self.usual is not None:
             (usual,) = self._job.feeds([self.usual])
             self.deployment, self.notes = that_runs(self.deployment, session, usual)
+
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """The sizes of the engine's inputs: of all samples, unless the model does not run at all of them."""
+        found = self.deployment if self.notes else self.deployment.widened(self._job.sizes())
+        return found.profiles
 
     # -- samples -------------------------------------------------------------------------------
 

@@ -49,7 +49,6 @@ class Deployment:
         profiles: the smallest, the usual and the largest shape of each input that has one.
         usual: the usual shape of each input whose rank is known.
         batch: the dimensions that are the batch.
-        stated: the inputs whose profile is stated.
         nearest: which of the samples that were seen has the usual sizes, but for the batch; None: none were.
         names: the dimensions of each input, a size or its name.
     """
@@ -58,9 +57,13 @@ class Deployment:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     usual: Mapping[str, Shape] = field(default_factory=dict)
     batch: tuple[str, ...] = ()
-    stated: frozenset[str] = frozenset()
     nearest: int | None = None
     names: Mapping[str, Dims] = field(default_factory=dict)
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether a size is stated."""
+        return any(span.origin == "stated" for span in self.spans.values())
 
     @property
     def is_known(self) -> bool:
@@ -72,8 +75,15 @@ class Deployment:
         profiles = dict(self.profiles)
         for name, (low, usual, high) in self.profiles.items():
             least, most = sizes.get(name, (usual, usual))
-            if name not in self.stated and len(least) == len(usual):
-                profiles[name] = tuple(map(min, low, least)), usual, tuple(map(max, high, most))
+            if len(least) == len(usual):
+                free = [
+                    isinstance(dim, str) and self.spans[dim].origin != "stated" for dim in self.names[name]
+                ]
+                profiles[name] = (
+                    tuple(min(a, b) if own else a for a, b, own in zip(low, least, free, strict=True)),
+                    usual,
+                    tuple(max(a, b) if own else a for a, b, own in zip(high, most, free, strict=True)),
+                )
         return replace(self, profiles=profiles)
 
     def to_json(self) -> dict[str, Any]:
@@ -172,7 +182,7 @@ def deployed(
         for name, dims in known.items()
     }
     middles = {name: middle for name, (_, middle, _) in shapes.items()}
-    return Deployment(spans, dynamic, middles, tuple(firsts), frozenset(stated), nearest, names)
+    return Deployment(spans, dynamic, middles, tuple(firsts), nearest, names)
 
 
 def _static(dims: Dims) -> bool:

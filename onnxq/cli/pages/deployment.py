@@ -20,8 +20,9 @@ def deployment_section(page: Page, deployment: Mapping[str, Any]) -> None:
     usual, *others = deployment["worth"] or [None]
     apart = [one for one in others if abs(one["share"] - usual["share"]) > _APART]
     if apart:
-        text = ", ".join(f"{one['share']:.1%} at {one['at']}" for one in apart)
-        page.entry(f"int8 could take {usual['share']:.1%} of the work at these sizes, {text}", style="yellow")
+        text = ", ".join(f"{100 * one['share']:.1f} % at {one['at']}" for one in apart)
+        now = f"{100 * usual['share']:.1f} % of the work at these sizes"
+        page.entry(f"int8 could take {now}, {text}", style="yellow")
 
 
 def _sizes(dimension: Mapping[str, Any]) -> str:
