@@ -221,12 +221,11 @@ def test_scales_are_the_thresholds_of_all_activations(roles: Roles, method: Meth
         assert rank <= float(scales["b"]) * 127 <= rank * (1 + 2**-10)
 
 
-def test_the_moving_average_is_over_samples_by_index(roles: Roles) -> None:
+def test_the_moving_average_is_over_the_samples_that_calibrate(roles: Roles) -> None:
     model, data = net(), samples(9)
     result = quantize(model, data, method="average", constant=0.25, keep_float=["c2"])
-    average, *others = [float(np.abs(data[i]["x"]).max()) for i in sorted(roles.calibrated)]
-    for amax in others:
-        average = 0.75 * average + 0.25 * amax
+    used = [data[i] for i in sorted(roles.calibrated)]
+    average = threshold(raw_stats(model, used, "x"), Method("average", constant=0.25))
     assert scales_in(result.model) == {"x": np.float32(average / 127)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks.nets.mobile import mobilenet_v2
 from benchmarks.nets.transformer import bert
 from onnxq.errors import UserError
 
+COUNT = 40
 QUICK: dict[str, Any] = {"compile": False, "repair": "none", "prove": "never", "layer_samples": 0}
 
 
@@ -22,17 +24,51 @@ def encoder() -> onnx.ModelProto:
     return bert(small=True)
 
 
-def test_the_first_sample_does_not_decide(encoder: onnx.ModelProto) -> None:
-    """In a text of one token a layer has one row."""
+@pytest.fixture(scope="module")
+def texts() -> list[dict[str, np.ndarray]]:
     random = np.random.default_rng(0)
-    texts = [
+    lengths = random.integers(3, 33, COUNT)
+    return [
         {"input_ids": random.integers(0, 1000, (1, n)), "attention_mask": np.ones((1, n), np.int64)}
-        for n in (1, 20, 24, 28, 32)
+        for n in lengths
     ]
-    for order in (texts, texts[::-1]):
-        result = onnxq.quantize(encoder, order, **QUICK)
-        assert result.profiles["input_ids"] == ((1, 1), (1, 24), (1, 32))
-        assert result.report["plan"]["int8_share_of_eligible_macs"] == 1
+
+
+def written(folder: Path, samples: list[dict[str, np.ndarray]], seed: int) -> Path:
+    """A folder of the samples under names in a random order."""
+    folder.mkdir()
+    for name, index in enumerate(np.random.default_rng(seed).permutation(len(samples))):
+        np.savez(folder / f"{name:02}.npz", **samples[index])  # type: ignore[arg-type]
+    return folder
+
+
+def made(model: onnx.ModelProto, data: Any, **options: Any) -> bytes:
+    result = onnxq.quantize(model, data, **{**QUICK, **options})
+    return result.model.SerializeToString(deterministic=True) + repr(result.profiles).encode()
+
+
+@pytest.mark.parametrize("repair", ["none", "auto"])
+def test_the_order_of_the_samples_changes_no_byte(
+    encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]], tmp_path: Path, repair: str
+) -> None:
+    """In two orders here; in twenty: `test_twenty_orders`."""
+    one, other = (
+        made(encoder, written(tmp_path / f"{seed}", texts, seed), repair=repair, samples=24)
+        for seed in (1, 2)
+    )
+    assert one == other
+
+
+def test_twenty_orders(texts: list[dict[str, np.ndarray]], encoder: onnx.ModelProto, tmp_path: Path) -> None:
+    found = {made(encoder, written(tmp_path / f"{seed}", texts, seed)) for seed in range(20)}
+    assert len(found) == 1
+
+
+def test_samples_of_an_iterator_are_in_the_order_given_and_that_is_said(
+    encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
+) -> None:
+    report = onnxq.quantize(encoder, iter(texts), **QUICK).report
+    assert any("decided by their order" in note for note in report["calibration"]["data"]["notes"])
 
 
 def share(model: onnx.ModelProto, data: Any, **options: Any) -> float | None:
@@ -41,7 +77,7 @@ def share(model: onnx.ModelProto, data: Any, **options: Any) -> float | None:
     return found
 
 
-def test_what_is_in_int8_is_decided_for_the_batch() -> None:
+def test_what_is_in_int8_is_decided_for_the_batch(tmp_path: Path) -> None:
     """And by a profile as by a shape."""
     model = mobilenet_v2(small=True, size=64)
     images = [{"x": np.random.default_rng(n).random((1, 3, 64, 64), np.float32)} for n in range(8)]

@@ -21,7 +21,8 @@ from noise_nets import outlier_channel
 import onnxq
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.screen import Page
-from onnxq.data.sources import Source
+from onnxq.data.samples import InputSpec
+from onnxq.data.sources import Source, open_source
 from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
@@ -83,8 +84,8 @@ def test_the_figure_is_that_of_the_file_on_samples_that_chose_nothing(met: Any) 
     known = met.report["about_mean"]
     assert known["sqnr_about_mean_db"] == met.report["goal"]["gates"][0]["measured"]
     assert (known["worst_output"], known["samples"]) == (OUTPUT, 12)
-    order = [int(i) for i in np.random.default_rng(0).permutation(96)]  # `data/split.py`
-    held = sorted(order[-12:])
+    source = open_source(DATA, [InputSpec(name, array.dtype, array.shape) for name, array in DATA[0].items()])
+    held = source.order.shuffled(0)[-12:]  # `data/split.py`
     again = about_mean(FLOAT, ort.load(met.model), (DATA[index] for index in held))
     assert again.sqnr_db == pytest.approx(known["sqnr_about_mean_db"], abs=1e-3)
 

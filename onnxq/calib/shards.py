@@ -145,7 +145,7 @@ def gather(
     Args:
         work: the pass.
         source: the data.
-        indices: the samples, ascending.
+        indices: the samples.
         keep: a file for what is done so far.
         progress: hears how many samples are done.
 
@@ -209,7 +209,7 @@ def gather_with_workers(
     Args:
         work: the pass.
         data: what each process opens the data with: a path.
-        indices: the samples, ascending.
+        indices: the samples.
         workers: how many processes.
         checkpoints: where each process keeps what it does.
         progress: hears how many samples are done.

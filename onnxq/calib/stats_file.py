@@ -21,7 +21,7 @@ import numpy as np
 from onnxq import interrupts
 from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
-from onnxq.data.samples import Sample
+from onnxq.data.samples import DIGEST, Sample, digest
 from onnxq.errors import UserError, in_short
 from onnxq.graph.validity import check_sizes
 from onnxq.shown import Shown, Words, number
@@ -30,7 +30,6 @@ from onnxq.typed import typed
 
 SUFFIX = ".stats.npz"
 _SCHEMA = 1
-_DIGEST = 16  # bytes
 _ROWS = 10
 _SUM_BITS = 1000  # of a sum in units of 2^-149: 2^128 is no float32, and nobody has 2^700 samples
 _RUNS = 8  # of missing samples that are named
@@ -121,15 +120,6 @@ class StatsFile(Shown):
         return hashlib.sha256(self.stats.indices.tobytes() + self.digests.tobytes()).hexdigest()
 
 
-def digest(sample: Sample) -> bytes:
-    """The hash of a sample's values, types and shapes, 16 bytes."""
-    found = hashlib.sha256()
-    for name, array in sorted(sample.feeds.items()):
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.digest()[:_DIGEST]
-
-
 @dataclass(slots=True)
 class Digests:
     """The hashes of the samples that pass by, by index."""
@@ -145,7 +135,7 @@ class Digests:
     def of(self, indices: np.ndarray) -> np.ndarray:
         """Those of these samples, uint8 [samples, 16]."""
         joined = b"".join(self.found[int(index)] for index in indices)
-        return np.frombuffer(joined, np.uint8).reshape(-1, _DIGEST)
+        return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST)
 
 
 def merge_files(parts: Sequence[StatsFile]) -> StatsFile:
@@ -432,7 +422,7 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], tensors: int) -> None:
     if np.any(np.diff(arrays["indices"]) <= 0):
         raise ValueError("its samples are not in the order of their indices")
     ends = (tensors, samples) if tensors else (0, 0)
-    for name, shape in (("digests", (samples, _DIGEST)), ("lows", ends), ("highs", ends)):
+    for name, shape in (("digests", (samples, DIGEST)), ("lows", ends), ("highs", ends)):
         if arrays[name].shape != shape:
             raise ValueError(f"its {name!r} is of shape {arrays[name].shape}, not {shape}")
     for low, high in (("lows", "highs"), ("channel_lows", "channel_highs")):

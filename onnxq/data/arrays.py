@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 
+from onnxq import interrupts
 from onnxq.errors import UserError
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
@@ -36,8 +38,11 @@ class Array(Protocol):
     def dtype(self) -> np.dtype:
         """Its dtype, likewise."""
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
-        """Its rows along the first axis, by ascending indices."""
+    def rows(self, wanted: Sequence[int]) -> Iterator[np.ndarray]:
+        """Its rows along the first axis, in the order of these indices."""
+
+    def starts(self, size: int) -> Iterator[bytes]:
+        """The first bytes of each row, `size` at most."""
 
     def read(self) -> np.ndarray:
         """All of it."""
@@ -62,9 +67,13 @@ class MemoryArray:
         """Its dtype."""
         return self.values.dtype
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+    def rows(self, wanted: Sequence[int]) -> Iterator[np.ndarray]:
         """Its rows, as views."""
         return (self.values[index] for index in wanted)
+
+    def starts(self, size: int) -> Iterator[bytes]:
+        """The first bytes of each row."""
+        return (row.reshape(-1)[: -(-size // max(row.itemsize, 1))].tobytes()[:size] for row in self.values)
 
     def read(self) -> np.ndarray:
         """All of it."""
@@ -85,28 +94,47 @@ class FileArray:
         open: opens the stream at the first value; it seeks forward at least.
         shape: the array's shape.
         dtype: its dtype.
+        spooled: opens one that seeks back, too, where `open` does so at great cost.
     """
 
     where: str
     open: Callable[[], IO[bytes]]
     shape: tuple[int, ...]
     dtype: np.dtype
+    spooled: Callable[[], IO[bytes]] | None = None
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
+    def rows(self, wanted: Sequence[int]) -> Iterator[np.ndarray]:
         """Its rows, one in memory at a time.
 
         Raises:
             UserError: the file ends early, or does not decompress.
         """
         shape = self.shape[1:]
-        size = prod(shape) * self.dtype.itemsize
+        back = any(later < index for index, later in itertools.pairwise(wanted))
+        opened = self.spooled if back and self.spooled is not None else self.open
+        return (self._array(data, shape) for data in self._pieces(wanted, self._row_bytes, opened))
+
+    def starts(self, size: int) -> Iterator[bytes]:
+        """The first bytes of each row.
+
+        Raises:
+            UserError: as above.
+        """
+        return self._pieces(range(self.shape[0]), min(size, self._row_bytes), self.open)
+
+    @property
+    def _row_bytes(self) -> int:
+        return prod(self.shape[1:]) * self.dtype.itemsize
+
+    def _pieces(self, wanted: Iterable[int], size: int, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
+        """The first `size` bytes of some rows."""
         position = 0
         try:
-            with self.open() as stream:
+            with opened() as stream:
                 for index in wanted:
-                    stream.seek((index - position) * size, 1)
-                    yield self._take(stream, size, shape)
-                    position = index + 1
+                    stream.seek(index * self._row_bytes - position, 1)
+                    yield self._take(stream, size)
+                    position = index * self._row_bytes + size
         except _UNREADABLE as error:
             raise self._corrupt(error) from error
 
@@ -118,7 +146,7 @@ class FileArray:
         """
         try:
             with self.open() as stream:
-                return self._take(stream, prod(self.shape) * self.dtype.itemsize, self.shape)
+                return self._array(self._take(stream, prod(self.shape) * self.dtype.itemsize), self.shape)
         except _UNREADABLE as error:
             raise self._corrupt(error) from error
 
@@ -127,10 +155,14 @@ class FileArray:
         first, second, *rest = self.shape
         return dataclasses.replace(self, shape=(first * second, *rest))
 
-    def _take(self, stream: IO[bytes], size: int, shape: tuple[int, ...]) -> np.ndarray:
+    @staticmethod
+    def _take(stream: IO[bytes], size: int) -> bytes:
         data = stream.read(size)
         if len(data) < size:
             raise EOFError("it ends before its last value")
+        return data
+
+    def _array(self, data: bytes, shape: tuple[int, ...]) -> np.ndarray:
         return np.frombuffer(data, self.dtype).reshape(shape)
 
     def _corrupt(self, error: BaseException) -> UserError:
@@ -160,13 +192,13 @@ class RepeatedArray:
         """Its dtype."""
         return self.array.dtype
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[np.ndarray]:
-        """Its rows; each is read once."""
-        indices = [index // self.times for index in wanted]
-        read = self.array.rows(dict.fromkeys(indices))
-        for _, group in itertools.groupby(indices):
-            row = next(read)
-            yield from (row for _ in group)
+    def rows(self, wanted: Sequence[int]) -> Iterator[np.ndarray]:
+        """Its rows; each of the array is read once in turn."""
+        return in_turn([index // self.times for index in wanted], self.array.rows)
+
+    def starts(self, size: int) -> Iterator[bytes]:
+        """The first bytes of each row."""
+        return (start for start in self.array.starts(size) for _ in range(self.times))
 
     def read(self) -> np.ndarray:
         """All of it."""
@@ -175,6 +207,16 @@ class RepeatedArray:
     def merged(self) -> Array:
         """The array with its first two axes as one."""
         return MemoryArray(self.read()).merged()
+
+
+T = TypeVar("T")
+
+
+def in_turn(wanted: Sequence[int], read: Callable[[Sequence[int]], Iterator[T]]) -> Iterator[T]:
+    """What is read of indices, of which the same may be there several times in turn: once for each turn."""
+    turns = [(index, len(list(group))) for index, group in itertools.groupby(wanted)]
+    for found, (_, times) in zip(read([index for index, _ in turns]), turns, strict=True):
+        yield from itertools.repeat(found, times)
 
 
 def open_npy(path: Path, tensor: str) -> FileArray:
@@ -246,13 +288,36 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: 
         offset = info.header_offset + _LOCAL_HEADER.size + name + extra + header
         return FileArray(where, lambda: _open_at(path, offset), shape, dtype)
 
-    def inflate() -> IO[bytes]:
-        with zipfile.ZipFile(path) as again:  # the open member keeps the file open
-            stream = again.open(info)
-        stream.seek(header)
+    member = _Compressed(path, info, header)
+    return FileArray(where, member.open, shape, dtype, member.spooled)
+
+
+class _Compressed:
+    """The values of a compressed member of an .npz file."""
+
+    def __init__(self, path: Path, info: zipfile.ZipInfo, header: int) -> None:
+        self._path, self._info, self._header = path, info, header
+        self._folder: interrupts.Folder | None = None
+
+    def open(self) -> IO[bytes]:
+        """As a stream that goes forward."""
+        with zipfile.ZipFile(self._path) as archive:  # the open member keeps the file open
+            stream = archive.open(self._info)
+        stream.seek(self._header)
         return stream
 
-    return FileArray(where, inflate, shape, dtype)
+    def spooled(self) -> IO[bytes]:
+        """As a temporary file, which is written once, and deleted with the last reference to this object."""
+        if self._folder is None:
+            folder = interrupts.Folder()
+            with self.open() as stream, _values(folder).open("wb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+            self._folder = folder
+        return _values(self._folder).open("rb")
+
+
+def _values(folder: interrupts.Folder) -> Path:
+    return Path(folder.name) / "values"
 
 
 def _open_at(path: Path, offset: int) -> IO[bytes]:

@@ -14,7 +14,7 @@ from onnxq.data.bad_samples import BadSamples
 from onnxq.data.csv_file import Line, read_csv, shaped
 from onnxq.data.files import Found, find_by_input, find_files, find_sets, kind_of
 from onnxq.data.lists import Entry
-from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, item_record
+from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, hashed, item_record
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import read_set, read_tensor
 from onnxq.errors import UserError
@@ -180,11 +180,20 @@ def _table(
             return {key: arrays.MemoryArray(values) for key, values in read_set(path, keys, stated).items()}
         return {keys[0]: _open_file(path, inputs[0], prepared, reader)}
 
-    records = [Record(str(path), partial(open_file, path)) for path in found.files]
+    image = found.kind == "image"
+    records = [
+        Record(str(path), partial(open_file, path), path.read_bytes if image else None)
+        for path in found.files
+    ]
     if found.entries:
         _check(((entry.where, entry.check) for entry in found.entries), bad)
-        records = [Record(entry.where, partial(_open_entry, entry, open_file)) for entry in found.entries]
-    counts = [1] * len(records) if found.kind == "image" else None
+        records = [
+            Record(
+                entry.where, partial(_open_entry, entry, open_file), entry.path.read_bytes if image else None
+            )
+            for entry in found.entries
+        ]
+    counts = [1] * len(records) if image else None
     return RecordTable(found.title, reader, records, bad, found.notes, counts)
 
 
@@ -216,7 +225,14 @@ def _open_csv(found: Found, inputs: Sequence[InputSpec], options: ImageOptions, 
     def open_line(line: Line) -> Mapping[str, arrays.Array]:
         return {spec.key: open_cell(line, spec) for spec in inputs}
 
-    records = [Record(line.where, partial(open_line, line)) for line in file.lines]
+    def content(line: Line) -> bytes:
+        cells = [file.cell(line, spec) for spec in inputs]
+        return hashed(cell.read_bytes() if isinstance(cell, Path) else repr(cell).encode() for cell in cells)
+
+    records = [
+        Record(line.where, partial(open_line, line), partial(content, line) if prepared else None)
+        for line in file.lines
+    ]
     counts = None
     if prepared:  # to count, the images would be decoded; but one is always one sample
         _check(((line.where, partial(file.check, line, inputs)) for line in file.lines), bad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,10 +39,12 @@ class Record:
     Attributes:
         where: its path or number, for messages.
         open: its arrays, by the names that the data have for the inputs.
+        content: what tells it from other records, where opening it takes longer; it holds one sample then.
     """
 
     where: str
     open: Callable[[], Mapping[str, arrays.Array]]
+    content: Callable[[], bytes] | None = None
 
 
 def item_record(item: Any, where: str) -> Record:
@@ -76,6 +79,23 @@ def _members(item: Any, where: str) -> dict[str, arrays.Array]:
     return members
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A record that was opened.
+
+    Attributes:
+        record: it.
+        members: its arrays, by input.
+        layouts: how each holds samples.
+        count: how many.
+    """
+
+    record: Record
+    members: Mapping[str, arrays.Array]
+    layouts: Mapping[str, layout.Layout]
+    count: int
+
+
 class Reader:
     """Takes records apart into rows.
 
@@ -96,32 +116,27 @@ class Reader:
         """Keeps a note."""
         self.notes[text] = None
 
-    def count(self, record: Record) -> int:
-        """How many samples a record holds.
+    def open(self, record: Record) -> Opened:
+        """Opens a record.
 
         Raises:
             UserError: it cannot be read, or does not fit the inputs.
         """
-        return self._layouts(record.where, self._open(record))[1]
+        members = self._members(record)
+        return Opened(record, members, *self._layouts(record.where, members))
 
-    def rows(self, record: Record, wanted: Iterable[int] | None = None) -> Iterator[Row]:
-        """Samples of a record by ascending indices (None: all), each with its batch axis.
+    def rows(self, opened: Opened, wanted: Sequence[int] | None = None) -> Iterator[Row]:
+        """Samples of a record (None: all), each with its batch axis.
 
-        One is bad if it cannot be read, does not fit the inputs, or a value is not finite. A record
-        that cannot be opened is one bad sample, or as many as are wanted of it.
+        One is bad if it cannot be read, does not fit the inputs, or a value is not finite.
         """
-        try:
-            members = self._open(record)
-            layouts, count = self._layouts(record.where, members)
-        except UserError as error:
-            yield from (Row(record.where, error=error) for _ in ([0] if wanted is None else wanted))
-            return
-        indices = range(count) if wanted is None else list(wanted)
-
-        streams = [_stream(members[s.name], layouts[s.name].kind, indices) for s in self._inputs]
+        indices = range(opened.count) if wanted is None else wanted
+        streams = [
+            _stream(opened.members[s.name], opened.layouts[s.name].kind, indices) for s in self._inputs
+        ]
         broken: UserError | None = None
         for index in indices:
-            where = record.where if count == 1 else f"{record.where}[{index}]"
+            where = opened.record.where if opened.count == 1 else f"{opened.record.where}[{index}]"
             try:
                 if broken is None:
                     values = [next(stream) for stream in streams]
@@ -129,17 +144,29 @@ class Reader:
                 broken = error
             yield self._fitted(where, values) if broken is None else Row(where, error=broken)
 
-    def shapes(self, record: Record) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each input in the samples of a record, none of whose values is read.
+    def starts(self, opened: Opened) -> Iterator[bytes]:
+        """The hash of the first values of each sample of a record, and of their types and shapes.
 
         Raises:
-            UserError: it cannot be read, or does not fit the inputs.
+            UserError: it ends early.
         """
-        members = self._open(record)
-        layouts, _ = self._layouts(record.where, members)
+        streams: list[Iterator[bytes]] = []
+        for spec in self._inputs:
+            array, whole = opened.members[spec.name], opened.layouts[spec.name].kind in ("whole", "bare")
+            shape = array.shape if whole else array.shape[1:]
+            told = f"{spec.name} {array.dtype.str} {shape} ".encode()
+            if whole:
+                streams.append(itertools.repeat(told + _start(array.read())))
+            else:
+                streams.append(told + start for start in array.starts(_START))
+        for _ in range(opened.count):
+            yield hashed(next(stream) for stream in streams)
+
+    def shapes(self, opened: Opened) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each input in the samples of a record; none of their values is read."""
         found = {}
         for spec in self._inputs:
-            shape, kind = tuple(members[spec.name].shape), layouts[spec.name].kind
+            shape, kind = tuple(opened.members[spec.name].shape), opened.layouts[spec.name].kind
             if kind in ("rows", "samples"):
                 shape = shape[1:]
             found[spec.name] = (1, *shape) if kind in ("rows", "bare") else shape
@@ -179,7 +206,7 @@ class Reader:
         except UserError as error:
             return Row(where, error=error)
 
-    def _open(self, record: Record) -> dict[str, arrays.Array]:
+    def _members(self, record: Record) -> dict[str, arrays.Array]:
         """A record's arrays; whole batches of a static size are rows, as everything else."""
         members = self._by_input(record.where, record.open())
         whole: tuple[int, int] | None = None  # how many batches there are, and their size
@@ -264,14 +291,33 @@ def _stream(array: arrays.Array, kind: str, indices: Sequence[int]) -> Iterator[
         yield from itertools.repeat(whole[None] if kind == "bare" else whole)
 
 
+_START = 1 << 16  # bytes of a sample that are hashed; where they are alike, all of it is
+
+
+def _start(values: np.ndarray) -> bytes:
+    (found,) = arrays.MemoryArray(values[None]).starts(_START)
+    return found
+
+
+def hashed(parts: Iterable[bytes]) -> bytes:
+    """The hash of some parts, 16 bytes."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.digest()
+
+
 class Table(Protocol):
     """Rows that can be read again, in any order.
 
     Attributes:
         count: how many there are.
+        are_apart: whether each came by itself, in a file of its own, say.
     """
 
     count: int
+    are_apart: bool
 
     @property
     def lines(self) -> list[str]:
@@ -281,8 +327,11 @@ class Table(Protocol):
     def notes(self) -> list[str]:
         """What the user may not expect, as far as the data were read."""
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
-        """The rows of these indices, ascending; each is there, if only to say that it is bad."""
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        """The rows of these indices, in this order; each is there, if only to say that it is bad."""
+
+    def starts(self) -> Iterator[bytes]:
+        """The hash of the first values of each row; b"" of one that cannot be read."""
 
     def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
         """The shapes of the rows of these indices, by input; none of one that cannot be opened."""
@@ -313,10 +362,12 @@ class RecordTable:
         self._reader = reader
         self._records = records
         self._notes = notes
+        self._opened: Opened | None = None  # the last that holds several rows: they are read in any order
         if counts is None:
             counts = [self._count(record, bad) for record in records]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.count = int(self._starts[-1])
+        self.are_apart = self.count == len(records)
 
     @property
     def lines(self) -> list[str]:
@@ -328,23 +379,51 @@ class RecordTable:
         """What was left out, and how values were converted."""
         return [*self._notes, *self._reader.notes]
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
-        """The rows of these indices, ascending."""
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        """The rows of these indices, in this order; of a record that cannot be opened, each is bad."""
         for number, group in itertools.groupby(wanted, self._record_of):
-            start = int(self._starts[number])
-            yield from self._reader.rows(self._records[number], [row - start for row in group])
+            start, indices = int(self._starts[number]), list(group)
+            try:
+                opened = self._open(self._records[number])
+            except UserError as error:
+                yield from (Row(self._records[number].where, error=error) for _ in indices)
+            else:
+                yield from self._reader.rows(opened, [row - start for row in indices])
+
+    def starts(self) -> Iterator[bytes]:
+        """The hash of the first values of each row; of an image that of its file."""
+        for record, count in zip(self._records, np.diff(self._starts).tolist(), strict=True):
+            found = 0
+            with contextlib.suppress(UserError, OSError):
+                if record.content is not None:
+                    found = 1
+                    yield hashed([record.content()])
+                else:
+                    for start in self._reader.starts(self._open(record)):
+                        found += 1
+                        yield start
+            yield from itertools.repeat(b"", count - found)
 
     def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
         """The shapes of the rows of these indices."""
-        for number, group in itertools.groupby(wanted, self._record_of):
-            shapes: Mapping[str, tuple[int, ...]] = {}
-            with contextlib.suppress(UserError):
-                shapes = self._reader.shapes(self._records[number])
-            yield from (shapes for _ in group)
+        for number in map(self._record_of, wanted):
+            try:
+                opened = self._open(self._records[number])
+            except UserError:
+                yield {}
+            else:
+                yield self._reader.shapes(opened)
+
+    def _open(self, record: Record) -> Opened:
+        if self._opened is not None and self._opened.record is record:
+            return self._opened
+        opened = self._reader.open(record)
+        self._opened = opened if opened.count > 1 else None
+        return opened
 
     def _count(self, record: Record, bad: BadSamples) -> int:
         try:
-            return self._reader.count(record)
+            return self._open(record).count
         except UserError as error:
             if len(self._records) == 1:
                 raise
@@ -377,6 +456,8 @@ class Columns:
         self._notes = notes
         self._times = times
         self.count = max(table.count for table in tables.values())
+        own = [table for name, table in tables.items() if name not in shared]
+        self.are_apart = all(table.are_apart for table in own) and set(times.values()) <= {1}
 
     @property
     def lines(self) -> list[str]:
@@ -388,13 +469,13 @@ class Columns:
         """What was left out, and how values were converted."""
         return [*self._notes, *(note for table in self._tables.values() for note in table.notes)]
 
-    def rows(self, wanted: Iterable[int]) -> Iterator[Row]:
-        """The rows of these indices, ascending."""
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        """The rows of these indices, in this order."""
         indices = list(wanted)
         parts = [
             itertools.repeat(next(table.rows([0])))
             if name in self._shared
-            else _in_turn(table, indices, self._times.get(name, 1))
+            else arrays.in_turn([index // self._times.get(name, 1) for index in indices], table.rows)
             for name, table in self._tables.items()
         ]
         own = [i for i, name in enumerate(self._tables) if name not in self._shared] or [0]
@@ -403,22 +484,22 @@ class Columns:
             where = ", ".join(row[i].where for i in own)
             yield bad or Row(where, {name: array for part in row for name, array in part.feeds.items()})
 
+    def starts(self) -> Iterator[bytes]:
+        """The hash of the first values of each row."""
+        parts = [
+            (start for start in table.starts() for _ in range(self._times.get(name, 1)))
+            for name, table in self._tables.items()
+            if name not in self._shared
+        ]
+        return (hashed(row) if all(row) else b"" for row in zip(*parts, strict=False))
+
     def shapes(self, wanted: Sequence[int]) -> Iterator[Mapping[str, tuple[int, ...]]]:
         """The shapes of the rows of these indices."""
         parts = [
             itertools.repeat(next(table.shapes([0])))
             if name in self._shared
-            else table.shapes([index // self._times.get(name, 1) for index in wanted])
+            else arrays.in_turn([index // self._times.get(name, 1) for index in wanted], table.shapes)
             for name, table in self._tables.items()
         ]
         for _, *row in zip(wanted, *parts, strict=False):
             yield {name: shape for part in row for name, shape in part.items()}
-
-
-def _in_turn(table: RecordTable, wanted: Sequence[int], times: int) -> Iterator[Row]:
-    """Rows of a table of which each is there several times in turn; it is read once."""
-    indices = [index // times for index in wanted]
-    read = table.rows(dict.fromkeys(indices))
-    for _, group in itertools.groupby(indices):
-        row = next(read)
-        yield from (row for _ in group)

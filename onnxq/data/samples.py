@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph.types import is_float
+
+DIGEST = 16
+"""Bytes of the hash of a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,18 @@ class Sample:
     index: int
     where: str
     feeds: dict[str, np.ndarray]
+
+
+def digest(sample: Sample) -> bytes:
+    """The hash of a sample's values, types and shapes, 16 bytes."""
+    found = hashlib.sha256()
+    for name, array in sorted(sample.feeds.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        if array.dtype.hasobject:
+            found.update(repr(array.tolist()).encode("utf-8", "surrogatepass"))
+        else:
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.digest()[:DIGEST]
 
 
 def as_float32(samples: Iterable[Sample], *, float16: bool = False) -> Iterator[Sample]:

@@ -13,6 +13,7 @@ import numpy as np
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN
+from onnxq.data.order import Order
 from onnxq.data.paths import open_path, refuse
 from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
@@ -106,7 +107,7 @@ class Source:
         raise NotImplementedError
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
-        """The samples of these indices, ascending.
+        """The samples of these indices, in this order.
 
         Raises:
             UserError: as above; or the data is an iterable.
@@ -115,6 +116,15 @@ class Source:
 
     def shapes(self, indices: Iterable[int]) -> list[Mapping[str, tuple[int, ...]]]:
         """The shapes of the inputs in the samples of these indices; of bad samples only as far as they tell.
+
+        Raises:
+            UserError: the data is an iterable.
+        """
+        raise NotImplementedError
+
+    @property
+    def order(self) -> Order:
+        """The samples by their contents.
 
         Raises:
             UserError: the data is an iterable.
@@ -180,6 +190,7 @@ class _Indexed(Source):
         if not table.count:
             raise UserError("the data has zero samples", hint=TAKEN)
         self._table = table
+        self._order: Order | None = None
         self.count: int = -(-table.count // batch)
         self._completed = self.count * batch - table.count
 
@@ -191,23 +202,40 @@ class _Indexed(Source):
     def notes(self) -> list[str]:
         return [*self._table.notes, *super().notes]
 
+    @property
+    def order(self) -> Order:
+        return self._by_content if self.batch == 1 else self._by_content.of_batches(self._rows, self.batch)
+
+    @property
+    def _by_content(self) -> Order:
+        if self._order is None:
+            self._order = Order.of(self._table)
+        return self._order
+
     def shapes(self, indices: Iterable[int]) -> list[Mapping[str, tuple[int, ...]]]:
-        found = self._table.shapes([index * self.batch for index in indices])
-        if self.batch == 1:
-            return list(found)
+        chosen, rows = list(indices), self._rows
+        found = self._table.shapes([rows[index * self.batch] for index in chosen])
         return [
             {
                 name: (self.batch, *shape[1:]) if name in self._has_batch else shape
                 for name, shape in one.items()
             }
+            if self.batch > 1
+            else one
             for one in found
         ]
+
+    @property
+    def _rows(self) -> Sequence[int]:
+        """The rows, as batches take them: those that came apart in an order that is not that of the data."""
+        every = range(self._table.count)
+        return self._by_content.sorted(every) if self.batch > 1 and self._table.are_apart else every
 
     def __iter__(self) -> Iterator[Sample]:
         return self.read(range(self.count))
 
     def read(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen = sorted(indices)
+        chosen = list(indices)
         any_good = False
         for sample in self.good(chosen):
             any_good = True
@@ -216,9 +244,9 @@ class _Indexed(Source):
             raise self._bad.all_bad()
 
     def good(self, indices: Iterable[int]) -> Iterator[Sample]:
-        chosen, batch = sorted(indices), self.batch
-        rows = (row for i in chosen for row in range(i * batch, min((i + 1) * batch, self._table.count)))
-        for index, row in zip(chosen, self._batches(self._table.rows(rows)), strict=True):
+        chosen, batch, rows = list(indices), self.batch, self._rows
+        wanted = [row for i in chosen for row in rows[i * batch : (i + 1) * batch]]
+        for index, row in zip(chosen, self._batches(self._table.rows(wanted)), strict=True):
             if row is not None:
                 yield self._shown(index, row)
 
@@ -245,7 +273,10 @@ class _Stream(Source):
 
     @property
     def notes(self) -> list[str]:
-        return [*self._reader.notes, *super().notes]
+        once = (
+            f"{self._script or 'an iterator'} is read once: which samples calibrate is decided by their order"
+        )
+        return [*self._reader.notes, *super().notes, once]
 
     def __iter__(self) -> Iterator[Sample]:
         items = self._items
@@ -270,7 +301,14 @@ class _Stream(Source):
     def _rows(self, items: Iterable[Any]) -> Iterator[Row]:
         for number, item in enumerate(items):
             self._taken += 1
-            for row in self._reader.rows(item_record(item, f"item {number} of {self._script or 'the data'}")):
+            record = item_record(item, f"item {number} of {self._script or 'the data'}")
+            try:
+                opened = self._reader.open(record)
+            except UserError as error:
+                self._read += 1
+                yield Row(record.where, error=error)
+                continue
+            for row in self._reader.rows(opened):
                 self._read += 1
                 yield row
 
@@ -290,7 +328,8 @@ def open_source(
     """Opens data for a model.
 
     Where the model's batch axis is dynamic or 1, an array with several rows is as many samples;
-    a static batch is filled with consecutive samples. A first axis that is a sequence's is never
+    a static batch is filled with consecutive samples, and with such as follow each other by their contents
+    where each is in a file or an item of its own. A first axis that is a sequence's is never
     divided, see `layout.leading`; of one that may be either, a lone array is divided, and each of
     several is one sample. An axis in front of the input's is always that of samples.
 

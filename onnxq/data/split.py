@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.errors import UserError
@@ -42,11 +40,13 @@ class Split(ABC):
         proposing_with: how many of those that choose do not confirm; likewise.
         held: how many verify; likewise.
         held_indices: which verify, where they can be read again.
-        every: all that are read; of an iterator, none.
+        calibrating: which calibrate, in the order in which they are read; of an iterator, none.
+        indices: all that are read; likewise.
     """
 
     shared = False
-    every: tuple[int, ...] = ()
+    calibrating: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
     used: int | None = None
     chosen_with: int | None = None
     confirming: frozenset[int] = frozenset()
@@ -92,9 +92,10 @@ def split(
 ) -> Split:
     """Divides a source, so that no sample does two things.
 
-    Of N samples, a permutation seeded with `seed` chooses: an eighth, at least 1 and at most 64,
-    verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of the others
-    calibrate. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
+    Of N samples, the content of each and `seed` decide: an eighth, at least 1 and at most 64,
+    verifies; a quarter, at most 128, chooses where `choose` is set; and at most `samples` of
+    the others calibrate. Samples of the same content are in one part, where there are others for the other
+    parts. Of an iterator, samples 0, 8, 16, ... verify and, where `choose` is set, 4, 12, 20, ...
     choose, at most as many (they are kept in memory), and the others calibrate, at most `samples`.
 
     Where `confirm` is set, as many as verify confirm, of those that do nothing else; where there are not so
@@ -104,7 +105,7 @@ def split(
     Args:
         source: the samples.
         samples: how many calibrate at most.
-        seed: of the permutation.
+        seed: with the contents, it decides which are for what.
         choose: whether some are to choose among scales.
         confirm: whether some are to say whether what others propose is kept.
         seen: indices of the samples that calibrated before, which neither choose nor verify; None:
@@ -123,24 +124,29 @@ def split(
             )
         return _StreamSplit(source, samples, choose, confirm)
     if source.count == 1:
-        return _IndexSplit(source, (0,), (0,) if choose else (), (), (0,))
-    order = _good_last(source, [int(i) for i in np.random.default_rng(seed).permutation(source.count)])
+        return _IndexSplit(source, [0], [0] if choose else [], [], [0])
+    by_content = source.order
+    keys = by_content.keys
+    order = _good_last(source, by_content.shuffled(seed))
     held = min(HELD_OUT, max(1, source.count // _HOLD_EVERY))
     chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
-    used = order[: min(samples, source.count - held - chosen)]
+    used: list[int] | None = None
     if seen is not None:
-        used, known = [i for i in order if i in seen], frozenset(seen)
-        order = _good_last(source, [i for i in order if i not in known] or used)
-    apart = order[-held - chosen :]
-    choosing = apart[: max(0, len(apart) - held)] if chosen else []
+        used, known = [i for i in order if i in seen], {keys[i] for i in seen}
+        order = _good_last(source, [i for i in order if keys[i] not in known] or used)
+    verifies = by_content.between(order, len(order) - held)
+    chooses = verifies
+    if chosen:  # some are left to calibrate, unless they did
+        chooses = by_content.between(order[:verifies], max(used is None, verifies - chosen))
+    if used is None:
+        used = order[: min(samples, chooses)]
+    choosing = order[chooses:verifies]
     confirming: list[int] = []
     if confirm:
-        calibrating, fewest = set(used), max(2, held)
-        idle = [i for i in order[: -held - chosen] if i not in calibrating]
+        calibrating, fewest = {keys[i] for i in used}, max(2, held)
+        idle = [i for i in order[:chooses] if keys[i] not in calibrating]
         confirming = idle[-fewest:] if len(idle) >= fewest else _every_other(choosing)
-    return _IndexSplit(
-        source, tuple(sorted(used)), tuple(choosing), tuple(sorted(confirming)), tuple(sorted(apart[-held:]))
-    )
+    return _IndexSplit(source, used, choosing, confirming, order[verifies:])
 
 
 def _every_other(choosing: list[T]) -> list[T]:
@@ -155,44 +161,32 @@ def _good_last(source: Source, order: list[int]) -> list[int]:
     return order[len(order) - bad :] + order[: len(order) - bad]
 
 
-def chosen_indices(source: Source, samples: int, seed: int) -> list[int]:
-    """The samples that calibrate where others are kept apart to choose and to verify, ascending.
-
-    Raises:
-        UserError: the data can be read only once, or `samples` is less than 1.
-    """
-    parts = split(source, samples, seed, choose=True)
-    if not isinstance(parts, _IndexSplit):
-        raise UserError("the data can be read only once", hint="give a path, or a list of arrays")
-    return list(parts.indices)
-
-
 class _IndexSplit(Split):
     """Chosen indices of a source that can be read again."""
 
     def __init__(
         self,
         source: Source,
-        used: tuple[int, ...],
-        chosen: tuple[int, ...],
-        confirming: tuple[int, ...],
-        held: tuple[int, ...],
+        used: Sequence[int],
+        chosen: Sequence[int],
+        confirming: Sequence[int],
+        held: Sequence[int],
     ) -> None:
         self._source = source
-        self.indices = used
+        self.calibrating = source.order.sorted(used)
+        self.indices = source.order.sorted({*used, *chosen, *confirming, *held})
         self.used = len(used)
-        self.every = tuple(sorted({*used, *chosen, *confirming, *held}))
         self._chosen = chosen
         self.chosen_with = len(chosen)
         self.confirming = frozenset(confirming)
         self.proposing_with = len(set(chosen) - self.confirming)
-        self._held = held
-        self.held, self.held_indices = len(held), held
+        self._held = source.order.sorted(held)
+        self.held, self.held_indices = len(held), self._held
         self.shared = not set(used).isdisjoint(held)
 
     def calibration(self) -> Iterator[Sample]:
         any_good = False
-        for sample in self._source.good(self.indices):
+        for sample in self._source.good(self.calibrating):
             any_good = True
             yield sample
         if not any_good:
@@ -207,11 +201,11 @@ class _IndexSplit(Split):
 
     def _in_blocks(self, indices: Sequence[int]) -> Iterator[Sample]:
         for start, end in itertools.pairwise((0, *BLOCKS, len(indices))):
-            if start < end:  # each block is spread over the data, which may be sorted by class
-                yield from self._source.good(sorted(indices[start:end]))
+            if start < end:
+                yield from self._source.good(indices[start:end])
 
     def confirmation(self) -> Iterator[Sample]:
-        return self._source.good(sorted(self.confirming))
+        return self._source.good(self._source.order.sorted(self.confirming))
 
     def held_out(self) -> Iterator[Sample]:
         return self._source.read(self._held)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.data.images import Preparation, layout_of
-from onnxq.data.samples import InputSpec, Sample
+from onnxq.data.samples import InputSpec, Sample, digest
 
 NAMED = 3
 """How many samples of a kind are remembered by name."""
@@ -186,14 +186,14 @@ class Survey:
         ]
         self.repeated = 0
         self.repeats: list[tuple[str, str]] = []
-        self._seen: dict[int, str] = {}
+        self._seen: dict[bytes, str] = {}
 
     def add(self, sample: Sample) -> None:
         """Adds a sample."""
         self.samples += 1
         for entry in self.inputs:
             entry.add(sample.where, sample.feeds[entry.spec.name])
-        first = self._seen.setdefault(_digest(sample), sample.where)
+        first = self._seen.setdefault(digest(sample), sample.where)
         if len(self._seen) + self.repeated < self.samples:
             self.repeated += 1
             self.repeats += [(sample.where, first)] * (len(self.repeats) < NAMED)
@@ -215,12 +215,3 @@ def _layout(spec: InputSpec, preparation: Preparation | None) -> str | None:
         return preparation.layout
     is_picture = spec.shape is not None and len(spec.shape) == 4 and spec.dtype.kind not in "bOUS"
     return layout_of(spec) if is_picture else None
-
-
-def _digest(sample: Sample) -> int:
-    """A hash of a sample's arrays, 64 bits: of this process only, and fast."""
-    contents = (
-        (name, array.shape, repr(array.tolist()) if array.dtype.hasobject else array.tobytes())
-        for name, array in sample.feeds.items()
-    )
-    return hash(tuple(contents))

@@ -16,7 +16,7 @@ from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
 from onnxq.config import LayerRule
-from onnxq.data.samples import Sample
+from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
 from onnxq.errors import UserError
@@ -373,7 +373,7 @@ class Given:
         samples = {sample.index: sample for sample in source.good(indices[places].tolist())}
         for place in places:
             sample = samples.get(int(indices[place]))
-            if sample is None or stats_file.digest(sample) != self.stats.digests[place].tobytes():
+            if sample is None or digest(sample) != self.stats.digests[place].tobytes():
                 where = f"sample {indices[place]}" + (f" ({sample.where})" if sample is not None else "")
                 raise UserError(
                     f"{str(self.path)!r} holds statistics of other data: {where} is another one now, or is "

@@ -38,11 +38,11 @@ def deploy(job: Job, source: Source, parts: Split, first: Sample) -> tuple[Deplo
         UserError: what is stated of the sizes does not fit the model.
     """
     stated = job.deployment()
-    if not parts.every or set(stated.spans) <= {*stated.batch}:
+    if not parts.indices or set(stated.spans) <= {*stated.batch}:
         return job.deployment([{name: array.shape for name, array in first.feeds.items()}]), first
     with job.step("sizes"):
-        found = job.deployment(source.shapes(parts.every))
-        usual = [] if found.nearest is None else [parts.every[found.nearest]]
+        found = job.deployment(source.shapes(parts.indices))
+        usual = [] if found.nearest is None else [parts.indices[found.nearest]]
         return found, next(source.good(usual), first)
 
 

@@ -20,11 +20,11 @@ from onnxq.calib.shards import (
     gather_with_workers,
     shard_of,
 )
-from onnxq.calib.stats_file import Origin, StatsFile, digest, is_statistics, merge_files, read, write
+from onnxq.calib.stats_file import Origin, StatsFile, is_statistics, merge_files, read, write
 from onnxq.calib.trt_cache import is_cache
-from onnxq.data.samples import Sample
+from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import DataSource, Source
-from onnxq.data.split import chosen_indices, split
+from onnxq.data.split import Split, split
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.flag_words import tells_keywords
@@ -61,9 +61,9 @@ def take_statistics(
             raise UserError(
                 f"{workers} workers cannot read the data", hint="each has to open it itself: give a path"
             )
-        every = chosen_indices(source, options.samples, options.seed)
-        indices = shard_of(every, *shard)
-        work = _work(job, options, source, next(source.read(every)), every, workers)
+        parts = split(source, options.samples, options.seed, choose=True)
+        indices = shard_of(parts.calibrating, *shard)
+        work = _work(job, options, source, parts, next(source.read(parts.calibrating)), workers)
         arguments = DataArguments(data, job.input_specs(), images, options.skip_bad)
         done = _gathered(job, work, source, arguments, indices, workers, path)
         left_out = sorted({*indices}.difference(done.stats.indices.tolist()))
@@ -98,9 +98,10 @@ def _check_undivided(shard: tuple[int, int], workers: int) -> None:
 
 def _of_stream(job: Job, options: Calibrating, source: Source) -> StatsFile:
     """Statistics of data that can be read only once, in one go."""
-    samples = split(source, options.samples, options.seed, choose=True).calibration()
+    parts = split(source, options.samples, options.seed, choose=True)
+    samples = parts.calibration()
     first = next(samples)
-    work = _work(job, options, source, first, None, 1)
+    work = _work(job, options, source, parts, first, 1)
     taken = 0
 
     def counted(samples: Iterable[Sample]) -> Iterator[Sample]:
@@ -120,23 +121,20 @@ def _of_stream(job: Job, options: Calibrating, source: Source) -> StatsFile:
     return replace(done, origin=replace(done.origin, samples=taken))
 
 
-def _work(
-    job: Job, options: Calibrating, source: Source, first: Sample, every: Sequence[int] | None, workers: int
-) -> Work:
+def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: Sample, workers: int) -> Work:
     """The pass.
 
     Args:
         job: of a sanitized model.
         options: how it is calibrated.
         source: the data.
-        first: the first sample of all shards.
-        every: the samples of all shards; None: not known.
+        parts: which samples are for what, those of all shards.
+        first: the first of those that calibrate.
         workers: how many processes take part.
 
     Raises:
         UserError: there is nothing to calibrate.
     """
-    parts = split(source, options.samples, options.seed, choose=True)
     shapes = deploy(job, source, parts, first)[0].usual
     prepared = prepare(job, shapes, Format(), ())
     tensors = prepared.plan.measured
@@ -150,14 +148,18 @@ def _work(
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
     described = tuple(source.to_json()["images"])
-    samples = None if every is None else len(every)
+    every = tuple(sorted(parts.calibrating))
     origin = Origin(
-        job.fingerprint(), options.counting, samples or 0, source.count, options.seed, shapes, described,
-        tuple(every or ()),
+        job.fingerprint(), options.counting, len(every), source.count, options.seed, shapes, described, every,
     )  # fmt: skip
     (ready,) = job.feeds([first])
     request = Request(
-        tensors, options.counting, ends, samples=samples, shapes=job.model.typical_shapes, first=ready
+        tensors,
+        options.counting,
+        ends,
+        samples=len(every) or None,
+        shapes=job.model.typical_shapes,
+        first=ready,
     )
     return Work(
         prepared.reference, job.model.data_dir, request, origin, job.in_float32, options.skip_bad,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import struct
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -66,8 +68,8 @@ def threshold(stats: TensorStats, method: Method) -> float:
     """The magnitude that the largest int8 code stands for; greater ones saturate.
 
     - minmax: the greatest magnitude.
-    - average: T <- (1 - constant) T + constant x amax of the sample, over samples by their index,
-      from the first one's (onnxruntime, `CalibMovingAverage`).
+    - average: T <- (1 - constant) T + constant x amax of the sample, from the first one's (onnxruntime,
+      `CalibMovingAverage`), over samples by a hash of their amax: the order of the data is chance.
     - percentile: the least T that so many percent of the counted magnitudes do not exceed, zeros
       counted like any value: a ReLU's many zeros push it up the range of the others. The upper
       edge of its bin, at most 2^-10 above it where that is a normal float32.
@@ -114,7 +116,9 @@ def _threshold(stats: TensorStats, method: Method) -> float:
 
 
 def _average(amaxes: np.ndarray, constant: float) -> float:
-    first, *others = amaxes.tolist()
+    first, *others = sorted(
+        amaxes.tolist(), key=lambda amax: hashlib.blake2b(struct.pack("<d", amax)).digest()
+    )
     average: float = first
     for amax in others:
         average = (1 - constant) * average + constant * amax

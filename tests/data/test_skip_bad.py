@@ -119,7 +119,7 @@ def test_batches_are_made_of_good_rows(count: int, batch: int, bad: set[int], st
 
 def test_a_batch_of_rows_that_differ_in_shape() -> None:
     spec = InputSpec("x", F4, (2, None, 3))
-    items = [{"x": np.ones((1, size, 3))} for size in (4, 4, 4, 5, 5)]
+    items = ({"x": np.ones((1, size, 3))} for size in (4, 4, 4, 5, 5))
     source = opened(items, spec)
     assert [sample.index for sample in source] == [0, 2]
     assert source.skipped[0][0] == "item 2 of the data to item 3 of the data"

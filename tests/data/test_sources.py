@@ -65,10 +65,10 @@ class TestKinds:
         save(tmp_path / "d.npz", x=DATA)
         source = open_source(tmp_path / "d.npz", [X])
         chosen = list(source.read([4, 1]))
-        assert [s.index for s in chosen] == [1, 4]
-        assert chosen[0].where == f"{tmp_path / 'd.npz'}[1]"
-        np.testing.assert_array_equal(chosen[0].feeds["x"], DATA[1:2])
-        np.testing.assert_array_equal(chosen[1].feeds["x"], DATA[4:5])
+        assert [s.index for s in chosen] == [4, 1]
+        assert chosen[0].where == f"{tmp_path / 'd.npz'}[4]"
+        np.testing.assert_array_equal(chosen[0].feeds["x"], DATA[4:5])
+        np.testing.assert_array_equal(chosen[1].feeds["x"], DATA[1:2])
 
     def test_folder_of_npy(self, tmp_path: Path) -> None:
         np.save(tmp_path / "a.npy", DATA[0])  # without the batch axis
@@ -353,8 +353,11 @@ class TestByInput:
         self.save(tmp_path, "left")
         self.save(tmp_path, "right")
         source = open_source(tmp_path, [InputSpec(name, F4, (4, 2, 3)) for name in ("left", "right")])
-        _, last = source
-        np.testing.assert_array_equal(last.feeds["right"], DATA[[4, 4, 4, 4]] + 100)
+        first, last = source
+        np.testing.assert_array_equal(first.feeds["right"], first.feeds["left"] + 100)
+        rows = [*first.feeds["left"], last.feeds["left"][0]]
+        assert sorted(row.tolist() for row in rows) == DATA.tolist()
+        np.testing.assert_array_equal(last.feeds["right"], last.feeds["left"][[0, 0, 0, 0]] + 100)
 
     def test_a_missing_input_names_the_nearest(self, tmp_path: Path) -> None:
         self.save(tmp_path, "left")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source, open_source
-from onnxq.data.split import BLOCKS, CHOOSING, HELD_OUT, Split, chosen_indices, split
+from onnxq.data.split import CHOOSING, HELD_OUT, Split, split
 from onnxq.errors import UserError
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))
@@ -48,8 +47,6 @@ def test_three_parts(count: int, choose: bool, stream: bool) -> None:
     assert not parts.shared
     everything = used + chosen + held
     assert len(everything) == len(set(everything)) == min(count, 512 + len(chosen) + len(held))
-    for part in (used, held):
-        assert part == sorted(part)
     if stream:
         end = count if len(used) < 512 else used[-1]  # it is read no further than needed
         assert held == list(range(0, end, 8))[:HELD_OUT]
@@ -71,7 +68,6 @@ def test_those_that_confirm_change_nothing_of_the_others(count: int, samples: in
     used, chosen, held = found = parts_of(parts)
     assert found == plain
     proposing, confirming = indices(parts.proposal()), indices(parts.confirmation())
-    assert confirming == sorted(confirming) or stream or set(confirming) < set(chosen)
     assert parts.confirming == set(confirming)
     assert parts.proposing_with == len(proposing)
     assert set(confirming).isdisjoint({*used, *held, *proposing}) or count == 1
@@ -92,15 +88,47 @@ def test_of_an_iterator_what_is_not_kept_calibrates(choose: bool) -> None:
     assert chosen == (list(range(4, 1024, 8)) if choose else [])
 
 
-def test_those_that_choose_come_in_blocks_spread_over_the_data() -> None:
-    """Data may be sorted by class, and the first blocks decide."""
-    _, chosen, _ = parts_of(split(source(600), 512, 0, choose=True))
-    assert len(chosen) == CHOOSING
-    for start, end in itertools.pairwise((0, *BLOCKS, CHOOSING)):
-        block = chosen[start:end]
-        assert block == sorted(block)
-        assert block[0] < 150
-        assert block[-1] > 450
+@pytest.mark.parametrize("count", [2, 9, 40, 600])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_order_of_the_data_changes_nothing(count: int, batch: int) -> None:
+    """Who does what, and in which order they are read."""
+    values = np.arange(count, dtype=np.float32)
+
+    def parts(order: np.ndarray, seed: int = 0) -> list[list[list[float]]]:
+        items = [{"x": np.full((1, 1), value)} for value in order]
+        spec = InputSpec("x", np.dtype(np.float32), (batch if batch > 1 else "N", 1))
+        found = split(open_source(items, [spec]), count // 2, seed, choose=True, confirm=True)
+        each = (found.calibration(), found.choice(), found.proposal(), found.confirmation(), found.held_out())
+        return [[sample.feeds["x"].ravel().tolist() for sample in part] for part in each]
+
+    expected = parts(values)
+    for seed in range(5):
+        assert parts(np.random.default_rng(seed).permutation(values)) == expected
+    assert count < 40 or parts(values, seed=1) != expected
+
+
+def test_samples_of_the_same_content_are_in_one_part() -> None:
+    items = [{"x": np.full((1, 1), index // 3, np.float32)} for index in range(60)]
+    found = split(open_source(items, [X]), 20, 0, choose=True, confirm=True)
+    parts = (found.calibration(), found.choice(), found.confirmation(), found.held_out())
+    held = [{float(sample.feeds["x"][0, 0]) for sample in part} for part in parts]
+    assert all(held)
+    assert sum(map(len, held)) == len(set.union(*held))
+
+
+def test_samples_that_begin_alike_are_told_apart() -> None:
+    """Of long samples only the first values are hashed, unless several have the same."""
+    rows = np.zeros((9, 1, 1 << 15), np.float32)
+    rows[:, 0, -1] = [0, 1, 2, 3, 4, 5, 6, 7, 7]
+    spec = InputSpec("x", np.dtype(np.float32), ("N", 1 << 15))
+    keys = open_source([{"x": row} for row in rows], [spec]).order.keys
+    assert len(set(keys)) == 8
+    assert keys[7] == keys[8]
+
+
+def test_a_sample_more_leaves_the_others_in_their_order() -> None:
+    few, more = source(30).order.shuffled(0), source(31).order.shuffled(0)
+    assert [index for index in more if index < 30] == few
 
 
 @KINDS
@@ -157,7 +185,7 @@ class TestSeen:
         seen = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
         parts = split(source(count), 512, seed, choose=choose, seen=frozenset(seen))
         used, chosen, held = parts_of(parts)
-        assert used == sorted(seen)
+        assert sorted(used) == sorted(seen)
         assert held
         assert not set(chosen) & set(held)
         others = set(range(count)) - seen
@@ -173,7 +201,7 @@ class TestSeen:
     def test_fewer_others_than_verify_choose_nothing(self) -> None:
         parts = split(source(25), 512, 0, choose=True, seen=frozenset(range(23)))
         _, chosen, held = parts_of(parts)
-        assert (chosen, held) == ([], [23, 24])
+        assert (chosen, sorted(held)) == ([], [23, 24])
 
     @CHOOSE
     @pytest.mark.parametrize("count", [2, 9, 100])
@@ -186,19 +214,6 @@ class TestSeen:
     def test_of_an_iterator(self) -> None:
         with pytest.raises(UserError, match="which of its samples calibrated before is not known"):
             split(source(9, True), 512, 0, seen=frozenset([3]))
-
-
-class TestChosenIndices:
-    """Those of which statistics are taken for a file."""
-
-    @pytest.mark.parametrize("count", [1, 2, 9, 100])
-    def test_are_those_that_calibrate(self, count: int) -> None:
-        used, *_ = parts_of(split(source(count), 40, 5, choose=True))
-        assert chosen_indices(source(count), 40, 5) == used
-
-    def test_of_an_iterator(self) -> None:
-        with pytest.raises(UserError, match="read only once"):
-            chosen_indices(source(9, True), 40, 5)
 
 
 class TestBadSamples:

@@ -25,7 +25,9 @@ def model() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(("positive", "kept"), [(20, []), (3, ["3 rows"])])
-def test_rows_are_those_of_the_first_sample(model: onnx.ModelProto, positive: int, kept: list[str]) -> None:
+def test_rows_behind_what_inference_cannot_tell_are_those_of_a_sample(
+    model: onnx.ModelProto, positive: int, kept: list[str]
+) -> None:
     x = np.random.default_rng(1).uniform(0.1, 1, (4, 64, 32)).astype(np.float32)
     x[:, positive:] *= -1
     data = [{"x": one} for one in x]
