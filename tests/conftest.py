@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import onnxq.run  # noqa: F401 (before a test imports onnxruntime: it keeps records unless told)
+from onnxq.data.order import Order
 
 pytest_plugins = ("tiers",)
 
@@ -18,3 +20,21 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module")
+def by_place() -> Iterator[None]:
+    """Samples do the same whatever they hold, so that a test knows what the one at a place is for.
+
+    A permutation of their places decides, as `np.random.default_rng(seed)` makes it; its end verifies.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Order, "of", lambda table: Order([row.to_bytes(9, "big") for row in range(table.count)])
+        )
+        patch.setattr(
+            Order,
+            "shuffled",
+            lambda order, seed: np.random.default_rng(seed).permutation(len(order.keys)).tolist(),
+        )
+        yield

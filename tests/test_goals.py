@@ -33,6 +33,8 @@ from onnxq.run import ort
 from onnxq.run.about_mean import AboutMeanMeter, about_mean, standard_error_db
 from onnxq.run.switched import Switched
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 GOAL = 20.0  # dB; 12 by default, 30 with the culprit in float
 MODEL, CULPRIT = outlier_channel()
 SAMPLES = np.random.default_rng(5).standard_normal((96, 1, 16, 8, 8)).astype(np.float32)

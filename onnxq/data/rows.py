@@ -80,7 +80,7 @@ def _members(item: Any, where: str) -> dict[str, arrays.Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenRecord:
     """A record that was opened.
 
     Attributes:
@@ -116,16 +116,16 @@ class Reader:
         """Keeps a note."""
         self.notes[text] = None
 
-    def open(self, record: Record) -> Opened:
+    def open(self, record: Record) -> OpenRecord:
         """Opens a record.
 
         Raises:
             UserError: it cannot be read, or does not fit the inputs.
         """
         members = self._members(record)
-        return Opened(record, members, *self._layouts(record.where, members))
+        return OpenRecord(record, members, *self._layouts(record.where, members))
 
-    def rows(self, opened: Opened, wanted: Sequence[int] | None = None) -> Iterator[Row]:
+    def rows(self, opened: OpenRecord, wanted: Sequence[int] | None = None) -> Iterator[Row]:
         """Samples of a record (None: all), each with its batch axis.
 
         One is bad if it cannot be read, does not fit the inputs, or a value is not finite.
@@ -144,7 +144,7 @@ class Reader:
                 broken = error
             yield self._fitted(where, values) if broken is None else Row(where, error=broken)
 
-    def starts(self, opened: Opened) -> Iterator[bytes]:
+    def starts(self, opened: OpenRecord) -> Iterator[bytes]:
         """The hash of the first values of each sample of a record, and of their types and shapes.
 
         Raises:
@@ -162,7 +162,7 @@ class Reader:
         for _ in range(opened.count):
             yield hashed(next(stream) for stream in streams)
 
-    def shapes(self, opened: Opened) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, opened: OpenRecord) -> Mapping[str, tuple[int, ...]]:
         """The shape of each input in the samples of a record; none of their values is read."""
         found = {}
         for spec in self._inputs:
@@ -362,7 +362,7 @@ class RecordTable:
         self._reader = reader
         self._records = records
         self._notes = notes
-        self._opened: Opened | None = None  # the last that holds several rows: they are read in any order
+        self._opened: OpenRecord | None = None  # the last that holds several rows: they are read in any order
         if counts is None:
             counts = [self._count(record, bad) for record in records]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -414,7 +414,7 @@ class RecordTable:
             else:
                 yield self._reader.shapes(opened)
 
-    def _open(self, record: Record) -> Opened:
+    def _open(self, record: Record) -> OpenRecord:
         if self._opened is not None and self._opened.record is record:
             return self._opened
         opened = self._reader.open(record)

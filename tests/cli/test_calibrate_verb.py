@@ -20,7 +20,8 @@ from onnxq.calib import stats_file
 from onnxq.calib.stats_file import read
 from onnxq.cli.app import app
 from onnxq.cli.verb import Interrupted
-from onnxq.data.order import Order
+
+pytestmark = pytest.mark.usefixtures("by_place")
 
 ONE = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -118,16 +119,13 @@ def test_a_shard_without_samples(here: Path, onnxq) -> None:
     assert read(Path("net.12-of-12.stats.npz")).stats.samples == 0
 
 
-def test_what_is_left_out_as_bad_is_told(here: Path, onnxq, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Order, "of", lambda table: Order([bytes([1, row]) for row in range(table.count)]))
-    onnxq(*CALIBRATE)
-    number = read(Path("net.stats.npz")).stats.indices[0]
-    spoil(number)
+def test_what_is_left_out_as_bad_is_told(here: Path, onnxq) -> None:
+    spoil(0)
     ran = onnxq(*CALIBRATE, "--skip-bad")
     assert "9 of the 10 samples that calibrate" in ran.out
-    assert f"left out as bad: npy/{number:02}.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
+    assert "left out as bad: npy/00.npy: input 'x' has nan at index [0, 1, 4, 4]" in ran.out
     assert "Next\n  onnxq quantize MODEL --stats net.stats.npz --calib DATA" in ran.out
-    assert read(Path("net.stats.npz")).skipped[0][0] == f"npy/{number:02}.npy"
+    assert read(Path("net.stats.npz")).skipped[0][0] == "npy/00.npy"
 
 
 def test_exact_and_seed(here: Path, onnxq) -> None:

@@ -64,7 +64,7 @@ def test_the_first_of_a_ranking_are_measured(found: Accuracy) -> None:
     gains = [one.gain_db for one in ranking]
     assert gains == sorted(gains, reverse=True)
     assert [one.measured_gain_db is None for one in ranking[:4]] == [False, False, False, True]
-    assert all(abs(one.gain_db - (one.measured_gain_db or 0)) < 1.0 for one in ranking[:3])
+    assert all(abs(one.gain_db - (one.measured_gain_db or 0)) < 1.5 for one in ranking[:3])
     assert {one.decision.nodes for one in ranking} == {one.nodes for one in found.decisions}
     entry = ranking[0].to_json()
     assert entry["why"]

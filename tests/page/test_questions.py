@@ -30,6 +30,8 @@ from PIL import Image
 import onnxq
 from onnxq.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_models" / "digits"
 FLOAT = SAMPLE / "digits.onnx"

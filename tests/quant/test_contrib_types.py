@@ -14,6 +14,8 @@ from onnxq.quant.placement import make_plan
 from onnxq.rule import Quantize, place
 from onnxq.run import ort, trt
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 S, D = 32, 64
 KINDS = {
     "float32": (np.float32, TensorProto.FLOAT),

@@ -25,6 +25,8 @@ from onnxq.run import trt
 from onnxq.run.noise import Noise, Outputs
 from onnxq.target import load_target
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 RULES = load_rules()
 PRODUCTS = {"qk", "pv"}
 

@@ -23,6 +23,8 @@ from onnxq.graph.model import Model
 from onnxq.pipeline import checking
 from onnxq.run import ort, trt
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 
 def saved(folder: Path, body: str, data: dict[str, np.ndarray] | None = None) -> Path:
     onnx.save(net(body), folder / "net.onnx")
