@@ -1,7 +1,7 @@
 """How much of the package is in more than one shape, counted in its syntax: `python -m benchmarks.counts`.
 
-Each count is a function from the parsed files to places, so that `--places pairs` shows what was counted. What
-they are good for is before and after: a place that names `DequantizeLinear` need not be one too many.
+Each count is a function from the parsed files to places, so that `--places pairs` shows what was counted.
+They are to be read before and after: a place that names `DequantizeLinear` need not be one too many.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def counted(tree: Path) -> dict[str, list[Place]]:
         "arguments": many_arguments,
         "lines": logical_lines,
     }
-    return {name: list(count(parsed)) for name, count in counts.items()}
+    return {name: sorted(count(parsed)) for name, count in counts.items()}
 
 
 TITLES = {

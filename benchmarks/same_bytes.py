@@ -6,7 +6,7 @@
 Each model goes through each mode (`MODES`), every command in a fresh process of the checkout that is asked
 about. What it writes is kept as hashes: of models, of plan files, and of the JSON document without what no
 two runs have in common: times, memory, the folder, onnxq's version. `--quick` takes six sample models;
-without it there are also thirty of ONNXQ_CORPUS. A mode is written down when it is done, and is not run again.
+without it there are also thirty of ONNXQ_CORPUS. A mode is written down when it is done, and not run again.
 
 Commands run in a folder of their own and name files in it, so that paths are the same. The seed of Python's
 hashes is fixed; with `--hash-seed` it is another one, and nothing may differ. `--keep DIR` keeps documents
