@@ -1,7 +1,7 @@
 """Whether a change of the code changes what onnxq writes: `python -m benchmarks.same_bytes --quick`.
 
     python -m benchmarks.same_bytes --quick --tree ../before --out out/before.json
-    python -m benchmarks.same_bytes --quick --out out/after.json --against out/before.json
+    python -m benchmarks.same_bytes --quick --against out/before.json
 
 Each model goes through each mode (`MODES`), every command in a fresh process of the checkout that is asked
 about. What it writes is kept as hashes: of models, of plan files, and of the JSON document without what no
@@ -59,7 +59,7 @@ class Mode(NamedTuple):
 _QUANTIZE = "quantize model.onnx --calib {calib} --no-page --layer-samples 2"
 MODES = {
     "default": Mode((f"{_QUANTIZE} -o default.onnx",)),
-    "goal": Mode((f"{_QUANTIZE} --no-engine --min-sqnr 40 -o goal.onnx",)),
+    "goal": Mode((f"{_QUANTIZE} --no-engine --min-sqnr {{goal}} -o goal.onnx",)),
     "plan": Mode(
         (
             "plan model.onnx --calib {calib} -o plan.toml",
@@ -73,19 +73,30 @@ MODES = {
     "analyze": Mode(("analyze model.onnx default.onnx --data {calib}",), after="default"),
 }
 
-# Of sample_models/: the model, and its data; None: random ones.
+
+class Net(NamedTuple):
+    """A sample model: its file and its data below sample_models/, "" for random data, and a goal, dB.
+
+    The goal is some dB beyond what the model has by itself, so that there is something to search.
+    """
+
+    model: str
+    data: str
+    goal: float
+
+
 SAMPLES = {
-    "digits": ("digits/digits.onnx", "digits/calib"),
-    "stereo": ("stereo/stereo.onnx", "stereo/calib.npz"),
-    "detector": ("detector/detector.onnx", "detector/calib.npz"),
-    "interpolate": ("interpolate/interpolate_17.onnx", "interpolate/calib.npz"),
-    "initializers": (
-        "initializers_as_inputs/initializers_as_inputs.onnx",
-        "initializers_as_inputs/calib.npz",
+    "digits": Net("digits/digits.onnx", "digits/calib", 44),
+    "stereo": Net("stereo/stereo.onnx", "stereo/calib.npz", 54),
+    "detector": Net("detector/detector.onnx", "detector/calib.npz", 14),
+    "interpolate": Net("interpolate/interpolate_17.onnx", "interpolate/calib.npz", 26),
+    "initializers": Net(
+        "initializers_as_inputs/initializers_as_inputs.onnx", "initializers_as_inputs/calib.npz", 38
     ),
-    "squeeze": ("squeeze_if/squeeze_conv.onnx", None),
+    "squeeze": Net("squeeze_if/squeeze_conv.onnx", "", 40),
 }
-_SQUEEZE = {"shape": [1, 1, 16, 8, 8], "count": 24}
+_GOAL = 30  # dB, of the corpus
+_RANDOM = (24, (1, 1, 16, 8, 8))  # the samples of a net without data, and their shape
 
 # Of the corpus: each kind of net once or twice, those first that take seconds.
 CORPUS = (
@@ -102,9 +113,11 @@ CORPUS = (
 def main() -> int:
     """Runs what is missing; 1 where something differs from `--against`."""
     given = _arguments()
-    commands = {name: list(mode.commands) for name, mode in MODES.items()}
+    commands: dict[str, Any] = {name: list(mode.commands) for name, mode in MODES.items()}
+    commands["goals"] = {name: net.goal for name, net in SAMPLES.items()} | {"corpus": _GOAL}
     header = {"code": code_hash(given.tree), "hash_seed": given.hash_seed, "packages": _packages()}
     header["commands"] = commands
+    given.out = given.out or ROOT / "out/same_bytes" / f"{header['code'][:12]}.json"
     known = _opened(given.out, header)
     names = [*SAMPLES, *(() if given.quick else CORPUS)]
     names = [name for name in names if any(fnmatchcase(name, glob) for glob in given.models)]
@@ -133,8 +146,8 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--modes", nargs="+", default=[*MODES], choices=[*MODES], metavar="MODE",
                         help=f"only these: {', '.join(MODES)}")  # fmt: skip
-    parser.add_argument("--out", type=Path, default=ROOT / "out/same_bytes.json", metavar="FILE",
-                        help="what was run, and what is not run again")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="FILE",
+                        help="what was run, and is not run again; out/same_bytes/CODE.json by default")  # fmt: skip
     parser.add_argument("--against", type=Path, metavar="FILE", help="say what is otherwise there")
     parser.add_argument("--tree", type=Path, default=ROOT, metavar="DIR", help="the checkout that is run")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep models and documents, for diff -r")
@@ -199,7 +212,8 @@ def _results(
     with tempfile.TemporaryDirectory(prefix="onnxq-same-") as path:
         folder = Path(path).resolve()
         calib = place(name, folder)
-        runner = Runner(given.tree, folder, calib, given.hash_seed)
+        goal = SAMPLES[name].goal if name in SAMPLES else _GOAL
+        runner = Runner(given.tree, folder, {"calib": calib, "goal": goal}, given.hash_seed)
         made = set()
         for mode in wanted:
             needs = MODES[mode].after
@@ -219,14 +233,14 @@ def _results(
 def place(name: str, folder: Path) -> str:
     """Puts a model, as `model.onnx`, and its samples into a folder; the name of the samples there."""
     if name in SAMPLES:
-        model, data = SAMPLES[name]
-        shutil.copy(ROOT / "sample_models" / model, folder / "model.onnx")
-        if data is None:
-            random = np.random.default_rng(0)
-            values = (random.standard_normal(_SQUEEZE["shape"], np.float32) for _ in range(_SQUEEZE["count"]))
+        net = SAMPLES[name]
+        shutil.copy(ROOT / "sample_models" / net.model, folder / "model.onnx")
+        if not net.data:
+            random, (count, shape) = np.random.default_rng(0), _RANDOM
+            values = (random.standard_normal(shape, np.float32) for _ in range(count))
             write_samples(folder / "calib", [{"x": one} for one in values])
             return "calib"
-        source = ROOT / "sample_models" / data
+        source = ROOT / "sample_models" / net.data
         calib = f"calib{source.suffix}"
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / calib)
         return calib
@@ -242,9 +256,9 @@ def place(name: str, folder: Path) -> str:
 class Runner:
     """Runs modes of one model, each command in a process of its own."""
 
-    def __init__(self, tree: Path, folder: Path, calib: str, hash_seed: str = "0") -> None:
-        """Begins; `folder` holds the model and the samples `calib`."""
-        self._folder, self._calib = folder, calib
+    def __init__(self, tree: Path, folder: Path, words: Mapping[str, object], hash_seed: str = "0") -> None:
+        """Begins; `folder` holds the model and the samples, `words` is what commands have in braces."""
+        self._folder, self._words = folder, words
         self._environment = {
             **os.environ, "PYTHONPATH": str(tree), "PYTHONHASHSEED": hash_seed,
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -264,7 +278,7 @@ class Runner:
                 "-m",
                 "onnxq",
                 "-q",
-                *words.format(calib=self._calib).split(),
+                *words.format(**self._words).split(),
                 "--json",
             ]
             try:

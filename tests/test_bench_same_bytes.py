@@ -142,4 +142,4 @@ def test_only_the_code_of_the_tree_is_run(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "onnxq").mkdir()
     (tmp_path / "onnxq/__init__.py").write_text("", "utf-8")
     with pytest.raises(SystemExit, match="would be run"):
-        Runner(tree, tmp_path, "calib")  # the package of the folder comes first
+        Runner(tree, tmp_path, {})  # the package of the folder comes first
