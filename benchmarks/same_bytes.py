@@ -147,7 +147,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--modes", nargs="+", default=[*MODES], choices=[*MODES], metavar="MODE",
                         help=f"only these: {', '.join(MODES)}")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE",
-                        help="what was run, and is not run again; out/same_bytes/CODE.json by default")  # fmt: skip
+                        help="what was run; out/same_bytes/CODE.json by default")  # fmt: skip
     parser.add_argument("--against", type=Path, metavar="FILE", help="say what is otherwise there")
     parser.add_argument("--tree", type=Path, default=ROOT, metavar="DIR", help="the checkout that is run")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep models and documents, for diff -r")
