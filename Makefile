@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers page-shots samples golden schemas clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,12 @@ bench-surgery: $(STAMP) ## the constructs, repaired by onnxq and by polygraphy, 
 	test -x .venv-surgery/bin/python || $(PYTHON) -m venv .venv-surgery
 	.venv-surgery/bin/pip install --quiet polygraphy onnx-graphsurgeon onnxslim onnxsim onnxruntime
 	$(PY) -m benchmarks.surgery
+
+same-bytes: $(STAMP) ## hashes of what six models become, in four minutes (BEFORE=FILE: what differs from those)
+	$(PY) -m benchmarks.same_bytes --quick $(if $(BEFORE),--against $(BEFORE))
+
+counts: $(STAMP) ## how much of the package is in more than one shape
+	$(PY) -m benchmarks.counts
 
 page-shots: $(BROWSER) ## pictures of the page and the screen, and times of the page, in the system's Chromium
 	$(PY) -m benchmarks.page_shots

@@ -1,0 +1,286 @@
+"""How much of the package is in more than one shape, counted in its syntax: `python -m benchmarks.counts`.
+
+Each count is a function from the parsed files to places, so that `--places pairs` shows what was counted.
+They are to be read before and after: a place that names `DequantizeLinear` need not be one too many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not counted yet
+
+# Where reports are made, read and written as JSON; else they are types.
+REPORT_ROOM = ("documents/", "emit/", "report/", "reporting.py", "schemas.py", "typed.py")
+PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
+FORMAT_ROOM = ("formats/",)
+
+# What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
+CARRIERS = ("Job", "Prepared", "Quantized", "Finish", "Sampling")
+_CARRIER_NAMES = {"ranges", *(name.lower() for name in CARRIERS)}
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class File(NamedTuple):
+    """A parsed file of the package; `path` is below the package, with slashes."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+
+class Place(NamedTuple):
+    """What was counted, and where."""
+
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"onnxq/{self.path}:{self.line}: {self.what}"
+
+
+def files(tree: Path) -> list[File]:
+    """The files of a checkout's package, parsed."""
+    package = tree / "onnxq"
+    texts = [
+        (path.relative_to(package).as_posix(), path.read_text("utf-8")) for path in package.rglob("*.py")
+    ]
+    return [File(path, text, ast.parse(text)) for path, text in sorted(texts)]
+
+
+def document_fields(tree: Path) -> frozenset[str]:
+    """The names of fields of the checkout's documents, by their schemas."""
+    found: set[str] = set()
+
+    def look(value: object) -> None:
+        if isinstance(value, dict):
+            found.update(value.get("properties", ()))
+            value = list(value.values())
+        if isinstance(value, list):
+            for one in value:
+                look(one)
+
+    for path in (tree / "docs/schemas").glob("*.schema.json"):
+        look(json.loads(path.read_text("utf-8")))
+    return frozenset(found)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def string_reads(parsed: Sequence[File], fields: frozenset[str]) -> Iterator[Place]:
+    """Reads of a document's field by name outside the room: `x["f"]`, `x.get("f")` and `"f" in x`."""
+    for file in _outside(parsed, REPORT_ROOM):
+        for node in ast.walk(file.tree):
+            key: ast.expr | None = None
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+                key = node.slice
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "get"
+            ):
+                key = node.args[0] if node.args else None
+            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+                key = (
+                    None if isinstance(node.comparators[0], ast.Constant | ast.Tuple | ast.Set) else node.left
+                )
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in fields:
+                yield Place(file.path, node.lineno, ast.unparse(node))
+
+
+def pair_readers(parsed: Sequence[File]) -> Iterator[Place]:
+    """Where `DequantizeLinear` is named, but in the room of pairs and where they are made."""
+    for file in _outside(parsed, PAIR_ROOM):
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Constant) and node.value == "DequantizeLinear":
+                yield Place(file.path, node.lineno, node.value)
+
+
+def carrier_setters(parsed: Sequence[File]) -> Iterator[Place]:
+    """Assignments in pipeline/ to a field of a carrier, from outside or in its methods but `__init__`."""
+    for file in parsed:
+        if not file.path.startswith("pipeline/"):
+            continue
+        own = {
+            id(inner)
+            for cls in ast.walk(file.tree)
+            if isinstance(cls, ast.ClassDef) and cls.name in CARRIERS
+            for method in cls.body
+            if isinstance(method, _FUNCTIONS) and method.name not in ("__init__", "__post_init__")
+            for inner in ast.walk(method)
+        }
+        for node in ast.walk(file.tree):
+            if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)):
+                continue
+            holder = ast.unparse(node.value).rpartition(".")[2].strip("_")
+            if holder in _CARRIER_NAMES or (id(node) in own and holder == "self"):
+                yield Place(file.path, node.lineno, ast.unparse(node))
+
+
+def int8_grid(parsed: Sequence[File]) -> Iterator[Place]:
+    """Lines that state int8 or its codes: 127, -128, INT8_MAX, `np.int8`, `TensorProto.INT8`, "int8"."""
+    for file in _outside(parsed, FORMAT_ROOM):
+        lines = {node.lineno: ast.unparse(node) for node in ast.walk(file.tree) if _states_int8(node)}
+        yield from (Place(file.path, line, what) for line, what in sorted(lines.items()))
+
+
+def _states_int8(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=bool()):
+            return False
+        case ast.Constant(value=127 | "int8"):
+            return True
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=128)):
+            return True
+        case ast.Attribute(attr="int8" | "INT8") | ast.Name(id="INT8_MAX"):
+            return True
+    return False
+
+
+def logical_lines(parsed: Sequence[File]) -> Iterator[Place]:
+    """Statements' lines, however many they are broken into; docstrings, comments and blank lines are none."""
+    for file in parsed:
+        docs = {
+            node.body[0].lineno
+            for node in ast.walk(file.tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, *_FUNCTIONS))
+            and ast.get_docstring(node) is not None
+        }
+        first = 0  # the line where the statement begins
+        for token in tokenize.generate_tokens(io.StringIO(file.text).readline):
+            if token.type == tokenize.NEWLINE:
+                if first not in docs:
+                    yield Place(file.path, first, "")
+                first = 0
+            elif not first and token.type not in _NO_CODE:
+                first = token.start[0]
+
+
+_NO_CODE = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def long_functions(parsed: Sequence[File]) -> Iterator[Place]:
+    """Functions of more than `LONG` lines, the docstring among them and decorators not."""
+    for file, node in _functions(parsed):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > LONG:
+            yield Place(file.path, node.lineno, f"{node.name}: {lines} lines")
+
+
+def many_arguments(parsed: Sequence[File]) -> Iterator[Place]:
+    """Functions of more than `MANY` parameters; `self` and `cls` are none."""
+    for file, node in _functions(parsed):
+        given = node.args
+        names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        names += [one.arg for one in (given.vararg, given.kwarg) if one is not None]
+        count = len(names) - (names[:1] in (["self"], ["cls"]))
+        if count > MANY:
+            yield Place(file.path, node.lineno, f"{node.name}: {count} parameters")
+
+
+def _functions(parsed: Sequence[File]) -> Iterator[tuple[File, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for file in parsed:
+        for node in ast.walk(file.tree):
+            if isinstance(node, _FUNCTIONS):
+                yield file, node
+
+
+def _outside(parsed: Sequence[File], room: tuple[str, ...]) -> list[File]:
+    return [file for file in parsed if not file.path.startswith(room)]
+
+
+# --- printing -------------------------------------------------------------------------------------
+
+
+def counted(tree: Path) -> dict[str, list[Place]]:
+    """The places of each count, by its name."""
+    parsed, fields = files(tree), document_fields(tree)
+    counts: dict[str, Callable[[Sequence[File]], Iterator[Place]]] = {
+        "reads": lambda parsed: string_reads(parsed, fields),
+        "pairs": pair_readers,
+        "setters": carrier_setters,
+        "int8": int8_grid,
+        "long": long_functions,
+        "arguments": many_arguments,
+        "lines": logical_lines,
+    }
+    return {name: sorted(count(parsed)) for name, count in counts.items()}
+
+
+TITLES = {
+    "reads": "string reads of documents outside their room",
+    "pairs": "places that name DequantizeLinear",
+    "setters": "setters of carriers in pipeline/",
+    "int8": "places of int8's grid",
+    "long": f"functions over {LONG} lines",
+    "arguments": f"functions with over {MANY} arguments",
+    "lines": "logical lines",
+}
+
+
+def package(path: str) -> str:
+    """The part of onnxq that a file belongs to."""
+    parts = path.split("/")
+    if parts[:2] in (["cli", "pages"], ["analysis", "diff"]):
+        return "/".join(parts[:2])
+    return parts[0] if len(parts) > 1 else "(root)"
+
+
+class Row(NamedTuple):
+    """One count: how many places in how many files, and how many by part, the most first."""
+
+    places: int
+    files: int
+    parts: dict[str, int]
+
+
+def summary(found: dict[str, list[Place]]) -> dict[str, Row]:
+    """The rows of the table, by the counts' names."""
+    return {
+        name: Row(
+            len(places),
+            len({place.path for place in places}),
+            dict(Counter(package(place.path) for place in places).most_common()),
+        )
+        for name, places in found.items()
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.counts")
+    parser.add_argument("--tree", type=Path, default=ROOT, metavar="DIR", help="the checkout that is counted")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument(
+        "--places", choices=[*TITLES], metavar="COUNT", help=f"list them: {', '.join(TITLES)}"
+    )
+    given = parser.parse_args()
+    if not (given.tree / "onnxq/__init__.py").is_file():
+        parser.error(f"--tree {given.tree}: no checkout of onnxq")
+    found = counted(given.tree)
+    if given.places:
+        print("\n".join(map(str, found[given.places])))
+    elif given.json:
+        print(json.dumps({name: row._asdict() for name, row in summary(found).items()}, indent=1))
+    else:
+        print(f"{'':<46} places  files")
+        for name, row in summary(found).items():
+            most = ", ".join(f"{part} {count}" for part, count in list(row.parts.items())[:5])
+            print(f"{TITLES[name]:<46} {row.places:>6} {row.files:>6}  {most}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

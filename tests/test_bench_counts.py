@@ -1,0 +1,128 @@
+"""The counts of what is in more than one shape: a planted place is counted, and what looks like it is not."""
+
+from __future__ import annotations
+
+import ast
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from benchmarks import counts
+from benchmarks.counts import File
+
+
+def parsed(text: str, path: str = "pipeline/planted.py") -> list[File]:
+    text = textwrap.dedent(text)
+    return [File(path, text, ast.parse(text))]
+
+
+def found(places: object) -> list[str]:
+    return [place.what for place in places]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("lines", "count"), [(60, 0), (61, 1)])
+def test_long_functions(lines: int, count: int) -> None:
+    text = "@decorated\ndef f():\n" + "    x = 1\n" * (lines - 1)
+    assert len(found(counts.long_functions(parsed(text)))) == count
+
+
+def test_many_arguments() -> None:
+    text = """
+        def eight(a, b, c, d, /, e, f, *, g, h): ...
+        def nine(a, b, c, d, e, f, g, *rest, **options): ...
+        class One:
+            def method(self, a, b, c, d, e, f, g, h): ...
+            async def other(self, a, b, c, d, e, f, g, h, i): ...
+    """
+    assert found(counts.many_arguments(parsed(text))) == ["nine: 9 parameters", "other: 9 parameters"]
+
+
+def test_reads_of_documents() -> None:
+    text = """
+        a = report["plan"]["sites"]
+        report["plan"] = 1  # made, not read
+        b = report.get("plan", {}), attributes.get("axis"), "plan" in report, word in ("plan", "goal")
+        c = "plan" in ("plan", "goal")
+    """
+    fields = frozenset({"plan", "sites"})
+    reads = found(counts.string_reads(parsed(text), fields))
+    assert sorted(reads) == sorted(
+        ["report['plan']['sites']", "report['plan']", "report.get('plan', {})", "'plan' in report"]
+    )
+    for room in ("emit/table.py", "reporting.py", "documents/run.py"):
+        assert not found(counts.string_reads(parsed(text, room), fields))
+
+
+def test_readers_of_pairs() -> None:
+    text = 'PAIRS = ("QuantizeLinear", "DequantizeLinear")\n"""Of a DequantizeLinear."""\n'
+    assert len(found(counts.pair_readers(parsed(text)))) == 1
+    assert not found(counts.pair_readers(parsed(text, "graph/pairs.py")))
+
+
+def test_setters_of_carriers() -> None:
+    text = """
+        class Job:
+            def __init__(self): self.model = 1
+            def upgrade(self): self.model, self.other[0] = 2, 3
+        class Other:
+            def change(self):
+                self.model = 2
+                self._job.model = 3
+                prepared.plan, mine.plan = 1, 2
+    """
+    setters = found(counts.carrier_setters(parsed(text)))
+    assert sorted(setters) == ["prepared.plan", "self._job.model", "self.model"]
+    assert not found(counts.carrier_setters(parsed(text, "quant/planted.py")))
+
+
+def test_places_of_int8() -> None:
+    text = """
+        low, high = -128, 127  # one place: a line
+        scale = amax / 127.0
+        kind = np.int8 if format == "int8" else np.uint8
+        block = 128, True, 1127, "int8 or not"
+        amax = scale * INT8_MAX
+    """
+    assert [place.line for place in counts.int8_grid(parsed(text))] == [2, 3, 4, 6]
+    assert not found(counts.int8_grid(parsed(text, "formats/int8.py")))
+
+
+def test_logical_lines() -> None:
+    text = '''
+    """The module's."""
+    # a comment
+    def f(
+        a,
+        b,
+    ):
+        """Its own.
+
+        More of it."""
+        text = """no
+        docstring"""
+        return a + \\
+            b
+    '''
+    assert [place.line for place in counts.logical_lines(parsed(text))] == [4, 11, 13]
+
+
+def test_the_package_is_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+                                tmp_path: Path) -> None:  # fmt: skip
+    (tmp_path / "onnxq").mkdir()
+    (tmp_path / "onnxq/__init__.py").write_text('x = report["plan"]\n', "utf-8")
+    (tmp_path / "docs/schemas").mkdir(parents=True)
+    schema = {"$defs": {"Run": {"properties": {"plan": {}}}}}
+    (tmp_path / "docs/schemas/report.schema.json").write_text(json.dumps(schema), "utf-8")
+    monkeypatch.setattr("sys.argv", ["counts", "--tree", str(tmp_path), "--json"])
+    assert counts.main() == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["reads"] == {"places": 1, "files": 1, "parts": {"(root)": 1}}
+    assert {name: row["places"] for name, row in said.items()} == dict.fromkeys(counts.TITLES, 0) | {
+        "reads": 1, "lines": 1,
+    }  # fmt: skip
+    assert counts.package("cli/pages/model.py") == "cli/pages"
+    monkeypatch.setattr("sys.argv", ["counts", "--tree", str(tmp_path), "--places", "reads"])
+    assert counts.main() == 0
+    assert capsys.readouterr().out == "onnxq/__init__.py:1: report['plan']\n"
