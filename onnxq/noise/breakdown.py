@@ -36,7 +36,7 @@ class NoiseBreakdown:
     Attributes:
         kinds: all weights, and all activations; none where sources are blocks.
         sources: each source, what makes most first.
-        layers: each layer: all that it reads, in the order of the model.
+        layers: each layer: all that it reads, in the order of what they read.
     """
 
     kinds: tuple[NoiseShare, ...]
@@ -52,7 +52,7 @@ def breakdown(model: NoiseModel) -> NoiseBreakdown:
     entries = model.sources.entries
     if not entries:
         return NoiseBreakdown((), (), ())
-    readers = [tuple(dict.fromkeys(edge.node for edge in entry.edges)) for entry in entries]
+    readers = [tuple(sorted({edge.node for edge in entry.edges})) for entry in entries]
     nodes = tuple(dict.fromkeys(node for several in readers for node in several))
     kinds = () if any(entry.kind == "block" for entry in entries) else ("weight", "activation")
     rows = [[entry.kind == kind for entry in entries] for kind in kinds]
@@ -65,7 +65,7 @@ def breakdown(model: NoiseModel) -> NoiseBreakdown:
     shares = (everything - model.noises(~on)) / max(everything, 1e-300)
     told: list[tuple[str, str, tuple[str, ...]]] = [
         *((kind, "", ()) for kind in kinds),
-        *((e.name, e.kind, tuple(sorted(read)[:_READERS])) for e, read in zip(entries, readers, strict=True)),
+        *((e.name, e.kind, read[:_READERS]) for e, read in zip(entries, readers, strict=True)),
         *((node, "", (node,)) for node in nodes),
     ]
     found = [

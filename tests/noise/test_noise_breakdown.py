@@ -57,6 +57,22 @@ def test_weights_activations_and_layers(model: NoiseModel, found: NoiseBreakdown
     assert sum(one.share for one in found.layers) == pytest.approx(1.0, abs=0.2)  # but for what they share
 
 
+def test_no_hash_decides_the_order_of_layers() -> None:
+    """The readers of a source are a set."""
+    names = [f"c{number}" for number in range(9)]
+    nodes = " ".join(f"[{name}] {name}_y = Conv <pads = [1, 1, 1, 1]> (r, w)" for name in names)
+    outputs = ", ".join(f"float[1, 16, 8, 8] {name}_y" for name in names)
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> net (float[1, 16, 8, 8] x) => ({outputs}) {{ r = Relu (x) {nodes} }}'
+    )
+    weights = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    sources = Case(proto).sources.blocks(1)
+    gram = np.eye(len(sources)) * 1e-4
+    made = breakdown(NoiseModel(sources, {"c0_y": gram}, {"c0_y": 1.0}, {}, Effort(4, 8.0, len(sources))))
+    assert [one.name for one in made.layers] == names
+
+
 def test_nothing_makes_nothing(model: NoiseModel) -> None:
     empty = NoiseModel(
         type(model.sources)((), {}), {"y": np.zeros((0, 0))}, {"y": 1.0}, {}, Effort(0, 0.0, 0)
