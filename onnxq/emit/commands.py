@@ -12,7 +12,7 @@ from onnxq.run.profiles import Profile
 def commands(
     model: Path,
     target: str,
-    profiles: Mapping[str, Profile],
+    profiles: Sequence[Mapping[str, Profile]],
     original: Path | None,
     cache: Path | None = None,
     implicit: bool = False,
@@ -26,7 +26,7 @@ def commands(
     Args:
         model: the file that was written.
         target: the target's name.
-        profiles: smallest, usual and largest shape of each dynamic input.
+        profiles: smallest, usual and largest shape of each dynamic input, for each optimization profile.
         original: the float model, to compare with.
         cache: the calibration cache, or None.
         implicit: whether TensorRT quantizes the model itself, by the cache.
@@ -45,12 +45,12 @@ def commands(
         build += build_types.split()
     if exact:
         build.append("--noTF32")
-    for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
-        if profiles:
-            shapes = ",".join(
-                f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in profiles.items()
-            )
-            build.append(f"--{flag}={shapes}")
+    several = [one for one in profiles if one]
+    for number, one in enumerate(several):
+        build += [f"--profile={number}"] if len(several) > 1 else []
+        for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
+            sizes = (f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in one.items())
+            build.append(f"--{flag}={','.join(sizes)}")
     if explain:
         build += ["--profilingVerbosity=detailed", "--dumpProfile", "--separateProfileRun"]
         build.append(f"--exportLayerInfo={model.with_suffix('.layers.json').name}")
@@ -58,11 +58,9 @@ def commands(
     lines = [shlex.join(build)]
     if original is not None and not implicit:
         run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *run_types.split()]
-        for flag, position in (
-            ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),
-        ):  # fmt: skip
-            if profiles:
+        for one in several:
+            for position, flag in enumerate(("--trt-min-shapes", "--trt-opt-shapes", "--trt-max-shapes")):
                 run.append(flag)
-                run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in profiles.items()]
+                run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in one.items()]
         lines.append(("POLYGRAPHY_USE_TENSORRT_RTX=1 " if tool == "tensorrt_rtx" else "") + shlex.join(run))
     return lines

@@ -33,7 +33,9 @@ class Result(Shown):
         report: the report, the document of `X.report.json`.
         data_dir: the folder that external data is relative to, or None.
         source: the path of the original model, or None.
-        profiles: smallest, usual and largest shape of each dynamic input.
+        profiles: smallest, usual and largest shape of each dynamic input; of several deployments, those of
+            the one with most of the work.
+        deployments: the profiles of each of several deployments, by its name.
         cache: the TensorRT calibration cache, or None.
     """
 
@@ -42,6 +44,7 @@ class Result(Shown):
     data_dir: Path | None = None
     source: Path | None = None
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    deployments: Mapping[str, Mapping[str, Profile]] = field(default_factory=dict)
     cache: str | None = None
     _spool: Spool | None = field(default=None, repr=False)
 
@@ -110,7 +113,7 @@ def save_made(
     told["commands"] = commands(
         output,
         target.name,
-        result.profiles,
+        list(result.deployments.values()) or [result.profiles],
         result.source,
         cache,
         implicit,
