@@ -12,12 +12,13 @@ from onnxq.run.profiles import Profile
 def commands(
     model: Path,
     target: str,
-    profiles: Sequence[Mapping[str, Profile]],
+    profiles: Mapping[str, Profile],
     original: Path | None,
     cache: Path | None = None,
     implicit: bool = False,
     types: Sequence[str] = (),
     *,
+    more: Sequence[Mapping[str, Profile]] = (),
     exact: bool = False,
     explain: bool = True,
 ) -> list[str]:
@@ -26,11 +27,12 @@ def commands(
     Args:
         model: the file that was written.
         target: the target's name.
-        profiles: smallest, usual and largest shape of each dynamic input, for each optimization profile.
+        profiles: smallest, usual and largest shape of each dynamic input.
         original: the float model, to compare with.
         cache: the calibration cache, or None.
         implicit: whether TensorRT quantizes the model itself, by the cache.
         types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
+        more: likewise of further optimization profiles.
         exact: whether TensorRT must not round the factors of float32 products to TF32, as it does by itself
             (Polygraphy does not).
         explain: whether the tool can write what `onnxq engine --layer-info --profile-times` reads: the layers
@@ -45,7 +47,7 @@ def commands(
         build += build_types.split()
     if exact:
         build.append("--noTF32")
-    several = [one for one in profiles if one]
+    several = [one for one in (profiles, *more) if one]
     for number, one in enumerate(several):
         build += [f"--profile={number}"] if len(several) > 1 else []
         for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):

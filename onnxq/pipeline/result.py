@@ -110,14 +110,16 @@ def save_made(
     types = target.types if told["plan"] else ()
     if told["body"].get("type") == "bf16":
         types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
+    first, *more = list(result.deployments.values()) or [result.profiles]
     told["commands"] = commands(
         output,
         target.name,
-        list(result.deployments.values()) or [result.profiles],
+        first,
         result.source,
         cache,
         implicit,
         types,
+        more=more,
         exact=bool(told["exact_products"]),
         explain=target.explains,
     )

@@ -59,4 +59,4 @@ def measure_open_sizes(
 
 def _is_open(node: Node) -> bool:
     layer = layer_of(node, quantized=True)
-    return (other_macs(node) if layer is None else layer.rows) is None
+    return (other_macs(node) if layer is None else layer.macs) is None
