@@ -360,7 +360,8 @@ def test_a_bad_sample_that_is_skipped_does_not_widen_the_range() -> None:
 def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[1, a, 32] x, float[1, b, 32] y) => (float[1, c, 32] z) { s = Add (x, y)  z = MatMul (s, w) }"""
+        g (float[1, a, 32] x, float[1, b, 32] y) => (float[1, c, 32] z) {
+            s = Add (x, y)  z = MatMul (s, w) }"""
     )
     weights = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))

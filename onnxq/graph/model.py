@@ -16,7 +16,7 @@ from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
 from onnxq.graph.types import Dim, Shape, set_shape, shape_of
 from onnxq.graph.wiring import tensor_shape
-from onnxq.graph.workload import Workload
+from onnxq.graph.work_share import WorkShare
 
 # Each round of inference starts from what the one before it left open.
 _ROUNDS = 8
@@ -90,7 +90,7 @@ class Model(Topology):
                 the shapes of the inputs in it.
         """
         self.typical_shapes = self._typical(shapes)
-        self.workloads = tuple(Workload(name, share, self._typical(own)) for name, share, own in several)
+        self.workloads = tuple(WorkShare(name, share, self._typical(own)) for name, share, own in several)
 
     def _typical(self, shapes: Mapping[str, Sequence[Dim]]) -> dict[str, Shape]:
         """The shapes of all tensors for inputs of these shapes."""

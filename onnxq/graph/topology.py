@@ -25,7 +25,7 @@ from onnxq.graph.spool import Spool, is_large, rebased
 from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
-from onnxq.graph.workload import Workload
+from onnxq.graph.work_share import WorkShare
 from onnxq.target import DEFAULT, load_target
 
 MARKS = ("float32_only", "exact_product")
@@ -78,7 +78,7 @@ class Topology:
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
-        self.workloads: tuple[Workload, ...] = ()
+        self.workloads: tuple[WorkShare, ...] = ()
         self.interface_changes: list[Any] = []
         self.limits: Mapping[str, int] = load_target(DEFAULT).limits
         self.asked_limits: dict[str, int] = {}  # those that somebody looked at

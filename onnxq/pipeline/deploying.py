@@ -13,7 +13,7 @@ from onnxq.compiled.verdict import Verdict
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.data.split import Split
-from onnxq.documents.deployment import DeploymentPart, NamedDeployment, SizesWorth
+from onnxq.documents.deployment import DeploymentPart, DimensionDeployed, NamedDeployment, SizesWorth
 from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
@@ -139,7 +139,7 @@ def deployment_parts(
         activation_bytes: what the engine needs for activations, in each; likewise.
     """
     parts = [
-        DeploymentPart(one.dimensions, own)
+        DeploymentPart(_dimensions(one), own)
         for one, own in zip(deployments, worth or [()] * len(deployments), strict=True)
     ]
     named = [
@@ -153,6 +153,13 @@ def deployment_parts(
     ]  # fmt: skip
     main = deployments.index(main_of(deployments))
     return {"deployment": asdict(parts[main]), "deployments": named}
+
+
+def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:
+    return tuple(
+        DimensionDeployed(name, one.smallest, one.usual, one.largest, one.origin, name in deployment.batch)
+        for name, one in deployment.spans.items()
+    )
 
 
 def _share(model: Model) -> float | None:

@@ -135,6 +135,7 @@ def planned(
             prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
         ),
         origin,
+        shares={one.name: one.weight for one in deployments if one.name},
     )  # fmt: skip
     return Planned(file, report, source)
 

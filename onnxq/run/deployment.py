@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
-from onnxq.documents.deployment import DimensionDeployed
 from onnxq.errors import UserError
 from onnxq.run.profiles import Profile, check_profile
 
@@ -131,14 +130,6 @@ class Deployment:
                 spans[dim] = Span(min(least, usual), usual, max(most, usual), span.origin)
         spans = _summed(spans, [{dim: one[dim] for dim in spans} for one in good])
         return replace(self, spans=spans, profiles=_profiles(spans, self.names))
-
-    @property
-    def dimensions(self) -> tuple[DimensionDeployed, ...]:
-        """Its dynamic dimensions, for the report."""
-        return tuple(
-            DimensionDeployed(name, one.smallest, one.usual, one.largest, one.origin, name in self.batch)
-            for name, one in self.spans.items()
-        )
 
     def shapes(self, which: End) -> Mapping[str, Shape]:
         """The shapes of the inputs at one end of their range."""

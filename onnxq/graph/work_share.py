@@ -9,7 +9,7 @@ from onnxq.graph.types import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkShare:
     """One of several deployments of a model, as its layers see it.
 
     Attributes:
