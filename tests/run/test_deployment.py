@@ -164,14 +164,14 @@ def test_weights_are_shares_of_all_work(weights, shares) -> None:
 
 def test_what_deployments_state_has_to_go_together() -> None:
     batch = StatedDeployment("large", batch=(8, 8, 8))
-    with pytest.raises(UserError, match="'large' leaves seq open, and .* 'prefill' states it") as caught:
+    with pytest.raises(UserError, match=r"'large' leaves seq open, and .* 'prefill' states it") as caught:
         both(batch, PREFILL)
     assert "--profile large/ids=1x8:1x16:1x32" in (caught.value.hint or "")
     with pytest.raises(UserError, match="no sample fits deployment 'decode': ids 1x1 is stated") as caught:
         both(DECODE, PREFILL, lengths=(9, 20, 22))
     assert "--profile decode/ids=1x9:1x20:1x22" in (caught.value.hint or "")
     assert len(both(DECODE, PREFILL, lengths=(9,), every=False)) == 2  # an iterator may have others
-    with pytest.raises(UserError, match="deployment 'prefill': .*dimension 1 is not min <= opt <= max"):
+    with pytest.raises(UserError, match=r"deployment 'prefill': .*dimension 1 is not min <= opt <= max"):
         both(DECODE, replace(PREFILL, profiles={"ids": ((1, 8), (1, 4), (1, 32))}))
 
 
