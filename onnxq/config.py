@@ -13,6 +13,11 @@
     format = "float"
     because = "boxes lose precision"
 
+    [[deployment]]
+    name = "decode"
+    weight = 0.9
+    profile = {ids = "1x1:1x1:1x1"}
+
 The first `[[layer]]` that matches a node wins. A flag wins over the file, the file over the default. Which
 options there are, and in which tables, is said by `settings.py`. What runs code is obeyed only in a file that
 the user names: one that lies in the folder may have come with the model.
@@ -31,7 +36,7 @@ from typing import Any
 
 from onnxq.errors import UserError, nearest, unknown_name
 from onnxq.option import Option, read_options, some_of
-from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE, REPAIR_STEPS
+from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE, REPAIR_STEPS, Inputs
 from onnxq.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
 
 FILE = Path("onnxq.toml")
@@ -257,12 +262,38 @@ def _config(path: Path, data: Mapping[str, Any], named: bool) -> Config:
     places = _places()
     own = {name: table for name in places if name}
     readers = {key: place.said.kind.of_file for key, place in places[""].items()}
-    checked = _read(data, {**readers, **own, "layer": tables}, ())
+    checked = _read(data, {**readers, **own, "layer": tables, "deployment": tables}, ())
     take({key: data[key] for key in checked if key in readers}, places[""], ())
     for name in own:
         take(checked.get(name, {}), places[name], (name,))
     layers = tuple(_layer(path, index, one) for index, one in enumerate(checked.get("layer", ()), 1))
+    for index, one in enumerate(checked.get("deployment", ())):
+        _deploy(index, one, found.setdefault(Inputs, {}))
     return Config(path, found, layers)
+
+
+def _deploy(index: int, table: Mapping[str, Any], inputs: dict[str, Any]) -> None:
+    """Adds what a `[[deployment]]` says to what is said of the inputs: by its name."""
+    at = ("deployment", index)
+    kinds = {key: _places()["inputs"][key].said.kind for key in ("batch", "profile")}
+    readers = {key: kind.of_file for key, kind in kinds.items()}
+    values = read_table(table, {"name": text, "weight": number(_FLOAT32_MAX), **readers}, at)
+    name, title = values.get("name", ""), f"[[deployment]] {index + 1}"
+    if not name or "/" in name:
+        why = f"has a slash in its name {name!r}" if name else "has no name"
+        raise At(at, f"{title} {why}", 'give name = "decode"')
+    if not values.get("profile") and "batch" not in values:
+        raise At(at, f"{title} ({name}) says no size", 'give batch = "1:8:32", or profile')
+    profiles, batches = dict(inputs.get("profiles", {})), inputs.get("batch", {})
+    batches = dict(batches) if isinstance(batches, Mapping) else {"": batches}
+    own = {f"{name}/{key}": profile for key, profile in values.get("profile", {}).items()}
+    if name in batches or any(key.startswith(f"{name}/") for key in profiles):
+        raise At((*at, "name"), f"deployment {name!r} is given twice", "give each a name of its own")
+    inputs["profiles"] = {**profiles, **own}
+    if "batch" in values:
+        inputs["batch"] = {**batches, name: values["batch"]}
+    if "weight" in values:
+        inputs["profile_weights"] = {**inputs.get("profile_weights", {}), name: values["weight"]}
 
 
 def _elsewhere(key: str, at: Sequence[str]) -> str:

@@ -247,6 +247,14 @@ def not_negative(given: str) -> float:
     return found
 
 
+def above_zero(given: str) -> float:
+    """A finite number above 0."""
+    found = real(given)
+    if found <= 0:
+        raise ValueError(f"{given!r} is not above 0")
+    return found
+
+
 def share(given: str) -> float:
     """A part of the whole, 0 to 1: as in 5% or 0.05."""
     percent = given.endswith("%")

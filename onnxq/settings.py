@@ -41,6 +41,9 @@ Size = tuple[int, int]
 Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """The smallest, the usual and the largest shape of an input."""
 
+Batch = tuple[int, int, int]
+"""The smallest, the usual and the largest batch."""
+
 PERCENTILE, CONSTANT = kinds.at_most(100), kinds.at_most(1)
 
 
@@ -151,7 +154,10 @@ class Inputs(Group):
         freeze: values of inputs that become constants.
         profiles: the smallest, the usual and the largest shape of dynamic inputs, for which it is decided
             what is in int8 and what is compiled; by default those of the samples, with a batch of 1.
-        batch: the smallest, the usual and the largest batch.
+            An input is `NAME/INPUT` for one of several deployments, which it names so.
+        batch: the smallest, the usual and the largest batch; of several deployments, by their names ("": of
+            all others).
+        profile_weights: the share of each deployment in the work; by default equal.
     """
 
     TITLE: ClassVar[str] = "Inputs"
@@ -174,17 +180,23 @@ class Inputs(Group):
         kinds.by_name("INPUT=VALUE[,VALUE...], numbers or true/false", kinds.values), metavar="INPUT=VALUE",
     )  # fmt: skip
     profiles: Mapping[str, Profile] | None = option(
-        None, "Smallest, usual and largest shape of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8.",
+        None, "Smallest, usual and largest shape of a dynamic input: 1x3x8x8:4x3x8x8:8x3x8x8. "
+        "NAME/INPUT names one of several deployments.",
         kinds.by_name("INPUT=MIN:OPT:MAX, as in x=1x3x8x8:4x3x8x8:8x3x8x8", kinds.profile, ":"),
         flag=("--profile",), metavar="INPUT=MIN:OPT:MAX", tables=("inputs", "engine"),
     )  # fmt: skip
-    batch: tuple[int, int, int] | None = option(
+    batch: Batch | Mapping[str, Batch] | None = option(
         None, "Smallest, usual and largest batch, as in 1:8:32; usually 1 by default.",
         kinds.parsed("MIN:OPT:MAX, as in 1:8:32, or one size", kinds.span, ":"), metavar="MIN:OPT:MAX",
     )  # fmt: skip
+    profile_weights: Mapping[str, float] | None = option(
+        None, "A deployment's share of the work; equal by default.",
+        kinds.by_name("NAME=W, a number above 0, as in decode=0.9", kinds.above_zero),
+        flag=("--profile-weight",), metavar="NAME=W",
+    )  # fmt: skip
 
 
-DEPLOYED = ("profiles", "batch")
+DEPLOYED = ("profiles", "batch", "profile_weights")
 """The options of `Inputs` for what decides nothing by sizes, and compiles nothing."""
 
 

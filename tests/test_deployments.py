@@ -12,7 +12,10 @@ import pytest
 import onnxq
 from benchmarks.nets.mobile import mobilenet_v2
 from benchmarks.nets.transformer import bert
+from onnxq.config import load_config
 from onnxq.errors import UserError
+from onnxq.run import trt
+from onnxq.settings import Inputs
 
 COUNT = 40
 QUICK: dict[str, Any] = {"compile": False, "repair": "none", "prove": "never", "layer_samples": 0}
@@ -140,3 +143,234 @@ def test_sizes_that_make_no_sense_are_refused_before_the_data_are_read(
     with pytest.raises(UserError, match=says) as caught:
         onnxq.quantize(encoder, data(), **QUICK, **options)
     assert hint in (caught.value.hint or "")
+
+
+# -- several ---------------------------------------------------------------------------------------
+
+WIDE = 64
+DECODE, PREFILL = ((1, 1, WIDE),) * 3, ((1, 32, WIDE), (1, 48, WIDE), (1, 64, WIDE))
+PHASES = {"decode/x": DECODE, "prefill/x": PREFILL}
+
+
+def two_layers(*, places: bool = False) -> onnx.ModelProto:
+    """Two products of rows, as many as a text has tokens; with `places`, which are added, no more than 64."""
+    before = """shape = Shape (x)  rows = Slice (shape, one, two)  last = Squeeze (rows)
+            at = Range (nil, last, step)  places = Gather (table, at)  p = Add (x, places)"""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N, S, 64] x) => (float[N, S, 64] y) <int64[1] one = {{1}}, int64[1] two = {{2}}> {{
+            {before if places else "p = Relu (x)"}
+            [first] h = MatMul (p, w)  r = Relu (h)  [second] y = MatMul (r, v) }}"""
+    )
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.standard_normal((WIDE, 256)) / 8, "v": random.standard_normal((256, WIDE)) / 16,
+        "table": random.standard_normal((64, WIDE)),
+    }  # fmt: skip
+    made = {name: value.astype(np.float32) for name, value in constants.items()}
+    made |= {"nil": np.array(0), "step": np.array(1)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in made.items())
+    onnx.checker.check_model(model)
+    return model
+
+
+def rows_of(*lengths: int) -> list[dict[str, np.ndarray]]:
+    random = np.random.default_rng(1)
+    return [{"x": random.standard_normal((1, n, WIDE)).astype(np.float32)} for n in lengths]
+
+
+LENGTHS = (*[1] * 8, 40, 60, 50, 64, 33, 35, 47, 52)
+
+
+def test_weights_change_the_plan() -> None:
+    """A product of one row gains nothing from int8: where most of the work is of such, it stays float."""
+
+    def plan(**weights: float) -> dict[str, Any]:
+        found = onnxq.quantize(
+            two_layers(), rows_of(*LENGTHS), profiles=PHASES, profile_weights=weights or None, **QUICK
+        )
+        return found.report
+
+    equal, rows = plan(), plan(decode=0.9)
+    assert [layer["format"] for layer in equal["plan"]["layers"]] == ["int8", "int8"]
+    assert [layer["format"] for layer in rows["plan"]["layers"]] == ["float", "float"]
+    why = [entry["because"] for entry in rows["plan"]["kept_float"] if entry["op"] == "MatMul"]
+    assert why[0].startswith("rows: 1 in decode, 48 in prefill")
+    told = [(one["name"], one["is_weight_assumed"], one["samples"]) for one in equal["deployments"]]
+    assert told == [("decode", True, 8), ("prefill", True, 8)]
+    assert [one["weight"] for one in rows["deployments"]] == pytest.approx([0.9, 0.1])
+    shares = [[one["share"] for one in deployment["worth"]] for deployment in equal["deployments"]]
+    assert shares == [[0.0], [1.0, 1.0, 1.0]]
+
+
+def test_multiply_accumulates_are_those_of_all_deployments_by_their_shares() -> None:
+    """Those of one inference of each, 1 and 48 rows: their mean by the shares, whatever the sizes are."""
+    report = onnxq.quantize(
+        two_layers(), rows_of(*LENGTHS), profiles=PHASES, profile_weights={"decode": 0.25}, **QUICK
+    ).report
+    one = WIDE * 256
+    assert [layer["macs"] for layer in report["plan"]["layers"]] == [round((0.25 + 0.75 * 48) * one)] * 2
+
+
+def test_sizes_that_inference_leaves_open_are_those_of_a_sample_of_each() -> None:
+    """Of one row and of many: what is added to one row may have more."""
+    report = onnxq.quantize(
+        two_layers(places=True), rows_of(*LENGTHS), profiles=PHASES, profile_weights={"decode": 0.25}, **QUICK
+    ).report
+    macs = [layer["macs"] for layer in report["plan"]["layers"]]
+    assert macs == [round((0.25 + 0.75 * 48) * WIDE * 256)] * 2
+
+
+def test_one_deployment_with_a_name_is_as_one_without() -> None:
+    data = rows_of(*LENGTHS[8:])
+    bare = onnxq.quantize(two_layers(), data, profiles={"x": PREFILL}, **QUICK)
+    named = onnxq.quantize(two_layers(), data, profiles={"prefill/x": PREFILL}, **QUICK)
+    assert bare.model.SerializeToString() == named.model.SerializeToString()
+    assert bare.report["deployments"] == []
+    assert bare.report["deployment"] == named.report["deployment"]
+    assert (bare.profiles, bare.deployments) == (named.profiles, {})
+    assert named.deployments == {"prefill": {"x": PREFILL}}
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="NVIDIA's compiler is not installed")
+def test_the_engine_has_a_profile_for_each_deployment(tmp_path: Path) -> None:
+    result = onnxq.quantize(
+        two_layers(), rows_of(*LENGTHS), profiles=PHASES, **{**QUICK, "compile": True}
+    )  # fmt: skip
+    report = result.report
+    assert report["engine"]["status"] == "compiled"
+    assert (report["engine"]["int8"], report["engine"]["planned"]) == (2, 2)
+    for one in report["deployments"]:
+        assert one["activation_mb"] > 0
+        assert one["verdict"]["reason"] == ""
+    (decode, prefill) = (one["verdict"]["built"]["int8"]["moved_mb"] for one in report["deployments"])
+    assert prefill > 10 * decode
+    result.save(tmp_path / "q.onnx")
+    first, second = result.report["commands"][:1], onnxq.engine(tmp_path / "q.onnx").engine
+    assert "--profile=0 --minShapes=x:1x1x64" in first[0]
+    assert "--profile=1 --minShapes=x:1x32x64 --optShapes=x:1x48x64 --maxShapes=x:1x64x64" in first[0]
+    assert second is not None
+    assert (second.profiles, second.more) == ({"x": DECODE}, ({"x": PREFILL},))
+    assert len(second.activation_bytes) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says", "hint"),
+    [
+        ({"profiles": PHASES, "profile_weights": {"decoder": 1}}, "no deployment 'decoder'", "'decode'"),
+        ({"profiles": PHASES, "profile_weights": {"decode": 0}}, "above 0", "--profile-weight decode=1"),
+        ({"profiles": {"decode/y": DECODE}}, "no input 'y'", "x"),
+        ({"profiles": {"a/x": ((1, 1, 32),) * 3}}, "which the model fixes to 64", "MIN:OPT:MAX"),
+        ({"profiles": {"a/x": (PREFILL[1], PREFILL[0], PREFILL[2])}}, "'a': .*not min <= opt <= max", "MIN"),
+        ({"profiles": {"a/x": DECODE}, "batch": {"b": (1, 1, 1)}}, "'b' leaves S open", "b/x=1x1x64"),
+        ({"profiles": {**PHASES, "huge/x": ((1, 100, 64), (1, 128, 64), (1, 256, 64))}},
+         "no sample fits deployment 'huge'", "--profile huge/x=1x1x64:"),
+    ],
+)  # fmt: skip
+def test_deployments_that_make_no_sense(options: dict[str, Any], says: str, hint: str) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        onnxq.quantize(two_layers(), rows_of(*LENGTHS), **QUICK, **options)
+    assert hint in (caught.value.hint or "")
+
+
+def test_deployments_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "onnxq.toml"
+    text = """[[deployment]]
+name = "decode"
+weight = 0.9
+batch = 1
+profile = {x = "1x1x64:1x1x64:1x1x64"}
+[[deployment]]
+name = "prefill"
+profile = {x = "1x32x64:1x48x64:1x64x64"}
+"""
+    path.write_text(text)
+    inputs = load_config(path).of(Inputs)
+    assert inputs == {"profiles": PHASES, "profile_weights": {"decode": 0.9}, "batch": {"decode": (1, 1, 1)}}
+    for wrong, says in [
+        (text.replace('name = "prefill"', 'name = "decode"'), "line 7: deployment 'decode' is given twice"),
+        (text.replace('name = "prefill"\n', ""), r"line 6: \[\[deployment\]\] 2 has no name"),
+        (text.replace("0.9", "0"), "line 3: .*above 0"),
+        (text.replace("weight", "wieght"), "line 3: .*wieght"),
+    ]:
+        path.write_text(wrong)
+        with pytest.raises(UserError, match=says):
+            load_config(path)
+
+
+# -- what keeps sizes ------------------------------------------------------------------------------
+
+
+def test_statistics_decide_the_sizes_that_data_do(tmp_path: Path) -> None:
+    data, model = rows_of(*LENGTHS), tmp_path / "m.onnx"
+    onnx.save(two_layers(), model)
+    np.save(tmp_path / "ignored.npy", np.zeros(1))
+    folder = written(tmp_path / "data", data, 0)
+    for options in ({}, {"profiles": PHASES}):
+        onnxq.calibrate(model, folder, tmp_path / "s.npz", inputs=options, force=True)
+        alone = onnxq.quantize(model, None, stats=tmp_path / "s.npz", **QUICK, **options).report
+        both = onnxq.quantize(model, folder, **QUICK, **options).report
+        for part in ("deployment", "deployments"):
+            assert alone[part] == both[part]
+        assert alone["plan"]["layers"] == both["plan"]["layers"]
+    assert [one["samples"] for one in both["deployments"]] == [8, 8]
+
+
+def test_a_plan_states_its_sizes(tmp_path: Path) -> None:
+    """And the shares of deployments; a run that obeys it without data decides for them."""
+    data, path = rows_of(*LENGTHS), tmp_path / "plan.toml"
+    for options in ({}, {"profiles": PHASES, "profile_weights": {"decode": 0.25}}):
+        made = onnxq.plan(two_layers(), data, repair="none", prove="never", **options)
+        made.save(path, force=True)
+        text = path.read_text()
+        again = onnxq.quantize(two_layers(), None, plan=path, **QUICK)
+        sizes = made.report["deployments"] or [made.report["deployment"]]
+        found = again.report["deployments"] or [again.report["deployment"]]
+        for one, other in zip(sizes, found, strict=True):
+            for before, after in zip(one["dimensions"], other["dimensions"], strict=True):
+                assert {**before, "origin": ""} == {**after, "origin": ""}
+        assert again.report["plan"]["layers"] == made.report["plan"]["layers"]
+    assert '"decode/x" = "1x1x64"' in text
+    assert '"prefill/x" = "1x32x64:1x48x64:1x64x64"' in text
+    path.write_text(text.replace('"prefill/x" = "1x32x64', '"prefill/x" = "32x64'))
+    with pytest.raises(UserError, match=r"line .*input 'x' has 3 dimensions, not 2"):
+        onnxq.quantize(two_layers(), None, plan=path, **QUICK)
+
+
+def test_a_plan_with_the_sizes_of_one_sample_is_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    onnxq.plan(two_layers(), rows_of(40, 44, 50), repair="none", prove="never").save(path)
+    text = path.read_text()
+    assert 'x = "1x40x64:1x44x64:1x50x64"' in text
+    path.write_text(text.replace("1x40x64:1x44x64:1x50x64", "1x44x64"))
+    result = onnxq.quantize(two_layers(), None, plan=path, **QUICK)
+    assert result.profiles == {"x": ((1, 44, 64),) * 3}
+
+
+def test_a_bad_sample_that_is_skipped_does_not_widen_the_range() -> None:
+    """The model takes 64 rows: a sample of 90 does not run."""
+    data = rows_of(*[20, 30, 40, 50] * 4, 90)
+    result = onnxq.quantize(two_layers(places=True), data, skip_bad=True, **QUICK)
+    assert result.report["calibration"]["data"]["skipped"]["count"] == 1
+    assert result.profiles == {"x": ((1, 20, 64), result.profiles["x"][1], (1, 50, 64))}
+    assert not any("does not run" in note for note in result.report["calibration"]["notes"])
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="NVIDIA's compiler is not installed")
+def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, a, 32] x, float[1, b, 32] y) => (float[1, c, 32] z) {
+            s = Add (x, y)  z = MatMul (s, w) }"""
+    )
+    weights = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    random = np.random.default_rng(1)
+    data = [
+        {"x": random.random((1, a, 32), np.float32), "y": random.random((1, b, 32), np.float32)}
+        for a, b in [(20, 20), (20, 20), (20, 1), (1, 24)]
+    ]
+    result = onnxq.quantize(model, data, **{**QUICK, "compile": True})
+    assert any("does not run at the largest sizes" in n for n in result.report["calibration"]["notes"])
+    assert result.profiles == dict.fromkeys("xy", ((1, 1, 32), (1, 20, 32), (1, 20, 32)))
+    assert result.report["engine"]["status"] == "compiled"

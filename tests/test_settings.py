@@ -54,6 +54,7 @@ VALUES = {  # a value in TOML for each key, and what is read of it
     "measure": ("3", 3), "time_limit": ("60", 60.0), "top": ("3", 3),
     "margin_db": ("0.2", 0.2), "margin_points": ("1", 1.0), "margin_percent": ("5", 5.0),
     "profile": ('{x = "1:2:3"}', {"x": ((1,), (2,), (3,))}), "strict": ("true", True),
+    "profile_weight": ("{decode = 0.9}", {"decode": 0.9}),
     "gpu": ('"l4"', "l4"), "fastest": ("true", True),
     "layer_samples": ("16", 16), "no_pictures": ("true", False),
 }  # fmt: skip

@@ -11,8 +11,9 @@ import io
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,27 @@ SUFFIX = ".stats.npz"
 _SCHEMA = 1
 _ROWS = 10
 _SUM_BITS = 1000  # of a sum in units of 2^-149: 2^128 is no float32, and nobody has 2^700 samples
+_MOST_SAMPLES = 2**24
 _RUNS = 8  # of missing samples that are named
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCount:
+    """Samples of the same sizes.
+
+    Attributes:
+        shapes: the shape of each input in them.
+        count: how many there were.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    count: int = field(metadata={"least": 1, "most": _MOST_SAMPLES})
+
+
+def sizes_of(seen: Iterable[Mapping[str, tuple[int, ...]]]) -> tuple[SizeCount, ...]:
+    """How many samples had which shapes, in the order in which these came first."""
+    counts = Counter(tuple(shapes.items()) for shapes in seen)
+    return tuple(SizeCount(dict(shapes), count) for shapes, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,8 @@ class Origin:
         shapes: the shape of each input in the first of them.
         images: how images became input values, for each input that is fed images.
         chosen: the indices of those samples, ascending; none where they could be read once only.
+        sizes: the shapes of all samples that a run reads of these data, by which it decides; none where one
+            sample tells those of all, and in older files.
     """
 
     model: str
@@ -58,6 +81,17 @@ class Origin:
     shapes: Mapping[str, tuple[int, ...]]
     images: tuple[Mapping[str, Any], ...]
     chosen: tuple[int, ...] = ()
+    sizes: tuple[SizeCount, ...] = ()
+
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether the sizes of all samples are known."""
+        return bool(self.sizes)
+
+    @property
+    def seen(self) -> list[Mapping[str, tuple[int, ...]]]:
+        """The shapes of each sample; where they are not known, those of one."""
+        return [one.shapes for one in self.sizes for _ in range(one.count)] or [self.shapes]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -172,6 +206,7 @@ def _difference(one: Origin, other: Origin) -> str:
         ("available", "the number of samples in the data"), ("seed", "the seed"),
         ("shapes", "the shapes of the first sample"),
         ("images", "how images became input values"), ("chosen", "which samples were chosen"),
+        ("sizes", "the sizes of the samples"),
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
         if a != b:
@@ -220,6 +255,7 @@ def to_bytes(file: StatsFile) -> bytes:
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
             "images": list(file.origin.images),
             "chosen": file.origin.chosen,
+            "sizes": [asdict(one) for one in file.origin.sizes],
         },
         "lines": file.lines,
         "data_hash": file.data_hash,
@@ -322,7 +358,10 @@ def _parse(content: bytes) -> StatsFile:
     if isinstance(plain, dict) and plain.get("onnxq_stats", _SCHEMA) != _SCHEMA:
         raise ValueError(f"it has schema {in_short(plain['onnxq_stats'])}, this onnxq reads {_SCHEMA}")
     meta = typed(_Meta, plain)
-    check_sizes(meta.origin.shapes.items())
+    if sum(one.count for one in meta.origin.sizes) > _MOST_SAMPLES:
+        raise ValueError("it is of more samples than anybody has")
+    for shapes in (meta.origin.shapes, *(one.shapes for one in meta.origin.sizes)):
+        check_sizes(shapes.items())
     counts, lows, highs = (iter(_cut(arrays, meta, *what)) for what in _PARTS)
     _check_arrays(arrays, len(meta.tensors))
     tensors = {}

@@ -16,7 +16,7 @@ from onnxq.cli.screen import Screen
 @takes(
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
     settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
-    without=("allow_interface_changes", "gpu", "fastest"), config=True,
+    without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
 )  # fmt: skip
 def check(
     screen: Screen,

@@ -20,7 +20,7 @@ _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile.
 @takes(
     settings.Compilation,
     settings.Inputs,
-    without=("compile", "fastest", "shapes", "assume", "freeze", "batch"),
+    without=("compile", "fastest", "shapes", "assume", "freeze", "batch", "profile_weights"),
 )
 def engine(
     screen: Screen,

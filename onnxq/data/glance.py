@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from onnxq.data.model_scaling import ModelScaling, model_scaling
@@ -18,11 +18,7 @@ LOOKED_AT = 16
 
 
 class Glance:
-    """Looks at the first samples that a source gives, each once, however often it is read.
-
-    Attributes:
-        sizes: the least and the greatest shape of each input, by dimension, of all samples that were read.
-    """
+    """Looks at the first samples that a source gives, each once, however often it is read."""
 
     def __init__(
         self, model: Model, inputs: list[InputSpec], source: Source, *, pictures: bool = False
@@ -32,7 +28,8 @@ class Glance:
         self._survey = Survey(inputs, source.images)
         self._batch = source.batch
         self._seen: set[int] = set()
-        self.sizes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._shapes: dict[int, tuple[tuple[str, tuple[int, ...]], ...]] = {}  # by the sample's index
+        self._known: dict[Any, Any] = {}  # each of these once
         self._own: Mapping[str, ModelScaling] = {}
         self._fault = ""
         try:
@@ -54,6 +51,19 @@ class Glance:
             found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
         return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
 
+    def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The least and the greatest shape of each input, by dimension, of all samples that were read.
+
+        `without`: the indices of those that do not count.
+        """
+        found: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        for shapes in dict.fromkeys(s for index, s in self._shapes.items() if index not in without):
+            for name, shape in shapes:
+                least, most = found.get(name, (shape, shape))
+                if len(least) == len(shape):
+                    found[name] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
+        return found
+
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples; none where none are kept, or a fault of ours."""
         try:
@@ -62,12 +72,8 @@ class Glance:
             return ()
 
     def _add(self, sample: Sample) -> None:
-        for name, array in sample.feeds.items():
-            least, most = self.sizes.get(name, (array.shape, array.shape))
-            if len(least) == array.ndim:
-                self.sizes[name] = (
-                    tuple(map(min, least, array.shape)), tuple(map(max, most, array.shape)),
-                )  # fmt: skip
+        shapes = tuple((name, array.shape) for name, array in sample.feeds.items())
+        self._shapes[sample.index] = self._known.setdefault(shapes, shapes)
         if self._fault or len(self._seen) == LOOKED_AT or sample.index in self._seen:
             return
         self._seen.add(sample.index)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnxq.compiled.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,30 @@ class DeploymentPart:
 
     dimensions: tuple[DimensionDeployed, ...] = ()
     worth: tuple[SizesWorth, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDeployment:
+    """One of several deployments that a run decided for.
+
+    Attributes:
+        name: its name.
+        weight: its share of all work, 0 to 1.
+        is_weight_assumed: whether nobody stated that.
+        samples: how many of the samples belong to it.
+        dimensions: the dynamic ones.
+        profiles: the least, the usual and the greatest shape of each dynamic input, by input.
+        worth: what could be int8 in it, the usual sizes first; empty where sizes are not known.
+        activation_mb: what the engine needs for activations, 1e6 bytes; None where there is none.
+        verdict: what int8 does to the engine in it; None where nothing was compiled.
+    """
+
+    name: str
+    weight: float
+    is_weight_assumed: bool
+    samples: int
+    dimensions: tuple[DimensionDeployed, ...] = ()
+    profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    worth: tuple[SizesWorth, ...] = ()
+    activation_mb: float | None = None
+    verdict: Verdict | None = None

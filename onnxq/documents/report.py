@@ -23,7 +23,7 @@ from onnxq.documents.changes import (
     PatternLeft,
     TakenByRuntime,
 )
-from onnxq.documents.deployment import DeploymentPart
+from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
@@ -123,7 +123,8 @@ class Report(Run):
         outline: the nodes of the float model; None of sanitize.
         weight_scales: the scales of the weights, by weight; None of sanitize.
         profiles: the least, the usual and the greatest shape of each dynamic input, by input.
-        deployment: the sizes that were decided for.
+        deployment: the sizes that were decided for; of several deployments those with most of the work.
+        deployments: the deployments that have names, in the order of the engine's profiles; else empty.
         sha256: the hash of the model's file, in hexadecimal; "" before it is saved.
         asked: the command line: its verb, its model, and each flag with its values; empty of calls in Python.
     """
@@ -158,6 +159,7 @@ class Report(Run):
     weight_scales: Mapping[str, ScaleProfile] | None = None
     profiles: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     deployment: DeploymentPart = field(default_factory=DeploymentPart)
+    deployments: tuple[NamedDeployment, ...] = ()
     sha256: str = ""
     asked: tuple[tuple[str, ...], ...] = ()
 
@@ -173,7 +175,8 @@ class PlanReport(Run):
         calibration: what calibration found, or that there was none.
         repair: what repair of accuracy did; None where it was not asked for.
         body: what is not quantized.
-        deployment: the sizes that were decided for.
+        deployment: the sizes that were decided for; of several deployments those with most of the work.
+        deployments: the deployments that have names; else empty.
     """
 
     plan: PlanPart
@@ -181,6 +184,7 @@ class PlanReport(Run):
     repair: RepairPart | None
     body: BodyPart
     deployment: DeploymentPart = field(default_factory=DeploymentPart)
+    deployments: tuple[NamedDeployment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

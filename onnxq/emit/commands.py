@@ -18,6 +18,7 @@ def commands(
     implicit: bool = False,
     types: Sequence[str] = (),
     *,
+    more: Sequence[Mapping[str, Profile]] = (),
     exact: bool = False,
     explain: bool = True,
 ) -> list[str]:
@@ -31,6 +32,7 @@ def commands(
         cache: the calibration cache, or None.
         implicit: whether TensorRT quantizes the model itself, by the cache.
         types: flags of trtexec and of Polygraphy that let TensorRT run the types of Q/DQ pairs.
+        more: likewise of further optimization profiles.
         exact: whether TensorRT must not round the factors of float32 products to TF32, as it does by itself
             (Polygraphy does not).
         explain: whether the tool can write what `onnxq engine --layer-info --profile-times` reads: the layers
@@ -45,12 +47,12 @@ def commands(
         build += build_types.split()
     if exact:
         build.append("--noTF32")
-    for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
-        if profiles:
-            shapes = ",".join(
-                f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in profiles.items()
-            )
-            build.append(f"--{flag}={shapes}")
+    several = [one for one in (profiles, *more) if one]
+    for number, one in enumerate(several):
+        build += [f"--profile={number}"] if len(several) > 1 else []
+        for position, flag in enumerate(("minShapes", "optShapes", "maxShapes")):
+            sizes = (f"{name}:{'x'.join(map(str, profile[position]))}" for name, profile in one.items())
+            build.append(f"--{flag}={','.join(sizes)}")
     if explain:
         build += ["--profilingVerbosity=detailed", "--dumpProfile", "--separateProfileRun"]
         build.append(f"--exportLayerInfo={model.with_suffix('.layers.json').name}")
@@ -58,11 +60,9 @@ def commands(
     lines = [shlex.join(build)]
     if original is not None and not implicit:
         run = ["polygraphy", "run", str(model), "--onnxrt", "--trt", *run_types.split()]
-        for flag, position in (
-            ("--trt-min-shapes", 0), ("--trt-opt-shapes", 1), ("--trt-max-shapes", 2),
-        ):  # fmt: skip
-            if profiles:
+        for one in several:
+            for position, flag in enumerate(("--trt-min-shapes", "--trt-opt-shapes", "--trt-max-shapes")):
                 run.append(flag)
-                run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in profiles.items()]
+                run += [f"{name}:[{','.join(map(str, p[position]))}]" for name, p in one.items()]
         lines.append(("POLYGRAPHY_USE_TENSORRT_RTX=1 " if tool == "tensorrt_rtx" else "") + shlex.join(run))
     return lines

@@ -10,31 +10,37 @@ from onnxq.emit.files import report_path, sha256
 from onnxq.run.profiles import Profile
 
 
-def recorded_profiles(model: Path) -> tuple[dict[str, Profile], str]:
+def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
     """The profiles in the report beside a model, and what the user should know of that.
 
     Args:
         model: the model's file.
 
     Returns:
-        Smallest, usual and largest shape of each dynamic input, none where no report of this very file has
-        any; and where they are from or why they are not used, "" where there are none.
+        Smallest, usual and largest shape of each dynamic input, for each deployment, those with most of the
+        work first; none where no report of this very file has any. And where they are from or why they are
+        not used, "" where there are none.
     """
     path = report_path(model)
     if path == model or not path.is_file():
-        return {}, ""
+        return [], ""
     try:
         document = json.loads(path.read_text("utf-8"))
-        recorded = document.get("profiles") or {}
-        profiles: dict[str, Profile] = {
-            name: (tuple(map(int, low)), tuple(map(int, usual)), tuple(map(int, high)))
-            for name, (low, usual, high) in recorded.items()
-        }
+        named = sorted(document.get("deployments") or (), key=lambda one: -float(one["weight"]))
+        several = [one["profiles"] for one in named] or [document.get("profiles") or {}]
+        profiles: list[dict[str, Profile]] = [
+            {
+                name: (tuple(map(int, low)), tuple(map(int, usual)), tuple(map(int, high)))
+                for name, (low, usual, high) in recorded.items()
+            }
+            for recorded in several
+            if recorded
+        ]
         own = bool(profiles) and document.get("sha256") == sha256(model)
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        return {}, f"{path} is not read: it is no report of onnxq"
+    except (OSError, ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError):
+        return [], f"{path} is not read: it is no report of onnxq"
     if profiles and not own:
-        return {}, f"those in {path} are not used: it is the report of another file (another SHA-256)"
+        return [], f"those in {path} are not used: it is the report of another file (another SHA-256)"
     return profiles, f"those in {path}; --profile states others" if profiles else ""
 
 

@@ -1,8 +1,14 @@
-"""Layers: Conv, ConvTranspose, Gemm and MatMul, seen as matrix products, with constant weights or not."""
+"""Layers: Conv, ConvTranspose, Gemm and MatMul, seen as matrix products, with constant weights or not.
+
+Where a model has several deployments (`Model.workloads`), what is said of a layer's work is said of all of
+them together, each by its share of the work (`balance`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +17,18 @@ from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
 from onnxq.reason import Reason
 
+if TYPE_CHECKING:
+    from onnxq.graph.model import Model
+
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("GRU", "LSTM", "RNN")
 _NEEDED = ("rows", "channels", "group-channels")
+
+_WORTH = 1 / 3
+"""The share of a layer's work that has to be in deployments with enough rows for int8.
+
+There int8 halves what its product takes; elsewhere it saves nothing, and costs conversions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,8 @@ class Layer:
         groups: groups of a convolution, 1 for others.
         terms: the number of products that are summed for one output element.
         rows: output elements a channel (batch x positions), None where a size is not known.
+        each: the rows in each of the model's deployments, in the order of `Model.workloads`; empty where
+            there is one.
     """
 
     node: Node
@@ -41,11 +58,18 @@ class Layer:
     groups: int
     terms: int
     rows: int | None
+    each: tuple[int | None, ...] = ()
 
     @property
     def macs(self) -> int | None:
-        """Multiply-accumulates of one inference, None where a size is not known."""
-        return None if self.rows is None else self.rows * self.outputs * self.terms
+        """Multiply-accumulates of one inference, None where a size is not known.
+
+        Of several deployments it is their mean, each by its share of the work, see `balance`.
+        """
+        one = self.outputs * self.terms
+        if self.each:
+            return _mean(self.node, [None if rows is None else rows * one for rows in self.each])
+        return None if self.rows is None else self.rows * one
 
     def scaled(self, factor: np.ndarray) -> np.ndarray:
         """The weights with each output channel times its factor, computed in double precision.
@@ -110,7 +134,9 @@ class Layer:
     def ineligible(self) -> Reason | None:
         """Why the layer gains nothing from int8 by the target's limits, None where it is eligible.
 
-        A layer whose sizes are not known counts as large enough.
+        A layer whose sizes are not known counts as large enough. In several deployments its weights are the
+        same file's: it is eligible where a third of its work, by the shares of the deployments, is in those
+        in which it has enough rows.
         """
         rows, channels, group = (self.node.limit(f"int8-{kind}") or 0 for kind in _NEEDED)
         if self.node.op == "ConvTranspose":
@@ -119,14 +145,33 @@ class Layer:
         if self.groups > 1 and per_group < group:
             kind = "depthwise" if per_group == 1 else f"{per_group} channels a group"
             return Reason("padded-groups", f"{kind}: int8 kernels pad each group to {group} channels")
-        if self.rows is not None and self.rows < rows:
-            one = self.rows == 1
-            few = "1 row: a matrix-vector product" if one else f"{self.rows} rows: no full int8 tile"
+        few = self._few(rows)
+        if few:
             return Reason("few-rows", f"{few}, bound by reading the weights")
         if self.inputs < channels and self.outputs < channels:
             text = f"{self.inputs} channels in and {self.outputs} out: too few for an int8 tile"
             return Reason("few-channels", text)
         return None
+
+    def _few(self, least: int) -> str:
+        """That there are too few rows, in words; "" where there are `least`, or it is not known."""
+        if not self.each:
+            if self.rows is None or self.rows >= least:
+                return ""
+            return (
+                "1 row: a matrix-vector product" if self.rows == 1 else f"{self.rows} rows: no full int8 tile"
+            )
+        loads = self.node.model.workloads
+        work = [one.factor * rows for one, rows in zip(loads, self.each, strict=True) if rows is not None]
+        enough = [
+            one.factor * rows
+            for one, rows in zip(loads, self.each, strict=True)
+            if rows is not None and rows >= least
+        ]
+        if None in self.each or sum(enough) >= _WORTH * sum(work):
+            return ""
+        rows = ", ".join(f"{rows} in {one.name}" for one, rows in zip(loads, self.each, strict=True))
+        return f"rows: {rows}; for most of the work no full int8 tile"
 
 
 def multiplies(node: Node) -> bool:
@@ -154,30 +199,68 @@ def layer_of(node: Node, *, quantized: bool = False) -> Layer | None:
     size = _size(weight)
     if not fixed[1] or len(size) < 2:
         return None
-    out = node.outputs[0].typical_shape
+    out = node.outputs[0]
     if node.op == "Gemm":
         axis = 0 if node.attr("transB", 0) else 1
         terms = size[1 - axis]
-        return Layer(node, weight, 1, axis, terms, size[axis], 1, terms, _rows(out, 1))
+        return Layer(node, weight, 1, axis, terms, size[axis], 1, terms, *_rows(out, 1))
     groups = int(node.attr("group", 1))
     if node.op == "Conv":
         terms = int(np.prod(size[1:], dtype=np.int64))
-        return Layer(node, weight, 1, 0, size[1] * groups, size[0], groups, terms, _rows(out, 1))
+        return Layer(node, weight, 1, 0, size[1] * groups, size[0], groups, terms, *_rows(out, 1))
     terms = size[0] // groups * int(np.prod(size[2:], dtype=np.int64))
-    rows = _rows(data.typical_shape, 1)
-    return Layer(node, weight, 1, 1, size[0], size[1] * groups, groups, terms, rows)
+    return Layer(node, weight, 1, 1, size[0], size[1] * groups, groups, terms, *_rows(data, 1))
 
 
 def other_macs(node: Node) -> int | None:
-    """Multiply-accumulates of a product of two activations, or of a recurrent layer.
+    """Multiply-accumulates of a product of two activations, or of a recurrent layer; as `Layer.macs`.
 
     Returns:
         None where a size is not known, 0 for any other operator.
     """
     if node.op not in (*WEIGHTED, *RECURRENT) or node.domain:
         return 0
-    data, weight, again = (None if t is None else t.typical_shape for t in node.operands(3))
-    sizes = data, weight, node.outputs[0].typical_shape
+    if node.model.workloads:
+        return _mean(node, [_other_macs(node, place) for place in range(len(node.model.workloads))])
+    return _other_macs(node, None)
+
+
+def balance(model: Model) -> None:
+    """Gives the deployments of a model the work that is their share of all.
+
+    A multiply-accumulate counts share x mean / own: own are those of one inference of the deployment, mean is
+    the mean of these over the deployments by their shares. So a deployment counts as much as is stated,
+    however large its sizes are. Sizes that are not known count nothing.
+    """
+    loads = model.workloads
+    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    own = [max(1, sum(_macs_in(node, place) or 0 for node in nodes)) for place in range(len(loads))]
+    mean = sum(one.share * macs for one, macs in zip(loads, own, strict=True))
+    model.workloads = tuple(
+        replace(one, factor=one.share * mean / macs) for one, macs in zip(loads, own, strict=True)
+    )
+
+
+def _macs_in(node: Node, place: int) -> int | None:
+    """Multiply-accumulates of a node in one of the deployments."""
+    layer = layer_of(node, quantized=True)
+    if layer is None:
+        return _other_macs(node, place) if node.op in (*WEIGHTED, *RECURRENT) and not node.domain else 0
+    rows = layer.each[place]
+    return None if rows is None else rows * layer.outputs * layer.terms
+
+
+def _mean(node: Node, each: Sequence[int | None]) -> int | None:
+    """The multiply-accumulates that are counted of those in each deployment."""
+    known = [macs for macs in each if macs is not None]
+    if len(known) < len(each):
+        return None
+    return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, known, strict=True)))
+
+
+def _other_macs(node: Node, place: int | None) -> int | None:
+    data, weight, again = (None if t is None else _shape(t, place) for t in node.operands(3))
+    sizes = data, weight, _shape(node.outputs[0], place)
     if any(shape is None or not all(isinstance(dim, int) for dim in shape) for shape in sizes):
         return None
     left, right, out = (np.array(shape, np.int64) for shape in sizes)
@@ -198,15 +281,29 @@ def _matmul(node: Node, left: Tensor, right: Tensor, index: int) -> Layer | None
     if len(size) < 2:
         return None
     axis, terms = (len(size) - 1, size[-2]) if index else (len(size) - 2, size[-1])
-    rows = _rows(node.outputs[0].typical_shape, axis - len(size))
-    return Layer(node, weight, index, axis, terms, size[axis], 1, terms, rows)
+    rows = _rows(node.outputs[0], axis - len(size))
+    return Layer(node, weight, index, axis, terms, size[axis], 1, terms, *rows)
 
 
 def _size(weight: Tensor) -> tuple[int, ...]:
     return tuple(int(dim or 0) for dim in weight.shape or ())
 
 
-def _rows(shape: Shape | None, channel_axis: int) -> int | None:
+def _shape(tensor: Tensor, place: int | None) -> Shape | None:
+    """The typical shape of a tensor; in one of several deployments, where `place` says which."""
+    if place is None:
+        return tensor.typical_shape
+    return tensor.model.workloads[place].shapes.get(tensor.name, tensor.shape)
+
+
+def _rows(tensor: Tensor, channel_axis: int) -> tuple[int | None, tuple[int | None, ...]]:
+    """The elements a channel: of the typical shape, and in each of several deployments."""
+    places = range(len(tensor.model.workloads))
+    each = tuple(_rows_of(_shape(tensor, place), channel_axis) for place in places)
+    return _rows_of(tensor.typical_shape, channel_axis), each
+
+
+def _rows_of(shape: Shape | None, channel_axis: int) -> int | None:
     if shape is None or not -len(shape) <= channel_axis < len(shape):
         return None
     rest = [dim for axis, dim in enumerate(shape) if axis != channel_axis % len(shape)]

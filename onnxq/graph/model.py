@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,8 +14,9 @@ from onnxq.graph.infer import Symbols, assign_types
 from onnxq.graph.refine import refine_shapes
 from onnxq.graph.topology import Topology
 from onnxq.graph.type_variables import spread_types
-from onnxq.graph.types import Dim, set_shape, shape_of
+from onnxq.graph.types import Dim, Shape, set_shape, shape_of
 from onnxq.graph.wiring import tensor_shape
+from onnxq.graph.work_share import WorkShare
 
 # Each round of inference starts from what the one before it left open.
 _ROUNDS = 8
@@ -75,8 +77,23 @@ class Model(Topology):
         self.symbols |= symbols.given
         return True
 
-    def set_typical_input(self, shapes: Mapping[str, Sequence[Dim]]) -> None:
-        """Infers `typical_shapes` for inputs of these shapes."""
+    def set_typical_input(
+        self,
+        shapes: Mapping[str, Sequence[Dim]],
+        several: Sequence[tuple[str, float, Mapping[str, Sequence[Dim]]]] = (),
+    ) -> None:
+        """Infers `typical_shapes` for inputs of these shapes, and `workloads`.
+
+        Args:
+            shapes: by input.
+            several: where the model is run for several things, the name of each, its share of all work, and
+                the shapes of the inputs in it.
+        """
+        self.typical_shapes = self._typical(shapes)
+        self.workloads = tuple(WorkShare(name, share, self._typical(own)) for name, share, own in several)
+
+    def _typical(self, shapes: Mapping[str, Sequence[Dim]]) -> dict[str, Shape]:
+        """The shapes of all tensors for inputs of these shapes."""
         proto = self.to_proto(weights=False)
         for info in proto.graph.input:
             if info.name in shapes:
@@ -85,11 +102,26 @@ class Model(Topology):
         for info in proto.graph.output:
             info.type.tensor_type.ClearField("shape")
         typical = Model(proto, None, self.data_dir)
-        self.typical_shapes = {
+        return {
             name: shape
             for name, tensor in typical.graph.tensors().items()
             if (shape := tensor_shape(tensor)) is not None
         }
+
+    def derive_typical(self, name: str, made: Callable[[Shape], Mapping[str, Shape | None]]) -> None:
+        """Completes the typical shapes, those of workloads too, by tensors that are made of another one.
+
+        Args:
+            name: the tensor that they are made of; where its shape is not known, theirs are not either.
+            made: their shapes, of its shape.
+        """
+
+        def completed(shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+            more = made(shapes[name]) if name in shapes else {}
+            return {**shapes, **{new: shape for new, shape in more.items() if shape is not None}}
+
+        self.typical_shapes = completed(self.typical_shapes)
+        self.workloads = tuple(replace(one, shapes=completed(one.shapes)) for one in self.workloads)
 
     def to_proto(self, *, weights: bool = True, handover: bool = False) -> onnx.ModelProto:
         """The model as it stands; see `Exporter`."""

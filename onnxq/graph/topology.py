@@ -25,6 +25,7 @@ from onnxq.graph.spool import Spool, is_large, rebased
 from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
+from onnxq.graph.work_share import WorkShare
 from onnxq.target import DEFAULT, load_target
 
 MARKS = ("float32_only", "exact_product")
@@ -53,6 +54,7 @@ class Topology:
         graph_outputs: the graph of each output of the main graph and of living bodies, by the
             tensor's id.
         typical_shapes: shapes of all tensors for a typical input, see `Model.set_typical_input`.
+        workloads: what the model is run for, where that is several things; else none.
         known: what is known of the elements of a tensor, by its id, with the tensor itself; from
             one inference of shapes to the next.
         computed: the values of tensors that depend on no input and are no constants, by id, with the
@@ -76,6 +78,7 @@ class Topology:
         self.source = proto
         self.assumed: dict[str, int] = {}
         self.typical_shapes: dict[str, Shape] = {}
+        self.workloads: tuple[WorkShare, ...] = ()
         self.interface_changes: list[Any] = []
         self.limits: Mapping[str, int] = load_target(DEFAULT).limits
         self.asked_limits: dict[str, int] = {}  # those that somebody looked at

@@ -22,6 +22,7 @@ from onnxq.data.split import Split, split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.duplicate import duplicate
+from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
@@ -42,6 +43,8 @@ from onnxq.reason import Reason, code_of
 from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.registry import edit_of
 from onnxq.run import ort
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import main_of
 from onnxq.settings import Calibration, Feeding, Format
 
 GOAL = "goal"
@@ -150,24 +153,24 @@ class Prepared:
 
 def prepare(
     job: Job,
-    shapes: Mapping[str, Sequence[int]],
+    deployments: Sequence[Deployment],
     format: Format,
     layers: Sequence[LayerRule],
     file: PlanFile | None = None,
     *,
     quantizes: bool = True,
-    first: Sample | None = None,
+    usual: Sequence[Sample | None] = (),
 ) -> Prepared:
     """Upgrades the model where Q/DQ needs it, and plans.
 
     Args:
         job: of a sanitized model.
-        shapes: the shapes of the inputs in a typical sample.
+        deployments: what it is for: their usual sizes, and their shares of the work.
         format: what is kept in float, as globs, and the form of weight scales.
         layers: what the configuration says of layers.
         file: the plan to obey; where it says something, the configuration does not count.
         quantizes: whether anything is to be quantized.
-        first: a typical sample, for sizes that inference leaves open.
+        usual: a typical sample of each, for sizes that inference leaves open; none where there are no data.
 
     Raises:
         UserError: a glob or an entry matches nothing.
@@ -176,7 +179,8 @@ def prepare(
         with job.step("upgrade"):
             job.upgrade()
     with job.step("plan"):
-        job.model.set_typical_input(shapes)
+        main, several = main_of(deployments), deployments if len(deployments) > 1 else ()
+        job.model.set_typical_input(main.usual, [(one.name, one.weight, one.usual) for one in several])
         model = job.model
         sanitized = model.to_proto(handover=True)
         reference, not_run = job.part(sanitized)
@@ -186,8 +190,9 @@ def prepare(
         if edits:
             sanitized = job.model.to_proto(handover=True)
             reference = job.runnable(job.part(sanitized)[0])
-        if first is not None:
-            measure_open_sizes(job, reference, first)
+        if usual and (first := usual[deployments.index(main)]) is not None:
+            measure_open_sizes(job, reference, first, usual)
+        balance(job.model)
         unknown = "not calibrated: it is or depends on {} (its library: --ort-ops)"
         vetoes: dict[str, str] = {
             node: Reason("not-calibrated", unknown.format(op)) for node, op in not_run.items()

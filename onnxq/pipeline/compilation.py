@@ -28,6 +28,8 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import left_float
 from onnxq.reason import Reason
 from onnxq.run import trt
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
 from onnxq.settings import Compilation
 
@@ -81,9 +83,11 @@ class Compiled:
         quantized: the same with a body of float32.
         plan: what is quantized in it.
         engine: the report's part on the compiler.
-        verdict: what int8 does to the engine.
+        verdict: what int8 does to the engine; of several deployments, in the one with most of the work.
         done: the same as `quantized` with its scales, where layers are left in float because of the
             compiler; None where there are none.
+        verdicts: the verdict for each of several deployments; empty where there is one.
+        activation_bytes: what the engine needs for activations in each; empty where that is not known.
     """
 
     made: Finished
@@ -92,6 +96,8 @@ class Compiled:
     engine: dict[str, Any]
     verdict: Verdict
     done: Quantized | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    activation_bytes: tuple[int | None, ...] = ()
 
 
 def check_compiler(wanted: Compilation) -> None:
@@ -108,7 +114,7 @@ def check_compiler(wanted: Compilation) -> None:
 def compiled(
     job: Job,
     wanted: Compilation,
-    profiles: Mapping[str, Profile],
+    deployments: Sequence[Deployment],
     prepared: Prepared,
     done: Quantized,
     finish: Finish,
@@ -119,12 +125,14 @@ def compiled(
     Args:
         job: of the model.
         wanted: whether it is to be compiled, and for what.
-        profiles: shapes of the dynamic inputs.
+        deployments: shapes of the dynamic inputs: the engine has an optimization profile for each.
         prepared: the plan, and the model without pairs.
         done: the quantized model, its body float32.
         finish: makes the model that is written of such a one.
         made: that of `done`.
     """
+    main = main_of(deployments)
+    profiles = main.profiles
     plan, form, over = prepared.plan, form_of(job.target), gpus_named(wanted.gpu)
 
     def not_run(why: str) -> Compiled:
@@ -144,18 +152,21 @@ def compiled(
             return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
         plain = _plain(job, prepared, finish, profiles)
         try:
-            compiler = Compiler(job, wanted.sm, profiles)
+            compiler = Compiler(job, wanted.sm, [profiles, *(one.profiles for one in _others(deployments))])
             compiler.beside = plain.proto if plain.sizes is None else None
             made, engine = compiler.finished(done.model, finish, made)
             if engine.status != "failed":
-                compared = _verdict(plain, compiler, engine, made, plan, form, over)
+                compared = _verdict(plain, compiler.plain, engine, made, plan, form, over)
                 first = best = SpeedTrial(prepared, done, made, engine, compared)
                 if wanted.fastest:
                     best = _fastest(job, compiler, plain, first, finish, over)
                 made, plan = best.made, best.prepared.plan
                 part = reporting.engine_part(best.engine, made.proto, plan.planned)
                 changed = best.done if best.done is not done else None
-                return Compiled(made, best.done.proto, plan, part, best.verdict, changed)
+                each = _Each(deployments, plain, best.engine, made, plan, best.verdict, over)
+                return Compiled(
+                    made, best.done.proto, plan, part, best.verdict, changed, each.verdicts(), each.bytes()
+                )
             verdict = compiler.judge(engine, prepared, done, finish)
         except (UserError, Fault) as error:  # profiles do not fit, or the compiler is not understood
             return not_run(str(error))
@@ -164,8 +175,61 @@ def compiled(
         (prepared, rest), made = verdict.rest, verdict.made
         plan = prepared.plan
     engine_part = reporting.engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
-    compared = _verdict(plain, compiler, verdict.engine, made, plan, form, over)
-    return Compiled(made, (rest or done).proto, plan, engine_part, compared, rest)
+    compared = _verdict(plain, compiler.plain, verdict.engine, made, plan, form, over)
+    each = _Each(deployments, plain, verdict.engine, made, plan, compared, over)
+    return Compiled(
+        made, (rest or done).proto, plan, engine_part, compared, rest, each.verdicts(), each.bytes()
+    )
+
+
+def _others(deployments: Sequence[Deployment]) -> list[Deployment]:
+    """All but the one with most of the work, whose profile is the first of engines that are built here."""
+    main = main_of(deployments)
+    return [one for one in deployments if one is not main]
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """What is known of an engine in each of several deployments, in their order.
+
+    Attributes:
+        deployments: they.
+        plain: what int8 is compared with.
+        engine: the engine of the result, with a profile for each: first that with most of the work.
+        made: the result.
+        plan: what is quantized in it.
+        main: the verdict in that deployment.
+        over: the GPUs of the estimate.
+    """
+
+    deployments: Sequence[Deployment]
+    plain: Plain
+    engine: trt.Engine
+    made: Finished
+    plan: QuantPlan
+    main: Verdict
+    over: Sequence[Gpu]
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict in each, of both models with its usual sizes; none where there is one deployment."""
+        if not self.deployments[0].name:
+            return ()
+        found = []
+        for one in self.deployments:
+            if one is main_of(self.deployments):
+                found.append(self.main)
+                continue
+            plain = replace(self.plain, sizes={name: usual for name, (_, usual, _) in one.profiles.items()})
+            found.append(_verdict(plain, None, self.engine, self.made, self.plan, self.main.form, self.over))
+        return tuple(found)
+
+    def bytes(self) -> tuple[int | None, ...]:
+        """What the engine needs for activations in each; None where it is not known."""
+        order = [main_of(self.deployments), *_others(self.deployments)]
+        known = self.engine.activation_bytes
+        if len(known) < len(order):
+            return (None,) * len(order)
+        return tuple(known[next(i for i, own in enumerate(order) if own is one)] for one in self.deployments)
 
 
 def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, Profile]) -> Plain:
@@ -178,7 +242,7 @@ def _plain(job: Job, prepared: Prepared, finish: Finish, profiles: Mapping[str, 
 
 def _verdict(
     plain: Plain,
-    compiler: Compiler,
+    fp16: trt.Engine | None,
     engine: trt.Engine,
     made: Finished,
     plan: QuantPlan,
@@ -187,7 +251,7 @@ def _verdict(
 ) -> Verdict:
     """What int8 does to the engine; a fault of ours does not cost the run."""
     try:
-        return verdict_of(plain, compiler.plain, engine, made.proto, plan, form, over)
+        return verdict_of(plain, fp16, engine, made.proto, plan, form, over)
     except Exception as error:
         return Verdict(_fault(error), form)
 
@@ -216,8 +280,8 @@ def _fault(error: Exception) -> str:
 class Compiler:
     """NVIDIA's compiler, for one job."""
 
-    def __init__(self, job: Job, sm: int, profiles: Mapping[str, Profile]) -> None:
-        """What to compile for; `profiles`: shapes of the dynamic inputs."""
+    def __init__(self, job: Job, sm: int, profiles: Sequence[Mapping[str, Profile]]) -> None:
+        """What to compile for; `profiles`: shapes of the dynamic inputs, in each deployment."""
         self._job, self._sm, self._profiles = job, sm, profiles
         self.beside: onnx.ModelProto | None = None  # compiled with the next model, in the same process
         self.plain: trt.Engine | None = None  # the engine of that
@@ -297,7 +361,10 @@ class Compiler:
             for place, one in enumerate(filter(None, models)):
                 paths.append(Path(folder) / f"{place}.onnx")
                 files.save_model(one, paths[-1], self._job.model.data_dir)
-            first, *plain = trt.compile_engines(paths, sm=self._sm, profiles=self._profiles, timeout=timeout)
+            shapes, *more = self._profiles
+            first, *plain = trt.compile_engines(
+                paths, sm=self._sm, profiles=shapes, more=more, timeout=timeout
+            )
             self.plain = plain[0] if plain else self.plain
             return first
 
@@ -312,9 +379,10 @@ class Compiler:
                 files.save_model(original.to_proto(), path, original.data_dir)
             else:
                 files.save_model(original, path, None)
-            for profiles in (self._profiles, None):
+            for shapes, *more in (self._profiles, [{}]):
                 with contextlib.suppress(UserError):  # its inputs are others than the result's
-                    return trt.compile_engine(path, sm=self._sm, profiles=profiles).status == "compiled"
+                    built = trt.compile_engine(path, sm=self._sm, profiles=shapes, more=more)
+                    return built.status == "compiled"
         return False
 
 

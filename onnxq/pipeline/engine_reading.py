@@ -20,6 +20,7 @@ from onnxq.graph.model import Model
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
 from onnxq.progress import Observer, told
 from onnxq.run import trt
+from onnxq.run.deployments import profiles_of
 from onnxq.run.profiles import Profile, as_profile
 from onnxq.shown import Shown, Words, count
 
@@ -165,7 +166,8 @@ def engine(
     verdict = None
     if against_fp16:
         tell("compile: plain float16", None, None)
-        verdict = compared_with_fp16(path, sm=sm, profiles=_profiles(path, profiles)[0], gpu=gpu)
+        shapes = next(iter(_profiles(path, Model.open(path), profiles)[0]), {})
+        verdict = compared_with_fp16(path, sm=sm, profiles=shapes, gpu=gpu)
     both = other is not None and other.reading is not None and one.reading is not None
     return EngineDocument(
         kind="engine",
@@ -192,18 +194,23 @@ def _check_files(model: Path, reading: EngineReading, file: Path | None) -> None
         )
 
 
-def _profiles(path: Path, stated: Profiles | None) -> tuple[dict[str, Profile], str]:
-    """The shapes of dynamic inputs, and where they are from: stated, or of the report beside the model."""
+def _profiles(path: Path, model: Model, stated: Profiles | None) -> tuple[list[dict[str, Profile]], str]:
+    """The shapes of dynamic inputs in each deployment, and where they are from.
+
+    That is, stated, or of the report beside the model.
+    """
     if stated:
-        return {name: as_profile(shapes) for name, shapes in stated.items()}, ""
+        given = {name: as_profile(shapes) for name, shapes in stated.items()}
+        return list(profiles_of([name for name, *_ in model.inputs], given).values()), ""
     return recorded_profiles(path)
 
 
 def _compiled(path: Path, sm: int, profiles: Profiles | None, tell: Observer, step: str) -> ReadEngine:
     model = Model.open(path)  # its errors are clearer than the compiler's
-    wanted, note = _profiles(path, profiles)
+    several, note = _profiles(path, model, profiles)
+    wanted, *more = several or [{}]
     tell(step, None, None)
-    built = trt.compile_engine(path, sm=sm, profiles=wanted)
+    built = trt.compile_engine(path, sm=sm, profiles=wanted, more=more)
     if built.status == "not-installed":
         message, _, hint = built.reason.partition("; ")
         raise UserError(message, hint=hint)

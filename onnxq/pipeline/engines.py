@@ -13,6 +13,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
 from onnxq.pipeline.result import Result
 from onnxq.run import trt
+from onnxq.run.deployments import by_deployment, profiles_of
 from onnxq.run.profiles import Profile, as_profile
 
 # Sizes for dynamic dimensions that nobody gives one, the first dimension (always 1) apart: the compiler's
@@ -64,13 +65,18 @@ def compile_both(
         files.save_model(result.model, path, result.data_dir)
         inputs = Model.open(path).inputs
         dynamic = {name for name, _, shape in inputs if _is_dynamic(shape)}
-        profiles = {name: profile for name, profile in stated.profiles.items() if name in dynamic}
+        common, named = by_deployment([name for name, *_ in original.inputs], stated.profiles)
+        profiles = {name: profile for name, profile in common.items() if name in dynamic}
+        profiles |= {
+            f"{name}/{key}": own for name, one in named.items() for key, own in one.items() if key in dynamic
+        }
         return before, _compiled(path, inputs, sm, Statements(profiles=profiles))
 
 
 def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.Engine:
     """The engine; where sizes that nobody gave may be why there is none, with others."""
-    free = any(_is_dynamic(shape) and name not in stated.profiles for name, _, shape in inputs)
+    several = list(profiles_of([name for name, *_ in inputs], stated.profiles).values())
+    free = any(_is_dynamic(shape) and name not in one for name, _, shape in inputs for one in several)
     tried = []
     for size in _SIZES if free else _SIZES[:1]:
         made_up = {
@@ -78,7 +84,8 @@ def _compiled(model: Path, inputs: Inputs, sm: int, stated: Statements) -> trt.E
             for name, _, shape in inputs
             if shape is not None and _is_dynamic(shape)
         }
-        tried.append(trt.compile_engine(model, sm=sm, profiles={**made_up, **stated.profiles}))
+        first, *more = ({**made_up, **one} for one in several)
+        tried.append(trt.compile_engine(model, sm=sm, profiles=first, more=more))
         if tried[-1].status == "compiled":
             return tried[-1]
         if tried[-1].errors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,9 @@ def evidence_of(
     of_float = _is_of_float_model(given, job, report)
     sampling = Sampling(job, options, source, None if of_float else given)
     if of_float and source is None and given is not None and given.stats is not None:
-        sampling.deployment = job.deployment([given.stats.origin.shapes])
-    prepared = prepare(job, sampling.deployment.usual, Format(), (), first=sampling.usual)
+        of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
+        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes)
+    prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
     known = (
         given.stats.stats
         if given is not None and given.stats is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,10 +43,11 @@ from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select
 from onnxq.run import ort
-from onnxq.run.deployment import Deployment, deployed
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import all_deployed, stated_deployments
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.versions import newest_opset, unreadable
-from onnxq.settings import Feeding, ImageOptions, Inputs, Repairs
+from onnxq.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.target import Target, load_target
 
 
@@ -130,7 +131,7 @@ class Job:
     def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
         self.statements = (inputs.shapes, inputs.assume, inputs.freeze)
-        self._deployed = inputs.profiles or {}, inputs.batch
+        self._deployed = inputs
         self.stated, fixed = self._apply(self.model)
         check_sizes((name, bind(shape, self.model.assumed)) for name, _, shape in self.model.inputs)
         if self.whole is not None and self.stated + list(inputs.shapes or ()):
@@ -315,21 +316,33 @@ class Job:
         """What is doubtful about the data, see `Glance.to_json`."""
         return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
 
-    def sizes(self) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The least and the greatest shape of each input in the samples that were read, by dimension."""
-        return {} if self._glance is None else self._glance.sizes
+    def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The least and the greatest shape of each input in the samples that were read, by dimension.
 
-    def deployment(self, seen: Sequence[Mapping[str, tuple[int, ...]]] = ()) -> Deployment:
+        `without`: the indices of those that do not count.
+        """
+        return {} if self._glance is None else self._glance.sizes(without)
+
+    def deployments(
+        self, seen: Sequence[Mapping[str, tuple[int, ...]]] = (), *, every: bool = True
+    ) -> tuple[Deployment, ...]:
         """What the model is deployed for: as it is stated, else as the samples of these shapes have it.
 
+        `every`: whether these are all samples.
+
         Raises:
-            UserError: what is stated does not fit the model.
+            UserError: what is stated does not fit the model, or the samples.
         """
-        profiles, batch = self._deployed
         specs = self.input_specs()
+        stated = stated_deployments([spec.name for spec in specs], self._deployed)
         sizes = [(spec.name, spec.shape) for spec in specs]
         batched = [spec.name for spec in specs if leading(spec) == "batch"]
-        return deployed(sizes, profiles, seen, batch=batch, batched=batched)
+        return all_deployed(sizes, stated, seen, batched=batched, every=every)
+
+    def state_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> None:
+        """States sizes, and shares of the work, in the place of the user, unless the user states some."""
+        if not (self._deployed.profiles or self._deployed.batch or self._deployed.profile_weights):
+            self._deployed = dataclasses.replace(self._deployed, profiles=profiles, profile_weights=shares)
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
 from onnxq.reporting import to_json
+from onnxq.run.deployment import Deployment
 from onnxq.shown import Shown, Words
 
 
@@ -94,7 +95,7 @@ def planned(
     job: Job,
     prepared: Prepared,
     ranges: Mapping[str, Range],
-    shapes: Mapping[str, tuple[int, ...]],
+    deployments: Sequence[Deployment],
     origin: str,
     report: dict[str, Any],
     body: BodyEntry,
@@ -106,7 +107,7 @@ def planned(
         job: of the model.
         prepared: the plan, and the model without pairs.
         ranges: those that were found; none without data.
-        shapes: the sizes of a typical sample.
+        deployments: what it is for; none where no sizes are known.
         origin: where the ranges are from, for the reader of the file.
         report: what was done and found on the way.
         body: what is not quantized.
@@ -119,7 +120,11 @@ def planned(
         "" if source is None else encodable(source.name),
         job.fingerprint(),
         job.target.name,
-        {name: tuple(shape) for name, shape in shapes.items()},
+        {
+            f"{one.name}/{name}" if one.name else name: one.profiles.get(name, (shape,) * 3)
+            for one in deployments
+            for name, shape in one.usual.items()
+        },
         tuple(layers),
         tuple(tensors),
         tuple(groups),
@@ -130,6 +135,7 @@ def planned(
             prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
         ),
         origin,
+        shares={one.name: one.weight for one in deployments if one.name},
     )  # fmt: skip
     return Planned(file, report, source)
 

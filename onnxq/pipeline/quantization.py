@@ -13,7 +13,6 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
-from onnxq.documents.deployment import SizesWorth
 from onnxq.documents.plan import Heads
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
@@ -31,7 +30,7 @@ from onnxq.pipeline.calibration import (
 from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
-from onnxq.pipeline.deploying import deployment_part, worths
+from onnxq.pipeline.deploying import Worth, deployment_parts, worths
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
@@ -42,6 +41,7 @@ from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, 
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.verifying import BODY_SAMPLES, references, verify
+from onnxq.quant.obey import check_shapes
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
@@ -49,6 +49,7 @@ from onnxq.quant.scales import scale_of
 from onnxq.reason import code_of
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
+from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart
@@ -74,7 +75,7 @@ class _Measured:
     repair: dict[str, Any] | None = None
     heads: Heads | None = None
     seen: Stats | None = None
-    worth: tuple[SizesWorth, ...] = ()
+    worth: Worth = ()
 
 
 class Quantization:
@@ -100,6 +101,9 @@ class Quantization:
         self._file = file
         if file is not None:
             check_plan(file, job)
+            check_shapes(file, {name: shape for name, _, shape in job.model.inputs})
+            if file.shares or (source is None and given is None):
+                job.state_sizes(file.sizes, file.shares)
             self._repair = _beside(file, self._repair)
             self._options = replace(options, own_methods=file.methods)
 
@@ -115,20 +119,19 @@ class Quantization:
             wish = Wish.of(job, self._format, None)
             if wish.widens:
                 job.widen(io=wish.io)
-            deployment = sampling.deployment
-            shapes = deployment.usual if deployment.is_known else {}
-            prepared = prepare(job, shapes, self._format, self._options.layers)
-            notes = [*prepared.notes, *([] if deployment.is_known else _unknown_sizes(job))]
+            known = sampling.deployed.deployments if sampling.deployment.is_known else ()
+            prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers)
+            notes = [*prepared.notes, *([] if known else _unknown_sizes(job))]
             part: dict[str, Any] = {
                 "plan": self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
                 "repair": self._unrepaired(),
                 "calibration": {"measured": False, "notes": notes},
-                "deployment": deployment_part(deployment, worths(job, deployment)),
+                **deployment_parts(sampling.deployments, worths(job, sampling.deployments)),
                 "body": body_part(Finish(wish, None), None, (), (), ()),
             }
             origin = "none yet: there was no data"
-            return planned(job, prepared, {}, shapes, origin, self._planning(part), entry_of(None, wish))
-        measured = self._measured(sampling, sampling.deployment.usual)
+            return planned(job, prepared, {}, known, origin, self._planning(part), entry_of(None, wish))
+        measured = self._measured(sampling)
         prepared, done, wish = measured.prepared, measured.done, measured.wish
         finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
         made = finish(done.model)
@@ -136,14 +139,14 @@ class Quantization:
         part = {
             "plan": self._plan_part(prepared.plan, measured.heads),
             "calibration": {"measured": True, **calibration},
-            "deployment": deployment_part(sampling.deployment, measured.worth),
+            **deployment_parts(sampling.deployed.deployments, measured.worth),
             "repair": measured.repair,
             "body": body_part(finish, made, (), (), ()),
         }
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration['method']}{samples}"
         return planned(
-            job, prepared, done.ranges, sampling.deployment.usual, origin, self._planning(part),
+            job, prepared, done.ranges, sampling.deployments, origin, self._planning(part),
             entry_of(finish, wish), made.post_scaled,
         )  # fmt: skip
 
@@ -194,24 +197,18 @@ class Quantization:
             UserError: the data, the statistics or an argument cannot be used.
         """
         job = self._job
-        job.deployment()  # refuses what does not fit before the data is read
+        job.deployments()  # refuses what does not fit before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(decides=pursuit.goal.is_set)
-        shapes = (
-            sampling.deployment.usual
-            if self._file is None
-            else self._file.shapes or sampling.deployment.usual
-        )
         as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
-        measured = self._measured(sampling, shapes)
+        measured = self._measured(sampling)
         ranges, expected = measured.ranges, measured.expected
         best = pursuit.sought(
             job, sampling, measured.wish, measured.stats, measured.prepared, measured.done,
             measured.confirming, expected,
         )  # fmt: skip
         prepared, done, finish = best.prepared, best.done, best.finish
-        profiles = sampling.profiles
-        final = compiled(job, compilation, profiles, prepared, done, finish, best.made)
+        final = compiled(job, compilation, sampling.deployments, prepared, done, finish, best.made)
         prepared, done = replace(prepared, plan=final.plan), final.done or done
         cache = self._cache(prepared, ranges, done)
         if cache is not None and not ranges.tensors and self._file is not None:
@@ -232,12 +229,15 @@ class Quantization:
             "repair": measured.repair,
             "body": body,
             "outline": outline(job.model),
-            "deployment": deployment_part(sampling.deployment, measured.worth),
+            **deployment_parts(
+                sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
+            ),
             "weight_scales": reporting.weight_scales(final.made.proto, final.plan),
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
         result.report.update(reporting.to_json(part))
-        result.profiles, result.cache = profiles, cache
+        result.profiles, result.cache = sampling.deployment.profiles, cache
+        result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
         written, target = final.made.model, job.target
         failed = final.engine["status"] == "failed"
         beyond = reporting.beyond_compiler(written, target) if failed else {}
@@ -275,7 +275,7 @@ class Quantization:
             UserError: the data or an argument cannot be used, or there are no data.
         """
         sampling = self._sampling(chooses=True)
-        return self._accuracy(sampling, self._measured(sampling, sampling.deployment.usual), asked)
+        return self._accuracy(sampling, self._measured(sampling), asked)
 
     def _accuracy(self, sampling: Sampling, measured: _Measured, asked: Asked) -> Accuracy:
         prepared, done = measured.prepared, measured.done
@@ -295,7 +295,7 @@ class Quantization:
         asked = pursuit.asked()
         limit = MAX_FLOAT if asked.max_float is None else asked.max_float
         sampling = self._sampling(chooses=True)
-        measured = self._measured(sampling, sampling.deployment.usual)
+        measured = self._measured(sampling)
         accuracy = self._accuracy(sampling, measured, replace(asked, max_float=limit))
         data = self._report(sampling, measured, measured.prepared, measured.done, None)
 
@@ -315,7 +315,7 @@ class Quantization:
         """
         job = self._job
         sampling = Sampling(job, self._options, self._source, self._given)
-        measured = self._measured(sampling, sampling.deployment.usual, quantizes=False)
+        measured = self._measured(sampling, quantizes=False)
         finish = finish_of(job, measured.wish, measured.prepared, measured.stats, measured.done, sampling)
         made = finish(measured.done.model)
         accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
@@ -350,18 +350,20 @@ class Quantization:
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
         return body_part(finish, made, int8, alone, verified.accuracy) | _recognised(job, final)
 
-    def _measured(
-        self, sampling: Sampling, shapes: Mapping[str, Sequence[int]], *, quantizes: bool = True
-    ) -> _Measured:
+    def _measured(self, sampling: Sampling, *, quantizes: bool = True) -> _Measured:
         """The steps up to the scales."""
-        job, options = self._job, self._options
+        job, options, deployed = self._job, self._options, sampling.deployed
+        deployments = deployed.deployments
+        if self._file is not None and self._file.sizes and not deployments[0].name:
+            deployments = (replace(deployments[0], usual=self._file.shapes),)
         wish = Wish.of(job, self._format, self._file)
         if wish.widens:
             job.widen(io=wish.io)
         prepared = prepare(
-            job, shapes, self._format, options.layers, self._file, quantizes=quantizes, first=sampling.usual
-        )
-        worth = worths(job, sampling.deployment)
+            job, deployments, self._format, options.layers, self._file, quantizes=quantizes,
+            usual=deployed.usual,
+        )  # fmt: skip
+        worth = worths(job, deployed.deployments)
         if self._pursuit is not None:
             self._pursuit.begin(job, prepared)
         with job.step("calibrate"):

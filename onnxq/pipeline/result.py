@@ -33,7 +33,9 @@ class Result(Shown):
         report: the report, the document of `X.report.json`.
         data_dir: the folder that external data is relative to, or None.
         source: the path of the original model, or None.
-        profiles: smallest, usual and largest shape of each dynamic input.
+        profiles: smallest, usual and largest shape of each dynamic input; of several deployments, those of
+            the one with most of the work.
+        deployments: the profiles of each of several deployments, by its name.
         cache: the TensorRT calibration cache, or None.
     """
 
@@ -42,6 +44,7 @@ class Result(Shown):
     data_dir: Path | None = None
     source: Path | None = None
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    deployments: Mapping[str, Mapping[str, Profile]] = field(default_factory=dict)
     cache: str | None = None
     _spool: Spool | None = field(default=None, repr=False)
 
@@ -107,14 +110,16 @@ def save_made(
     types = target.types if told["plan"] else ()
     if told["body"].get("type") == "bf16":
         types = tuple(flags.replace("--fp16", "--bf16") for flags in types)
+    first, *more = list(result.deployments.values()) or [result.profiles]
     told["commands"] = commands(
         output,
         target.name,
-        result.profiles,
+        first,
         result.source,
         cache,
         implicit,
         types,
+        more=more,
         exact=bool(told["exact_products"]),
         explain=target.explains,
     )

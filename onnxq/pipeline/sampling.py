@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from onnxq.data.split import CHOOSING, HELD_OUT, Split
 from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
-from onnxq.pipeline.deploying import deploy, that_runs
+from onnxq.pipeline.deploying import Deployed, deploy, that_runs
 from onnxq.pipeline.job import Job
 from onnxq.reason import Reason
 from onnxq.run import ort
-from onnxq.run.profiles import Profile
+from onnxq.run.deployment import Deployment
+from onnxq.run.deployments import main_of
 
 
 class Sampling:
@@ -29,8 +31,7 @@ class Sampling:
         source: where they are from; None where there are statistics only.
         first: the first sample that calibrates; None without data.
         parts: which are for what; None without data.
-        deployment: the sizes that are decided for.
-        usual: the sample of the sizes that are the usual ones, but for the batch; None without data.
+        deployed: the sizes that are decided for.
         apart: whether the samples that chose are others than those that calibrated.
         confirms: whether some say whether what others propose is kept.
         confirmed_apart: whether those are others than these; True until that is asked.
@@ -75,28 +76,51 @@ class Sampling:
                 raise UserError("there are zero samples to calibrate with", hint="check the data")
             if given is not None:
                 given.check_data(source)
-        self.deployment, self.usual = job.deployment(), self.first
+        none = job.deployments()
+        self.deployed = Deployed(none, (self.first,) * len(none))
         self.notes: tuple[str, ...] = ()  # on the sizes
         if source is not None and self.parts is not None and self.first is not None:
-            self.deployment, self.usual = deploy(job, source, self.parts, self.first)
+            self.deployed = deploy(job, source, self.parts, self.first)
         elif given is not None and given.stats is not None:
-            self.deployment = job.deployment([given.stats.origin.shapes])
+            origin = given.stats.origin
+            found = job.deployments(origin.seen, every=origin.tells_sizes)
+            self.deployed = replace(self.deployed, deployments=found)
 
     def check_sizes(self, session: ort.Session) -> None:
         """Refuses stated sizes at which the model does not run, and leaves out those that nobody stated.
 
+        Those of samples that turned out to be bad are left out before.
+
         Raises:
             UserError: the model does not run at what is stated.
         """
-        if self.usual is not None:
-            (usual,) = self._job.feeds([self.usual])
-            self.deployment, self.notes = that_runs(self.deployment, session, usual)
+        deployed = self.deployed.without_bad(self._bad)
+        found = []
+        for one, sample in zip(deployed.deployments, deployed.usual, strict=True):
+            if sample is None:
+                return
+            (usual,) = self._job.feeds([sample])
+            runs, notes = that_runs(one, session, usual)
+            found.append(runs)
+            self.notes += notes
+        self.deployed = replace(deployed, deployments=tuple(found))
 
     @property
-    def profiles(self) -> Mapping[str, Profile]:
-        """The sizes of the engine's inputs: of all samples, unless the model does not run at all of them."""
-        found = self.deployment if self.notes else self.deployment.widened(self._job.sizes())
-        return found.profiles
+    def deployment(self) -> Deployment:
+        """That of the deployments which has most of the work."""
+        return main_of(self.deployments)
+
+    @property
+    def deployments(self) -> tuple[Deployment, ...]:
+        """What is decided for, in the sizes of all samples that were read.
+
+        Unless the model does not run at all of them, or there are several: these have those of their samples.
+        """
+        found = self.deployed.deployments
+        if self.notes or (self.deployed.seen and found[0].name):
+            return found
+        sizes = self._job.sizes(self._bad)
+        return tuple(one.widened(sizes) for one in found)
 
     # -- samples -------------------------------------------------------------------------------
 

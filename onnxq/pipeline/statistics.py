@@ -20,7 +20,15 @@ from onnxq.calib.shards import (
     gather_with_workers,
     shard_of,
 )
-from onnxq.calib.stats_file import Origin, StatsFile, is_statistics, merge_files, read, write
+from onnxq.calib.stats_file import (
+    Origin,
+    StatsFile,
+    is_statistics,
+    merge_files,
+    read,
+    sizes_of,
+    write,
+)
 from onnxq.calib.trt_cache import is_cache
 from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import DataSource, Source
@@ -33,6 +41,7 @@ from onnxq.pipeline.calibration import Calibrating, activations, prepare, unload
 from onnxq.pipeline.deploying import deploy
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
+from onnxq.run.deployments import main_of
 from onnxq.settings import Division, Format, ImageOptions
 
 
@@ -135,8 +144,9 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
     Raises:
         UserError: there is nothing to calibrate.
     """
-    shapes = deploy(job, source, parts, first)[0].usual
-    prepared = prepare(job, shapes, Format(), ())
+    deployed = deploy(job, source, parts, first)
+    shapes = main_of(deployed.deployments).usual
+    prepared = prepare(job, deployed.deployments, Format(), ())
     tensors = prepared.plan.measured
     computed = makers(prepared.reference.graph)
     ends = [name for name in bounded(job, Wish.of(job, Format(), None)) if name in computed]
@@ -151,6 +161,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
     every = tuple(sorted(parts.calibrating))
     origin = Origin(
         job.fingerprint(), options.counting, len(every), source.count, options.seed, shapes, described, every,
+        sizes_of(deployed.seen.values()),
     )  # fmt: skip
     (ready,) = job.feeds([first])
     request = Request(

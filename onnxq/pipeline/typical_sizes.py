@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import onnx
 
 from onnxq.calib.probes import makers
@@ -9,12 +12,15 @@ from onnxq.calib.shapes import shapes_of
 from onnxq.data.samples import Sample
 from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
+from onnxq.graph.types import Shape
 from onnxq.graph.view import Node
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 
 
-def measure_open_sizes(job: Job, reference: onnx.ModelProto, sample: Sample) -> None:
+def measure_open_sizes(
+    job: Job, reference: onnx.ModelProto, sample: Sample, each: Sequence[Sample | None] = ()
+) -> None:
     """Completes the model's typical shapes for layers of which a size is not known, by one run.
 
     A sample that does not run leaves them open: calibration says so, or skips it.
@@ -22,7 +28,8 @@ def measure_open_sizes(job: Job, reference: onnx.ModelProto, sample: Sample) -> 
     Args:
         job: of a model whose typical shapes are those that inference finds.
         reference: the part of it that runs.
-        sample: the sample that it is typical of.
+        sample: the sample that they are typical of.
+        each: the samples that its workloads are typical of, in their order.
     """
     model, made = job.model, makers(reference.graph)
     layers = [node for raw in model.graph.nodes if multiplies(node := Node(model, raw)) and _is_open(node)]
@@ -32,16 +39,24 @@ def measure_open_sizes(job: Job, reference: onnx.ModelProto, sample: Sample) -> 
     names = list(dict.fromkeys(t.name for t in read if t.name in made and not t.is_constant))
     if not names:
         return
-    try:
-        (fed,) = job.feeds([sample])
-        found = shapes_of(reference, names, fed, model.typical_shapes, model.data_dir)
-    except (UserError, ort.RunError):
-        return
-    # where the sample has nothing (a detection, say), it tells nothing of others
-    some = {name: shape for name, shape in found.items() if 0 not in shape}
-    model.typical_shapes = {**model.typical_shapes, **some}
+
+    def completed(known: Mapping[str, Shape], own: Sample | None) -> dict[str, Shape]:
+        try:
+            fed = list(job.feeds([own])) if own is not None else []
+            found = [shapes_of(reference, names, one, known, model.data_dir) for one in fed]
+        except (UserError, ort.RunError):
+            return dict(known)
+        # where the sample has nothing (a detection, say), it tells nothing of others
+        some = {name: shape for one in found for name, shape in one.items() if 0 not in shape}
+        return {**known, **some}
+
+    model.typical_shapes = completed(model.typical_shapes, sample)
+    model.workloads = tuple(
+        replace(one, shapes=completed(one.shapes, own))
+        for one, own in zip(model.workloads, each if model.workloads else (), strict=True)
+    )
 
 
 def _is_open(node: Node) -> bool:
     layer = layer_of(node, quantized=True)
-    return (other_macs(node) if layer is None else layer.rows) is None
+    return (other_macs(node) if layer is None else layer.macs) is None

@@ -37,9 +37,9 @@ def references(
         session = ort.load(reference, data_dir=job.model.data_dir)
     except ort.RunError as error:
         raise unloadable(error, job.model) from error
-    sampling.check_sizes(session)
     if options.skip_bad:
         sampling.leave_out_bad(session)
+    sampling.check_sizes(session)
     expected, choosing = recording(job, reference), recording(job, reference, session)
     confirming = recording(job, reference) if confirms else None
     del session

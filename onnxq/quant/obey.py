@@ -16,6 +16,7 @@ import numpy as np
 from onnxq.config import LayerRule
 from onnxq.errors import nearest, unknown_name
 from onnxq.graph.model import Model
+from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.groups import Groups
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
@@ -169,6 +170,33 @@ def obey(file: PlanFile, model: Model, make: MakePlan) -> Obeyed:
     return found
 
 
+def check_shapes(file: PlanFile, inputs: Mapping[str, Shape | None]) -> None:
+    """Refuses sizes of inputs that the model does not have, or has otherwise.
+
+    Raises:
+        UserError: there are such.
+    """
+    for key, profile in file.sizes.items():
+        name = key if key in inputs else key.partition("/")[2] or key
+        if name not in inputs:
+            raise _unknown(file, ("shapes", key), "input", name, inputs)
+        shape = inputs[name]
+        for sizes in profile:
+            if shape is not None and len(shape) != len(sizes):
+                message = f"input {name!r} has {len(shape)} dimensions, not {len(sizes)}"
+                raise file.error(("shapes", key), message, "give the sizes of a sample")
+
+
+def _unknown(
+    file: PlanFile, at: tuple[str | int, ...], kind: str, name: str, known: Iterable[str]
+) -> Exception:
+    names = list(known)
+    one = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    near = nearest(name, names) or "".join(f"the nearest is {found!r};" for found in one)
+    hint = f"{near} {_REPAIRED}" if near else _REPAIRED
+    return file.error(at, str(unknown_name(kind, name, names)), hint)
+
+
 class _Known:
     """The names that a file may mean."""
 
@@ -183,19 +211,11 @@ class _Known:
     def _check(self, file: PlanFile) -> None:
         for index, layer in enumerate(file.layers):
             if layer.node not in self.nodes:
-                raise self._unknown(file, ("layer", index, "node"), "node", layer.node, self.nodes)
+                raise _unknown(file, ("layer", index, "node"), "node", layer.node, self.nodes)
             op = self.nodes[layer.node]
             if layer.op and layer.op != op:
                 message = f"node {layer.node!r} is a {op}, not a {layer.op}"
                 raise file.error(("layer", index, "op"), message, "write the plan anew, or leave op out")
-        inputs = {name: shape for name, _, shape in self._model.inputs}
-        for name, sizes in file.shapes.items():
-            if name not in inputs:
-                raise self._unknown(file, ("shapes", name), "input", name, inputs)
-            shape = inputs[name]
-            if shape is not None and len(shape) != len(sizes):
-                message = f"input {name!r} has {len(shape)} dimensions, not {len(sizes)}"
-                raise file.error(("shapes", name), message, "give the sizes of a sample")
         activations = [name for name, tensor in self.tensors.items() if not tensor.is_constant]
         constants = [name for name, tensor in self.tensors.items() if tensor.is_constant]
         for index, entry in enumerate(file.tensors):
@@ -205,7 +225,7 @@ class _Known:
                 self._check_tensor(file, ("group", index, "share"), name, activations)
         for index, weight in enumerate(file.weights):
             if weight.name not in self.tensors:
-                raise self._unknown(file, ("weight", index, "name"), "weight", weight.name, constants)
+                raise _unknown(file, ("weight", index, "name"), "weight", weight.name, constants)
             if not self.tensors[weight.name].is_constant:
                 message = f"{weight.name!r} is an activation, not a weight"
                 raise file.error(("weight", index, "name"), message, "begin its table with [[tensor]]")
@@ -214,20 +234,10 @@ class _Known:
         self, file: PlanFile, at: tuple[str | int, ...], name: str, known: Sequence[str]
     ) -> None:
         if name not in self.tensors:
-            raise self._unknown(file, at, "tensor", name, known)
+            raise _unknown(file, at, "tensor", name, known)
         if self.tensors[name].is_constant:
             hint = "begin its table with [[weight]]; weights share no scales"
             raise file.error(at, f"{name!r} is a constant, not an activation", hint)
-
-    @staticmethod
-    def _unknown(
-        file: PlanFile, at: tuple[str | int, ...], kind: str, name: str, known: Iterable[str]
-    ) -> Exception:
-        names = list(known)
-        one = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        near = nearest(name, names) or "".join(f"the nearest is {found!r};" for found in one)
-        hint = f"{near} {_REPAIRED}" if near else _REPAIRED
-        return file.error(at, str(unknown_name(kind, name, names)), hint)
 
 
 def _placed(file: PlanFile, known: _Known, make: MakePlan, notes: list[str]) -> QuantPlan:

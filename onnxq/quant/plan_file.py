@@ -62,6 +62,8 @@ import tomli_w
 from onnxq.errors import UserError, unknown_name
 from onnxq.escapes import escaped
 from onnxq.quant.plan_arrays import pack, pack_arrays
+from onnxq.run.profiles import text_of
+from onnxq.settings import Profile
 from onnxq.tables import (
     At,
     Keys,
@@ -240,7 +242,8 @@ class PlanFile:
         model: the name of the model's file, for the reader.
         hash: the fingerprint of the model, with what was stated of its inputs.
         target: what the plan is for.
-        shapes: the sizes of a typical sample, by input.
+        sizes: the smallest, the usual and the largest shape, by input; of several deployments by NAME/INPUT.
+        shares: the share of each of several deployments in the work, by its name.
         layers: nodes in int8, layers in float, and what the user adds.
         tensors: activations.
         groups: those of more than one tensor.
@@ -255,7 +258,7 @@ class PlanFile:
     model: str
     hash: str
     target: str
-    shapes: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, Profile]
     layers: tuple[LayerEntry, ...]
     tensors: tuple[TensorEntry, ...]
     groups: tuple[GroupEntry, ...]
@@ -265,6 +268,12 @@ class PlanFile:
     origin: str = ""
     path: Path | None = None
     document: str = ""
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The usual ones of the sizes."""
+        return {name: tuple(usual) for name, (_, usual, _) in self.sizes.items()}
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -323,9 +332,11 @@ class PlanFile:
         files = {key: file for key, file in (("arrays", arrays), ("repairs", repairs)) if file}
         yield tomli_w.dumps({**head, **files})
         yield tomli_w.dumps({"model": {"hash": self.hash} | ({"name": self.model} if self.model else {})})
-        if self.shapes:
-            sizes = {name: "x".join(map(str, shape)) for name, shape in self.shapes.items()}
-            yield f"# The sizes of a typical sample.\n{tomli_w.dumps({'shapes': sizes})}"
+        if self.sizes:
+            sizes = {name: text_of(profile) for name, profile in self.sizes.items()}
+            yield f"# The smallest, the usual and the largest sizes.\n{tomli_w.dumps({'shapes': sizes})}"
+        if self.shares:
+            yield f"# The shares of the work.\n{tomli_w.dumps({'shares': dict(self.shares)})}"
         if self.origin:
             yield f"# Ranges: {_plain(self.origin)}\n"
         for layer in self.layers:

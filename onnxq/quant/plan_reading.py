@@ -24,7 +24,7 @@ from onnxq.quant.plan_file import (
     WeightEntry,
     key_of,
 )
-from onnxq.settings import BODIES, LAYER_METHODS, SCALE_FORMS
+from onnxq.settings import BODIES, LAYER_METHODS, SCALE_FORMS, Profile
 from onnxq.tables import (
     At,
     Keys,
@@ -62,10 +62,13 @@ def _format(key: str, value: Any) -> int:
     return FORMAT
 
 
-def _sizes(key: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, str) or not re.fullmatch(r"([0-9]+(x[0-9]+)*)?", value):
-        raise is_not(key, value, "sizes", 'write them as "1x3x224x224"')
-    return tuple(int(part) for part in value.split("x") if part)
+def _sizes(key: str, value: Any) -> Profile:
+    """Sizes, or a range of them: the smallest, the usual and the largest."""
+    one = "([0-9]+(x[0-9]+)*)?"
+    if not isinstance(value, str) or not re.fullmatch(f"{one}(:{one}:{one})?", value):
+        raise is_not(key, value, "sizes", 'write them as "1x3x224x224", or as "1x16:1x20:1x32"')
+    found = [tuple(int(size) for size in part.split("x") if size) for part in value.split(":")]
+    return found[0], found[len(found) // 2], found[-1]
 
 
 def _magnitude(key: str, value: Any) -> float:
@@ -108,7 +111,7 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 
 _TOP: Mapping[str, Reader] = {
     "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text, "repairs": text,
-    "model": table, "shapes": table,
+    "model": table, "shapes": table, "shares": table,
     "layer": tables, "tensor": tables, "group": tables, "weight": tables, "float32": tables,
     "body": table, "edit": tables, "bias": tables, "constant": tables, "codes": tables,
 }  # fmt: skip
@@ -144,7 +147,8 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
     _required(read_table({"version": data["version"]}, _TOP, ()), (), "version")
     top = _required(read_table(data, _TOP, ()), (), "target", "model")
     model = _required(read_table(top["model"], _MODEL, ("model",)), ("model",), "hash")
-    shapes = read_table(top.get("shapes", {}), dict.fromkeys(top.get("shapes", ()), _sizes), ("shapes",))
+    sizes = read_table(top.get("shapes", {}), dict.fromkeys(top.get("shapes", ()), _sizes), ("shapes",))
+    shares = read_table(top.get("shares", {}), dict.fromkeys(top.get("shares", ()), number(1)), ("shares",))
     layers = [LayerEntry(**{"op": "", **v}) for v in _entries(top, "layer", _LAYER, "node", "format")]
     for index, layer in enumerate(layers):
         if layer.inputs and layer.format == "int8":
@@ -168,7 +172,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
         model.get("name", ""),
         model["hash"],
         top["target"],
-        shapes,
+        sizes,
         tuple(layers),
         tuple(tensors),
         tuple(groups),
@@ -177,6 +181,7 @@ def _plan(path: Path, data: Mapping[str, Any], document: str) -> PlanFile:
         _read_repair(path, top),
         path=path,
         document=document,
+        shares=shares,
     )
 
 

@@ -280,7 +280,7 @@ class _Readers:
         assert tensor.dtype is not None
         home = next(g for g in model.graphs() if any(one is self._nodes[0].node for one in g.nodes))
         last, shape, added = tensor.tensor, tensor.shape, []
-        typical = model.typical_shapes.get(tensor.name)
+        amounts = np.array(self._padded[0][1], np.int64) if self._padded else None
 
         def put(op: str, operands: list[np.ndarray], what: str) -> None:
             nonlocal last
@@ -288,16 +288,18 @@ class _Readers:
             inputs = [last, *(model.new_constant(f"{tensor.name}_{what}_by", one) for one in operands)]
             added.append(model.new_node(op, inputs, [out], name=f"{tensor.name}_{what}"))
             last = out
-            if typical is not None:
-                model.typical_shapes = {**model.typical_shapes, out.name: typical}
+
+            def made(typical: Shape) -> dict[str, Shape | None]:
+                return {out.name: typical if amounts is None else _wider(typical, amounts)}
+
+            model.derive_typical(tensor.name, made)
 
         def along(values: np.ndarray) -> np.ndarray:
             wide = values.reshape([-1 if a == edit.axis else 1 for a in range(tensor.rank or 1)])
             return (wide if values.size > 1 else values.reshape(())).astype(tensor.dtype)
 
-        if self._padded:
-            amounts = np.array(self._padded[0][1], np.int64)
-            shape, typical = _wider(shape, amounts), _wider(typical, amounts)
+        if amounts is not None:
+            shape = _wider(shape, amounts)
             put("Pad", [amounts], "padded")
             for node, _ in self._padded:
                 _unpad(node)

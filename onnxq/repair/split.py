@@ -187,10 +187,12 @@ class _Twice:
         apart = model.new_node("Add", [both, offset], [raw], name=f"{name}_Add")
         home = next(g for g in model.graphs() if any(one is maker.node for one in g.nodes))
         home.nodes.extend((twice, apart))
-        typical = model.typical_shapes.get(name)
-        if typical is not None:
+
+        def made(typical: Shape) -> dict[str, Shape | None]:
             wide = _doubled(typical, self._axis) or typical
-            model.typical_shapes = {**model.typical_shapes, name: wide, both.name: wide, once.name: typical}
+            return {name: wide, both.name: wide, once.name: typical}
+
+        model.derive_typical(name, made)
         model.sort()
 
     def _read(self, node: Node) -> tuple[int, int]:

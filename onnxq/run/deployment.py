@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from onnxq.errors import UserError
 from onnxq.run.profiles import Profile, check_profile
@@ -51,6 +51,10 @@ class Deployment:
         batch: the dimensions that are the batch.
         nearest: which of the samples that were seen has the usual sizes, but for the batch; None: none were.
         names: the dimensions of each input, a size or its name.
+        name: which of several deployments it is; "": there is one.
+        weight: its share of all work, 0 to 1.
+        is_weight_assumed: whether nobody stated that.
+        fitting: which of the samples that were seen belong to it; of several deployments.
     """
 
     spans: Mapping[str, Span] = field(default_factory=dict)
@@ -59,16 +63,36 @@ class Deployment:
     batch: tuple[str, ...] = ()
     nearest: int | None = None
     names: Mapping[str, Dims] = field(default_factory=dict)
+    name: str = ""
+    weight: float = 1.0
+    is_weight_assumed: bool = False
+    fitting: tuple[int, ...] = ()
+
+    @property
+    def stated(self) -> frozenset[str]:
+        """The dimensions whose sizes are stated."""
+        return frozenset(dim for dim, span in self.spans.items() if span.origin == "stated")
 
     @property
     def is_stated(self) -> bool:
         """Whether a size is stated."""
-        return any(span.origin == "stated" for span in self.spans.values())
+        return bool(self.stated)
 
     @property
     def is_known(self) -> bool:
         """Whether no size is assumed."""
         return all(span.origin != "assumed" for span in self.spans.values())
+
+    def fits(self, shapes: Mapping[str, Shape]) -> bool:
+        """Whether a sample of these shapes has all sizes that are stated, but for the batch."""
+        chosen = self.stated.difference(self.batch)
+        for name, dims in self.names.items():
+            for axis, dim in enumerate(dims):
+                if dim in chosen:
+                    span, sizes = self.spans[str(dim)], shapes.get(name, ())
+                    if len(sizes) != len(dims) or not span.smallest <= sizes[axis] <= span.largest:
+                        return False
+        return True
 
     def widened(self, sizes: Mapping[str, tuple[Shape, Shape]]) -> Deployment:
         """It with the least and the greatest shapes that were seen since; what is stated stays."""
@@ -86,17 +110,26 @@ class Deployment:
                 )
         return replace(self, profiles=profiles)
 
-    def to_json(self) -> dict[str, Any]:
-        """It, for the report."""
-        return {
-            "dimensions": [
-                {
-                    "name": name, "smallest": span.smallest, "usual": span.usual, "largest": span.largest,
-                    "origin": span.origin, "batch": name in self.batch,
-                }
-                for name, span in self.spans.items()
-            ],
-        }  # fmt: skip
+    def without_bad(self, seen: Sequence[Mapping[str, Shape]]) -> Deployment:
+        """It, where some of its samples turned out to be bad: their sizes are not in the range.
+
+        Args:
+            seen: the shapes of those that are not.
+        """
+        good = [
+            {dim: shapes[name][axis] for name, dims in self.names.items() for axis, dim in enumerate(dims)}
+            for shapes in seen
+            if all(len(shapes.get(name, ())) == len(dims) for name, dims in self.names.items())
+        ]
+        spans = dict(self.spans)
+        for dim, span in self.spans.items():
+            sizes = [one[dim] for one in good]
+            if sizes and span.origin != "stated":
+                least, most = min(sizes), max(sizes)
+                usual = span.usual if dim in self.batch else min(max(span.usual, least), most)
+                spans[dim] = Span(min(least, usual), usual, max(most, usual), span.origin)
+        spans = _summed(spans, [{dim: one[dim] for dim in spans} for one in good])
+        return replace(self, spans=spans, profiles=_profiles(spans, self.names))
 
     def shapes(self, which: End) -> Mapping[str, Shape]:
         """The shapes of the inputs at one end of their range."""
@@ -164,33 +197,31 @@ def deployed(
             else:
                 spans[dim] = Span(min(sizes), usual[name][axis] if usual else 1, max(sizes), origin)
     spans = _summed({dim: spans[dim] for dim in places}, [_sizes(seen[number], places) for number in whole])
-    shapes = {
-        name: tuple(
-            tuple(dim if isinstance(dim, int) else _size(spans[dim or f"{name}[{axis}]"], which)
-                  for axis, dim in enumerate(dims))
-            for which in range(3)
-        )
-        for name, dims in known.items()
-    }  # fmt: skip
-    dynamic = {
-        name: (low, middle, high) for name, (low, middle, high) in shapes.items() if not _static(known[name])
-    }
     names: dict[str, Dims] = {
         name: tuple(
             dim if isinstance(dim, int) else dim or f"{name}[{axis}]" for axis, dim in enumerate(dims)
         )
         for name, dims in known.items()
     }
-    middles = {name: middle for name, (_, middle, _) in shapes.items()}
-    return Deployment(spans, dynamic, middles, tuple(firsts), nearest, names)
+    profiles = _profiles(spans, names)
+    middles: dict[str, Shape] = {
+        name: tuple(profiles[name][1]) if name in profiles else tuple(int(dim or 0) for dim in dims)
+        for name, dims in names.items()
+    }
+    return Deployment(spans, profiles, middles, tuple(firsts), nearest, names)
 
 
-def _static(dims: Dims) -> bool:
-    return all(isinstance(dim, int) for dim in dims)
+def _profiles(spans: Mapping[str, Span], names: Mapping[str, Dims]) -> dict[str, Profile]:
+    """The shapes of each input that is not static."""
 
+    def shape(dims: Dims, which: str) -> Shape:
+        return tuple(dim if isinstance(dim, int) else getattr(spans[str(dim)], which) for dim in dims)
 
-def _size(span: Span, which: int) -> int:
-    return (span.smallest, span.usual, span.largest)[which]
+    return {
+        name: (shape(dims, "smallest"), shape(dims, "usual"), shape(dims, "largest"))
+        for name, dims in names.items()
+        if not all(isinstance(dim, int) for dim in dims)
+    }
 
 
 def _stated(dim: str, where: Sequence[tuple[str, int]], stated: Mapping[str, Profile]) -> Span | None:

@@ -198,6 +198,29 @@ def parse_layers(message: str) -> tuple[EngineLayer, ...]:
     return tuple(_Line(line).layer() for line in lines[: lines.index("")])
 
 
+_FURTHER = re.compile(r" \[profile [1-9]\d*\]")
+_GRAPH = re.compile(r"_myl(\d+)(?:_\d+)?$")
+
+
+def of_first_profile(layers: Sequence[EngineLayer]) -> tuple[EngineLayer, ...]:
+    """The layers of the first optimization profile: the engine has those of each.
+
+    The compiler names tensors of the others `x [profile 1]`, which no escaped name can hold; what it makes
+    itself there is in the same graph of its own, `_myl1`.
+    """
+
+    def graph(layer: EngineLayer) -> str:
+        found = _GRAPH.search(layer.name)
+        return found[1] if found else ""
+
+    def is_further(layer: EngineLayer) -> bool:
+        names = [layer.name, *(tensor.name for tensor in (*layer.inputs, *layer.constants, *layer.outputs))]
+        return any(map(_FURTHER.search, names))
+
+    graphs = {graph(layer) for layer in layers if is_further(layer)} - {""}
+    return tuple(layer for layer in layers if not is_further(layer) and graph(layer) not in graphs)
+
+
 class _Line:
     """One line of the list, read from left to right."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from onnxq.errors import UserError, unknown_name
 from onnxq.settings import Profile
 
-__all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles"]
+__all__ = ["Profile", "as_profile", "check_profile", "resolve_profiles", "text_of"]
 
 
 def resolve_profiles(
@@ -35,6 +35,12 @@ def as_profile(shapes: Sequence[Sequence[int]]) -> Profile:
     """The three shapes of a profile, from whatever sequences, as tuples."""
     smallest, usual, largest = shapes
     return tuple(smallest), tuple(usual), tuple(largest)
+
+
+def text_of(profile: Profile) -> str:
+    """A profile as it is written: 1x3x8x8:4x3x8x8:8x3x8x8, and once where all three are the same."""
+    texts = ["x".join(map(str, shape)) for shape in profile]
+    return texts[0] if len(set(texts)) == 1 else ":".join(texts)
 
 
 def _smallest(shape: Sequence[int]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from onnxq import interrupts
 from onnxq.errors import Fault, UserError
-from onnxq.run.engine_log import EngineLayer, EngineTensor, parse_layers, restore
+from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
 
 __all__ = [
@@ -84,7 +84,11 @@ class Engine:
         errors: what the parser rejects.
         warnings: messages of severity warning and above, each once.
         profiles: (min, opt, max) shapes of each dynamic input, as compiled for; those asked for
-            where it did not come to that.
+            where it did not come to that. Of several optimization profiles, those of the first; `layers` are
+            those of it, too.
+        more: the shapes of further optimization profiles, likewise.
+        activation_bytes: what the engine needs for activations, with each profile; empty where the compiler
+            does not say.
     """
 
     status: Literal["compiled", "failed", "not-installed", "not-run"]
@@ -98,6 +102,8 @@ class Engine:
     warnings: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     unread: str = ""
+    more: tuple[Mapping[str, Profile], ...] = ()
+    activation_bytes: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dictionaries, lists, strings and numbers."""
@@ -157,6 +163,7 @@ def compile_engine(
     *,
     sm: int = 89,
     profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
+    more: Sequence[Mapping[str, Profile]] = (),
     timeout: float = 900.0,
 ) -> Engine:
     """Compiles a model and reads the layers of the engine.
@@ -166,6 +173,7 @@ def compile_engine(
         sm: the compute capability of the GPU, 89 for 8.9.
         profiles: (min, opt, max) shapes by input; a dynamic input without one gets 1 for each
             dynamic dimension.
+        more: further optimization profiles of the same engine.
         timeout: seconds after which the compiler is stopped.
 
     Returns:
@@ -177,7 +185,7 @@ def compile_engine(
             fit the model's inputs.
         Fault: the program that runs the compiler fails.
     """
-    (engine,) = compile_engines([model], sm=sm, profiles=profiles, timeout=timeout)
+    (engine,) = compile_engines([model], sm=sm, profiles=profiles, more=more, timeout=timeout)
     return engine
 
 
@@ -186,6 +194,7 @@ def compile_engines(
     *,
     sm: int = 89,
     profiles: Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]] | None = None,
+    more: Sequence[Mapping[str, Profile]] = (),
     timeout: float = 900.0,
 ) -> list[Engine]:
     """Compiles several models, one after another in one process, and reads the layers of their engines.
@@ -197,6 +206,7 @@ def compile_engines(
         models: the ONNX files.
         sm: as in `compile_engine`.
         profiles: the same for all of them.
+        more: likewise.
         timeout: seconds for all of them.
 
     Raises:
@@ -204,25 +214,32 @@ def compile_engines(
         Fault: the program that runs the compiler fails.
     """
     compiler = installed()
-    asked = {name: as_profile(shapes) for name, shapes in (profiles or {}).items()}
+    asked = [{name: as_profile(shapes) for name, shapes in one.items()} for one in (profiles or {}, *more)]
     if compiler is None:
-        return [Engine("not-installed", missing(), "", sm, profiles=asked) for _ in models]
+        return [
+            Engine("not-installed", missing(), "", sm, profiles=asked[0], more=tuple(asked[1:]))
+            for _ in models
+        ]
     children = _run_child({"task": "compile", "sm": sm, "profiles": asked}, models, timeout)
     return [_engine(child, compiler, sm, asked) for child in children]
 
 
-def _engine(child: _Child, compiler: str, sm: int, asked: Mapping[str, Profile]) -> Engine:
+def _engine(child: _Child, compiler: str, sm: int, asked: Sequence[Mapping[str, Profile]]) -> Engine:
     """What a child says of a model."""
     built = child.result.get("plan_bytes") is not None
     layers: tuple[EngineLayer, ...] = ()
     unread = ""
     try:
-        layers = parse_layers(child.layers_message()) if built else ()
+        layers = of_first_profile(parse_layers(child.layers_message())) if built else ()
     except Fault as error:  # it compiles: that much is known
         unread = (
             f"{compiler} lists layers in a form that this onnxq does not know; "
             f"install a newer onnxq, or tensorrt-rtx {OLDEST}: {error}"
         )
+    first, *more = (
+        {name: as_profile(shapes) for name, shapes in one.items()}
+        for one in child.result.get("profiles", asked)
+    )
     return Engine(
         status="compiled" if built else "failed",
         reason="" if built else child.reason(),
@@ -233,8 +250,10 @@ def _engine(child: _Child, compiler: str, sm: int, asked: Mapping[str, Profile])
         seconds=child.result.get("seconds", 0.0),
         errors=child.errors(),
         warnings=tuple(child.messages(_SEVERE)),
-        profiles={name: as_profile(shapes) for name, shapes in child.result.get("profiles", asked).items()},
+        profiles=first,
         unread=unread,
+        more=tuple(more),
+        activation_bytes=child.activation_bytes() if built else (),
     )
 
 
@@ -311,6 +330,8 @@ def int8_of(engine: Engine, nodes: Iterable[str]) -> dict[str, EngineLayer | Non
 
 _PARSING = re.compile(r"Parsing node: (.*) \[(.*?)\]", re.DOTALL)
 
+_ACTIVATIONS = re.compile(r"Total Activation Memory: (\d+) bytes")
+
 # --- the child process ----------------------------------------------------------------------------
 
 
@@ -346,6 +367,11 @@ class _Child:
             return "\n".join([self.ended, *(text[:300] for _, text in self.log[-5:])])
         lines = [str(error) for error in self.errors()] or self.messages(_SEVERE[1:])
         return "\n".join(lines) or "the compiler gives no reason"
+
+    def activation_bytes(self) -> tuple[int, ...]:
+        """What the engine needs for activations with each profile, as far as the compiler says."""
+        said = (_ACTIVATIONS.fullmatch(text) for severity, text in self.log if severity == "INFO")
+        return tuple(int(one[1]) for one in said if one)
 
     def layers_message(self) -> str:
         blocks = [text for severity, text in self.log if severity == "VERBOSE"]

@@ -2,7 +2,8 @@
 
     python -m onnxq.run.trt_child FOLDER
 
-reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles"}). Of each model,
+reads FOLDER/request.json ({"task": "parse" | "compile" | "sm", "models", "sm", "profiles"}; of profiles, one
+a deployment). Of each model,
 in their order, it writes what the compiler says to FOLDER/<place>/log.jsonl line by line (so that it survives
 a crash), and then the result to FOLDER/<place>/result.json. `onnxq.run.trt` is the other side.
 """
@@ -76,21 +77,22 @@ def _run(trt: Any, request: dict[str, Any], log: Any) -> dict[str, Any]:
     if request["task"] == "parse":
         return {}
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
-    profiles = resolve_profiles({t.name: tuple(t.shape) for t in inputs}, request["profiles"])
+    shapes = {t.name: tuple(t.shape) for t in inputs}
+    several = [resolve_profiles(shapes, profiles) for profiles in request["profiles"]]
 
     config = builder.create_builder_config()
     config.num_compute_capabilities = 1
     config.set_compute_capability(capabilities[request["sm"]], 0)
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     _escape_names(network)
-    if profiles:
+    for profiles in filter(None, several):
         config.add_optimization_profile(_profile(builder, profiles))
     start = time.perf_counter()
     plan = builder.build_serialized_network(network, config)
     return {
         "plan_bytes": plan.nbytes if plan is not None else None,
         "seconds": time.perf_counter() - start,
-        "profiles": profiles,
+        "profiles": several,
     }
 
 

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page
 
 _APART = 0.01  # of all multiply-accumulates: less is not worth a word
 
 
-def deployment_section(page: Page, deployment: Mapping[str, Any]) -> None:
-    """The sizes of dynamic dimensions; nothing where all are static."""
-    dimensions = deployment["dimensions"]
-    if not dimensions:
+def deployment_section(
+    page: Page, deployment: Mapping[str, Any], several: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """The sizes of dynamic dimensions; nothing where all are static.
+
+    Args:
+        page: the screen.
+        deployment: the one that there is.
+        several: those that have names, in its place.
+    """
+    for number, one in enumerate(several):
+        _share(page, one, "" if number else "Sizes")
+        for dimension in one["dimensions"]:
+            page.entry(_sizes(dimension))
+        _worth(page, one)
+    if several:
         return
-    for number, dimension in enumerate(dimensions):
+    for number, dimension in enumerate(deployment["dimensions"]):
         page.section("" if number else "Sizes", _sizes(dimension))
+    if deployment["dimensions"]:
+        _worth(page, deployment)
+
+
+def _share(page: Page, one: Mapping[str, Any], title: str) -> None:
+    """The name of a deployment, and its share of the work."""
+    share = f"{one['name']}: {100 * one['weight']:.3g} % of the work"
+    if one["is_weight_assumed"]:
+        share += f" (assumed: --profile-weight {shlex.quote(one['name'])}=W states it)"
+    page.section(title, f"{share}, {counted(one['samples'], 'sample')}")
+
+
+def _worth(page: Page, deployment: Mapping[str, Any]) -> None:
+    """What could be int8 at these sizes and others, where that is apart."""
     usual, *others = deployment["worth"] or [None]
     apart = [one for one in others if abs(one["share"] - usual["share"]) > _APART]
     if apart:

@@ -93,8 +93,10 @@ def _compiled(page: Page, document: EngineDocument, engine: Engine) -> None:
     elif engine.unread:
         page.section("Compiled", "its list of layers is not understood", "yellow")
         page.entry(first_lines(engine.unread))
-    for name, profile in engine.profiles.items():
-        page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
+    for number, profiles in enumerate((engine.profiles, *engine.more)):
+        which = f"profile {number}{'' if number else ', whose kernels these are'}: " if engine.more else ""
+        for name, profile in profiles.items():
+            page.entry(f"{which}{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
 
 
 def _totals(page: Page, document: EngineDocument, totals: EngineTotals) -> None:

@@ -17,7 +17,7 @@ _FEW_SAMPLES = 32
 def plan_section(page: Page, report: Mapping[str, Any]) -> None:
     """What runs in int8, with which scales, from which data, and what stays in float."""
     plan, calibration = report["plan"], report["calibration"]
-    deployment_section(page, report.get("deployment") or {"dimensions": []})
+    deployment_section(page, report.get("deployment") or {"dimensions": []}, report.get("deployments") or ())
     layers_section(page, plan)
     size_section(page, report)
     data_section(page, calibration["data"])

@@ -24,7 +24,7 @@ def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
     page.head(f"{report['model']} -> {report['output']}")
     page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
     settings_section(page, report)
-    deployment_section(page, report["deployment"])
+    deployment_section(page, report["deployment"], report["deployments"])
     layers_section(page, plan)
     sites = sum(site["kind"] == "activation" for site in plan["sites"])
     if calibration["measured"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport
@@ -27,7 +27,10 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
         return
     opened = OpenedReport("", report)
     worth = worth_of(opened)
-    if worth is None:
+    several = [one for one in report.get("deployments") or () if one["verdict"] is not None]
+    if several:
+        _deployments(page, several, estimated=estimated)
+    elif worth is None:
         page.section("Verdict", f"none: {verdict['reason']}")
     else:
         said = "; ".join(filter(None, (worth.said, worth.figures)))
@@ -40,6 +43,24 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
         if estimated:
             _estimate(page, verdict[verdict["form"]])
     _fastest(page, verdict["fastest"])
+
+
+def _deployments(page: Page, several: Sequence[Mapping[str, Any]], *, estimated: bool) -> None:
+    """The verdict in each of several deployments, and the memory of the engine."""
+    for number, one in enumerate(several):
+        verdict = one["verdict"]
+        worth = worth_of(OpenedReport("", {"verdict": verdict}))
+        if worth is None:
+            said = f"none: {verdict['reason']}"
+        else:
+            said = "; ".join(filter(None, (worth.said, worth.figures)))
+        more = worth is not None and worth.is_more
+        page.section("" if number else "Verdict", f"{one['name']}: {said}", "yellow" if more else "")
+        if one["activation_mb"] is not None:
+            page.entry(f"the engine takes {one['activation_mb']:.4g} MB for activations")
+        if estimated and worth is not None:
+            _estimate(page, verdict[verdict["form"]])
+    page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
 
 
 def _estimate(page: Page, found: Mapping[str, Any]) -> None:
