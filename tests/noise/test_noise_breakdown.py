@@ -62,9 +62,8 @@ def test_no_hash_decides_the_order_of_layers() -> None:
     names = [f"c{number}" for number in range(9)]
     nodes = " ".join(f"[{name}] {name}_y = Conv <pads = [1, 1, 1, 1]> (r, w)" for name in names)
     outputs = ", ".join(f"float[1, 16, 8, 8] {name}_y" for name in names)
-    proto = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 17]> net (float[1, 16, 8, 8] x) => ({outputs}) {{ r = Relu (x) {nodes} }}'
-    )
+    head = '<ir_version: 8, opset_import: ["" : 17]> net (float[1, 16, 8, 8] x)'
+    proto = onnx.parser.parse_model(f"{head} => ({outputs}) {{ r = Relu (x) {nodes} }}")
     weights = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     sources = Case(proto).sources.blocks(1)
