@@ -68,6 +68,11 @@ class Lengths:
     batch: tuple[str, ...]
     others: tuple[str, ...] = ()
 
+    @property
+    def sums(self) -> tuple[tuple[str, str, str], ...]:
+        """The dimensions of which the third is the sum of the others."""
+        return tuple((self.past[0], self.new[0], whole) for whole in self.whole if self.new)
+
 
 def caches(model: Model) -> tuple[KeyValueCache, ...]:
     """The caches of a model, in the order of its inputs.
