@@ -53,7 +53,8 @@ class DeploymentPart:
 
     Attributes:
         dimensions: the dynamic ones; empty where all sizes are static.
-        worth: what could be int8, the usual sizes first; empty likewise, and where sizes are not known.
+        worth: what could be int8, the usual sizes first, where all are static these alone; empty where sizes
+            are not known.
     """
 
     dimensions: tuple[DimensionDeployed, ...] = ()

@@ -35,7 +35,8 @@ class Deployed:
 
     Attributes:
         deployments: one, or several that have names.
-        usual: of each the sample that has the usual sizes, but for the batch; None without data.
+        usual: of each the sample that has the usual sizes, but for the batch, one made up where it has none;
+            None without data.
         seen: the shapes of each sample, by its index; none where one sample told the sizes of all.
     """
 
@@ -75,13 +76,15 @@ def deploy(job: Job, source: Source, parts: Split, first: Sample) -> Deployed:
         shapes = {name: array.shape for name, array in first.feeds.items()}
         _check_lengths(job, source, [(first.index, shapes)])
         found = _that_run(job, job.deployments([shapes], every=False), first)
-        return Deployed(found, (first,) * len(found))
+        return Deployed(found, tuple(_resized(first, one) if one.is_assumed else first for one in found))
     with job.step("sizes"):
         sizes = source.shapes(parts.indices)
         _check_lengths(job, source, zip(parts.indices, sizes, strict=True))
         found = _that_run(job, job.deployments(sizes), first)
         usual = tuple(
-            next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
+            _resized(first, one)
+            if one.is_assumed
+            else next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
             for one in found
         )
         return Deployed(found, usual, dict(zip(parts.indices, sizes, strict=True)))
@@ -125,18 +128,26 @@ def _that_run(job: Job, deployments: tuple[Deployment, ...], first: Sample) -> t
     assumed = next((one for one in deployments if one.is_assumed), None)
     if assumed is None:
         return deployments
-    (sample,) = job.feeds([first])
-    feeds = {
-        name: np.resize(array, assumed.usual.get(name, array.shape)) for name, array in sample.feeds.items()
-    }
+    (made_up,) = job.feeds([_resized(first, assumed)])
+    model = job.part(job.model.to_proto())[0]
     try:
-        ort.load(job.runnable(job.model.to_proto()), optimize=False, data_dir=job.model.data_dir).run(feeds)
+        ort.load(job.runnable(model), optimize=False, data_dir=job.model.data_dir).run(made_up.feeds)
     except ort.RunError as error:
         remark(f"the model does not run in {assumed.name}, which is left out: {plain(str(error))}")
         return tuple(
             replace(one, weight=1.0, is_weight_assumed=False) for one in deployments if one is not assumed
         )
     return deployments
+
+
+def _resized(sample: Sample, deployment: Deployment) -> Sample:
+    """A sample with the usual sizes of a deployment, whose values fill them as often as they have to."""
+    usual = deployment.usual
+    feeds = {
+        name: np.resize(array, usual.get(name, array.shape)).astype(array.dtype)
+        for name, array in sample.feeds.items()
+    }
+    return replace(sample, feeds=feeds)
 
 
 _ENDS: tuple[End, ...] = ("smallest", "largest")
@@ -151,14 +162,13 @@ def worths(job: Job, deployments: Sequence[Deployment]) -> Worth:
     """What could be int8 at the usual sizes, at the ends of their range, and in a batch that is often used.
 
     Returns:
-        Of each deployment, at the usual sizes first; none where all sizes are static, or some are not known.
+        Of each deployment, at the usual sizes first, where all are static these alone; none where some are
+        not known.
     """
     return tuple(_worth(job, one) for one in deployments)
 
 
 def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
-    if not deployment.spans:
-        return ()
     shapes: dict[str, Mapping[str, Shape]] = {"the usual sizes": deployment.usual}
     for end in _ENDS:
         if deployment.shapes(end) != deployment.usual:
@@ -169,10 +179,16 @@ def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
     was = model.typical_shapes, model.workloads
     try:
         for at, sizes in shapes.items():
-            model.set_typical_input(sizes)
+            if sizes is deployment.usual:  # measured where inference leaves sizes open
+                own = [dict(load.shapes) for load in model.workloads if load.name == deployment.name]
+                model.typical_shapes, model.workloads = (*own, model.typical_shapes)[0], ()
+            else:
+                model.set_typical_input(sizes)
             worth = _worth_at(model, at)
             if worth is not None:
                 found.append(worth)
+            elif not found:
+                return ()
     except Exception as error:  # a fault of ours here costs the sentence, not the run
         remark(f"what could be int8 at other sizes is not known: a fault of onnxq ({error!r})")
         return ()

@@ -74,7 +74,10 @@ def phases(
     else:
         (known,) = told
         other: Phase = "decode" if known == "prefill" else "prefill"
-        texts = seen or [whole.shapes("smallest"), whole.usual, whole.shapes("largest")]
+        usual = whole.usual  # twice: it is the median also where an end is left out
+        texts = [whole.shapes("smallest"), usual, usual, whole.shapes("largest")]
+        if not _is_stated(whole, lengths):
+            texts = list(seen)
         turned = [shapes for text in texts if (shapes := _turned(whole, text, lengths, other))]
         if not turned:
             return ()
@@ -112,7 +115,7 @@ def _told(
     """The phases that are told of, with the samples that each has; none where that is not known."""
     if lengths.others or not {*lengths.past, *lengths.new} <= {*whole.spans} or not lengths.new:
         return {}
-    if whole.stated.intersection((*lengths.past, *lengths.new, *lengths.whole)):
+    if _is_stated(whole, lengths):
         past, new = (whole.spans[dims[0]] for dims in (lengths.past, lengths.new))
         every = tuple(range(len(seen)))
         if "assumed" in (past.origin, new.origin):
@@ -131,6 +134,11 @@ def _told(
         found[phase] = (*found.get(phase, ()), number)
     told = longest or "prefill" in found
     return {phase: found[phase] for phase in PHASES if phase in found} if told else {}
+
+
+def _is_stated(whole: Deployment, lengths: Lengths) -> bool:
+    """Whether a number of tokens is stated."""
+    return not whole.stated.isdisjoint((*lengths.past, *lengths.new, *lengths.whole))
 
 
 def _size(whole: Deployment, shapes: Mapping[str, Shape], dim: str) -> int:
