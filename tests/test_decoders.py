@@ -201,3 +201,20 @@ def test_the_file_builds_with_both_profiles_and_is_near_the_float_model(
         for mine, theirs in zip(ours.run(sample), floats.run(sample), strict=True):
             noise = np.sqrt(np.mean(np.square(mine - theirs)) / np.mean(np.square(theirs)))
             assert noise < 10 ** (-25 / 20)
+
+
+def test_what_was_assumed_stays_in_statistics_and_plans(
+    model: onnx.ModelProto, steps: Sequence[Feeds], tmp_path: Path
+) -> None:
+    """A run that obeys the plan has the same deployments, from the data and from nothing."""
+    plan = onnxq.plan(model, list(steps), repair="none", prove="never")
+    plan.save(tmp_path / "p.toml")
+    first = deployments(plan.report)
+    for data in (list(steps), None):
+        again = deployments(onnxq.quantize(model, data, plan=tmp_path / "p.toml", **QUICK).report)
+        assert {name: one["profiles"] for name, one in again.items()} == {
+            name: one["profiles"] for name, one in first.items()
+        }
+    onnxq.calibrate(model, list(steps), tmp_path / "s.stats.npz")
+    report = onnxq.quantize(model, stats=tmp_path / "s.stats.npz", **QUICK).report
+    assert [one["profiles"] for one in report["deployments"]] == [one["profiles"] for one in first.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -76,21 +76,21 @@ def deploy(job: Job, source: Source, parts: Split, first: Sample) -> Deployed:
         shapes = {name: array.shape for name, array in first.feeds.items()}
         _check_lengths(job, source, [(first.index, shapes)])
         found = _that_run(job, job.deployments([shapes], every=False), first)
-        return Deployed(found, tuple(_resized(first, one) if one.is_assumed else first for one in found))
+        return Deployed(found, tuple(_resized(first, one) if _has_none(one) else first for one in found))
     with job.step("sizes"):
         sizes = source.shapes(parts.indices)
-        _check_lengths(job, source, zip(parts.indices, sizes, strict=True))
+        _check_lengths(job, source, list(zip(parts.indices, sizes, strict=True)))
         found = _that_run(job, job.deployments(sizes), first)
         usual = tuple(
             _resized(first, one)
-            if one.is_assumed
+            if _has_none(one)
             else next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
             for one in found
         )
         return Deployed(found, usual, dict(zip(parts.indices, sizes, strict=True)))
 
 
-def _check_lengths(job: Job, source: Source, samples: Iterable[tuple[int, Mapping[str, Shape]]]) -> None:
+def _check_lengths(job: Job, source: Source, samples: Sequence[tuple[int, Mapping[str, Shape]]]) -> None:
     """Refuses samples of a decoder whose mask is not as long as past and new tokens together.
 
     Raises:
@@ -138,6 +138,11 @@ def _that_run(job: Job, deployments: tuple[Deployment, ...], first: Sample) -> t
             replace(one, weight=1.0, is_weight_assumed=False) for one in deployments if one is not assumed
         )
     return deployments
+
+
+def _has_none(one: Deployment) -> bool:
+    """Whether a deployment of several has no sample."""
+    return bool(one.name) and not one.fitting
 
 
 def _resized(sample: Sample, deployment: Deployment) -> Sample:
@@ -292,7 +297,7 @@ def that_runs(
             sizes = ", ".join(f"{name}={'x'.join(map(str, shapes[name]))}" for name in deployment.profiles)
             where = f" of deployment {deployment.name!r}" if deployment.name else ""
             why = f"the model does not run at the {end} sizes{where}, {sizes}: {plain(str(error))}"
-            if deployment.is_stated:
+            if deployment.is_stated and not deployment.is_assumed:
                 raise UserError(why, hint="state others: --profile INPUT=MIN:OPT:MAX") from error
             notes.append(
                 f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"

@@ -103,6 +103,7 @@ class Job:
         self.in_float32 = False  # whether onnxruntime runs the model as float32
         self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None
+        self._by_plan = False  # whether a plan states the sizes
         self._lengths: tuple[Any, Lengths | None] | None = None  # of inputs of these shapes
         self.place: Mapping[str, Any] | None = None  # of the data, see `place_of`
         self._data_names: Mapping[str, str] | None = None
@@ -352,6 +353,7 @@ class Job:
                 inputs = dataclasses.replace(inputs, profile_weights=None)
         stated = stated_deployments(names, inputs)
         sums = () if tokens is None else tokens.sums
+        every &= not self._by_plan  # whose sizes may be those of a phase that was assumed
         return all_deployed(sizes, stated, seen, batched=batched, every=every, sums=sums)
 
     @property
@@ -366,6 +368,7 @@ class Job:
         """States sizes, and shares of the work, in the place of the user, unless the user states some."""
         if not (self._deployed.profiles or self._deployed.batch or self._deployed.profile_weights):
             self._deployed = dataclasses.replace(self._deployed, profiles=profiles, profile_weights=shares)
+            self._by_plan = True
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""

@@ -44,7 +44,7 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
         if estimated:
             _estimate(page, verdict[verdict["form"]])
     if not several:
-        _reading(page, [report["deployment"]])
+        _reading(page, [report.get("deployment") or {}])
     _fastest(page, verdict["fastest"])
 
 
