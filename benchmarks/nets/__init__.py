@@ -8,10 +8,11 @@ from benchmarks.nets.detector import yolov8n
 from benchmarks.nets.graphs import long_graph
 from benchmarks.nets.mobile import efficientnet_b0, mobilenet_v2
 from benchmarks.nets.residual import resnet18
-from benchmarks.nets.transformer import bert, vit_s16
+from benchmarks.nets.transformer import bert, decoder, vit_s16
 
 __all__ = [
-    "NETS", "bert", "efficientnet_b0", "long_graph", "mobilenet_v2", "resnet18", "vit_s16", "yolov8n"
+    "NETS", "bert", "decoder", "efficientnet_b0", "long_graph", "mobilenet_v2", "resnet18", "vit_s16",
+    "yolov8n",
 ]  # fmt: skip
 
 NETS: dict[str, Callable[..., onnx.ModelProto]] = {

@@ -1,4 +1,4 @@
-"""ViT and BERT.
+"""ViT, BERT and a decoder.
 
 Trained transformers have a few channels that are far larger than the others, made by the factors of
 their normalizations (Bondarenko et al. 2021, Wei et al. 2022).
@@ -7,6 +7,7 @@ their normalizations (Bondarenko et al. 2021, Wei et al. 2022).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -117,3 +118,99 @@ def _perceive(net: Builder, x: str, dim: int) -> str:
     y = net.node("Erf", net.node("Div", x, net.scalar(math.sqrt(2))))
     y = net.node("Mul", x, net.node("Add", y, net.scalar(1)))
     return net.dense(net.node("Mul", y, net.scalar(0.5)), (4 * dim, dim), scale=0.5)
+
+
+def decoder(
+    *, dim: int = 64, heads: int = 4, layers: int = 2, tokens: int = 500, longest: int = 64
+) -> onnx.ModelProto:
+    """A small decoder that keeps keys and values, as exporters write it: GPT-2 (Radford et al. 2019).
+
+    The inputs are `input_ids`, int64 [N, S], `attention_mask`, int64 [N, T] with T = P + S, and for each
+    layer `past_<n>_key` and `past_<n>_value`, float32 [N, heads, P, dim / heads]. The outputs are `logits`,
+    float32 [N, S, tokens], and `present_<n>_key` and `present_<n>_value`, [N, heads, T, dim / heads].
+
+    Args:
+        dim: the number of channels.
+        heads: of dim / heads channels each.
+        layers: how many.
+        tokens: how many there are to choose from.
+        longest: the largest T.
+    """
+    random = np.random.default_rng(5)
+    names = [f"{number}_{kind}" for number in range(layers) for kind in ("key", "value")]
+    pasts = {f"past_{name}": random.standard_normal((4, heads, 8, dim // heads)) for name in names}
+    samples = {
+        "input_ids": random.integers(0, tokens, (4, 24)), "attention_mask": np.ones((4, 32), np.int64)
+    } | {name: past.astype(np.float32) for name, past in pasts.items()}  # fmt: skip
+    net = Builder(seed=2, samples=samples)
+    length = net.node("Squeeze", net.node("Shape", "attention_mask", start=1))
+    new = net.node("Squeeze", net.node("Shape", "input_ids", start=1))
+    every = net.node("Range", net.weight(np.array(0)), length, net.weight(np.array(1)))
+    own = net.node("Range", net.node("Sub", length, new), length, net.weight(np.array(1)))
+    # a token sees those before it, and itself
+    column = net.node("Unsqueeze", own, net.ints(1))
+    later = net.node("Greater", net.node("Unsqueeze", every, net.ints(0)), column)
+    absent = net.node("Equal", "attention_mask", net.weight(np.array(0)))
+    absent = net.node("Unsqueeze", absent, net.ints(1, 2))
+    hidden = net.node(
+        "Where", net.node("Or", absent, later), net.scalar(np.finfo(np.float16).min), net.scalar(0)
+    )
+    x = net.node("Gather", net.normal(tokens, dim), "input_ids")
+    x = net.node("Add", x, net.node("Gather", net.normal(longest, dim, spread=0.5), own))
+    factors, presents = np.ones(dim), list[str]()
+    for number in range(layers):
+        past = f"past_{number}_key", f"past_{number}_value"
+        y, *grown = _attend_with_past(net, _normalize(net, x, factors), dim, heads, hidden, past)
+        x, presents = net.node("Add", x, y), presents + grown
+        x = net.node("Add", x, _perceive(net, _normalize(net, x, factors), dim))
+    logits = net.dense(_normalize(net, x, factors), (dim, tokens), scale=2.0)
+    cache = {name: (TensorProto.FLOAT, ["N", heads, "P", dim // heads]) for name in pasts}
+    inputs = {"input_ids": (TensorProto.INT64, ["N", "S"]), "attention_mask": (TensorProto.INT64, ["N", "T"])}
+    model = net.model("decoder", {**inputs, **cache}, logits, ["N", "S", tokens])
+    for present in presents:
+        shape = ["N", heads, "T", dim // heads]
+        model.graph.output.append(onnx.helper.make_tensor_value_info(present, TensorProto.FLOAT, shape))
+    titles = [f"present_{name}" for name in names]
+    return renamed(model, {logits: "logits", **dict(zip(presents, titles, strict=True))})
+
+
+def renamed(model: onnx.ModelProto, names: Mapping[str, str]) -> onnx.ModelProto:
+    """The model, in place, with other names of some tensors."""
+    for node in model.graph.node:
+        for tensors in (node.input, node.output):
+            tensors[:] = [names.get(name, name) for name in tensors]
+    for info in (*model.graph.input, *model.graph.output):
+        info.name = names.get(info.name, info.name)
+    return model
+
+
+def _attend_with_past(
+    net: Builder, x: str, dim: int, heads: int, hidden: str, past: tuple[str, str]
+) -> tuple[str, str, str]:
+    """Attention of new tokens to all, see `_attend`.
+
+    Args:
+        net: the graph.
+        x: the new tokens, [N, S, dim].
+        dim: the number of channels.
+        heads: of dim / heads channels each.
+        hidden: what is added to the scores, [N, 1, S, T].
+        past: the inputs with keys and values of the tokens before, [N, heads, P, dim / heads].
+
+    Returns:
+        What is attended to, [N, S, dim]; the keys and the values of all tokens.
+    """
+    shape = net.ints(0, -1, heads, dim // heads)
+
+    def project(scale: float) -> str:
+        y = net.node("Reshape", net.dense(x, (dim, dim), scale=scale), shape)
+        return net.node("Transpose", y, perm=[0, 2, 1, 3])
+
+    query = project(1.6)
+    key = net.node("Concat", past[0], project(1.6), axis=2)
+    value = net.node("Concat", past[1], project(1.0), axis=2)
+    turned = net.node("Transpose", key, perm=[0, 1, 3, 2])
+    scores = net.node("Div", net.node("MatMul", query, turned), net.scalar(math.sqrt(dim // heads)))
+    y = net.node("MatMul", net.node("Softmax", net.node("Add", scores, hidden), axis=-1), value)
+    y = net.node("Reshape", net.node("Transpose", y, perm=[0, 2, 1, 3]), net.ints(0, -1, dim))
+    return net.dense(y, (dim, dim), scale=0.5), key, value

@@ -16,6 +16,12 @@ ESTIMATE = "an estimate that does no better than a constant"
 MERGED = "with what follows a product in its kernel, as NVIDIA documents it of TensorRT"
 """What holds of the merged form."""
 
+HELPS_READING = (
+    "what helps: a larger batch (--batch MIN:OPT:MAX); weights of 4 bits in blocks, which onnxq keeps where "
+    "the model has them (MatMulNBits) and does not make; speculative decoding, which is the runtime's"
+)
+"""What makes a model faster that waits for its weights."""
+
 _SAME = 0.005
 """So near to 1 a ratio of bytes is one of as many."""
 
@@ -62,6 +68,22 @@ def worth_of(report: OpenedReport, form: str = "") -> Worth | None:
         return None
     ratio = after / before
     return Worth(ratio, _moves(ratio), "; ".join(filter(None, [_kernels(half, codes), _types(codes)])))
+
+
+def reading(deployment: Mapping[str, Any]) -> str:
+    """That a deployment is bound by reading weights, in words; "" where it is not.
+
+    Args:
+        deployment: the part of a report on it, with `worth`.
+    """
+    usual = next(iter(deployment.get("worth") or ()), None)
+    if not isinstance(usual, Mapping) or usual.get("reads_weights") is not True:
+        return ""
+    share = 100 * (number(usual.get("weights")) or 0.0)
+    return (
+        f"bound by reading weights: they are {share:.0f} % of what its products move, and most of the work "
+        "is in layers of too few rows for int8"
+    )
 
 
 def _bytes(engine: Mapping[str, Any]) -> float | None:

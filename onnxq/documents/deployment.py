@@ -36,10 +36,15 @@ class SizesWorth:
     Attributes:
         at: the sizes, in words.
         share: the share of the layers that may be in all multiply-accumulates, 0 to 1.
+        weights: the share of the weights in what products read and write, all of one type, 0 to 1.
+        reads_weights: whether most multiply-accumulates are in layers of too few rows for int8, which wait
+            for their weights.
     """
 
     at: str
     share: float
+    weights: float = 0.0
+    reads_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,8 @@ class DeploymentPart:
 
     Attributes:
         dimensions: the dynamic ones; empty where all sizes are static.
-        worth: what could be int8, the usual sizes first; empty likewise, and where sizes are not known.
+        worth: what could be int8, the usual sizes first, where all are static these alone; empty where sizes
+            are not known.
     """
 
     dimensions: tuple[DimensionDeployed, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -17,13 +18,15 @@ from onnxq.documents.deployment import DeploymentPart, DimensionDeployed, NamedD
 from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.view import Node, Tensor
 from onnxq.pipeline.job import Job
+from onnxq.reason import code_of
 from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment, End, Shape
 from onnxq.run.deployments import main_of
 from onnxq.run.refusal import plain
+from onnxq.shown import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,8 @@ class Deployed:
 
     Attributes:
         deployments: one, or several that have names.
-        usual: of each the sample that has the usual sizes, but for the batch; None without data.
+        usual: of each the sample that has the usual sizes, but for the batch, one made up where it has none;
+            None without data.
         seen: the shapes of each sample, by its index; none where one sample told the sizes of all.
     """
 
@@ -70,16 +74,85 @@ def deploy(job: Job, source: Source, parts: Split, first: Sample) -> Deployed:
     (one, *more) = stated
     if not parts.indices or (not (more or one.name) and set(one.spans) <= {*one.batch}):
         shapes = {name: array.shape for name, array in first.feeds.items()}
-        found = job.deployments([shapes], every=False)
-        return Deployed(found, (first,) * len(found))
+        _check_lengths(job, source, [(first.index, shapes)])
+        found = _that_run(job, job.deployments([shapes], every=False), first)
+        return Deployed(found, tuple(_resized(first, one) if _has_none(one) else first for one in found))
     with job.step("sizes"):
         sizes = source.shapes(parts.indices)
-        found = job.deployments(sizes)
+        _check_lengths(job, source, list(zip(parts.indices, sizes, strict=True)))
+        found = _that_run(job, job.deployments(sizes), first)
         usual = tuple(
-            next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
+            _resized(first, one)
+            if _has_none(one)
+            else next(source.good([] if one.nearest is None else [parts.indices[one.nearest]]), first)
             for one in found
         )
         return Deployed(found, usual, dict(zip(parts.indices, sizes, strict=True)))
+
+
+def _check_lengths(job: Job, source: Source, samples: Sequence[tuple[int, Mapping[str, Shape]]]) -> None:
+    """Refuses samples of a decoder whose mask is not as long as past and new tokens together.
+
+    Raises:
+        UserError: there is one, and bad samples are not to be left out.
+    """
+    inputs = [(spec.name, spec.shape or ()) for spec in job.input_specs()]
+    for dims in () if job.lengths is None or source.skip_bad else job.lengths.sums:
+        places = [
+            next(((name, shape.index(dim)) for name, shape in inputs if dim in shape), None) for dim in dims
+        ]
+        for index, shapes in samples:
+            sizes = [
+                shapes[place[0]][place[1]]
+                for place in places
+                if place is not None and len(shapes.get(place[0], ())) > place[1]
+            ]
+            if len(sizes) == len(dims) and sizes[0] + sizes[1] != sizes[2]:
+                past, new, both = (place[0] for place in places if place is not None)
+                raise UserError(
+                    f"{_where(source, index)}: {both} is of {count(sizes[2], 'token')}; {past} has "
+                    f"{count(sizes[0], 'token')} and {new} {count(sizes[1], 'new one')}, which makes "
+                    f"{sizes[0] + sizes[1]}",
+                    hint=f"write {both} for {sizes[0] + sizes[1]} tokens, those of the past included, or "
+                    "leave such samples out: --skip-bad",
+                )
+
+
+def _where(source: Source, index: int) -> str:
+    """Where a sample is from."""
+    return next((sample.where for sample in source.good([index])), f"sample {index}")
+
+
+def _that_run(job: Job, deployments: tuple[Deployment, ...], first: Sample) -> tuple[Deployment, ...]:
+    """The deployments; where one of them is assumed and the model does not run in it, the other alone."""
+    assumed = next((one for one in deployments if one.is_assumed), None)
+    if assumed is None:
+        return deployments
+    (made_up,) = job.feeds([_resized(first, assumed)])
+    model = job.part(job.model.to_proto())[0]
+    try:
+        ort.load(job.runnable(model), optimize=False, data_dir=job.model.data_dir).run(made_up.feeds)
+    except ort.RunError as error:
+        remark(f"the model does not run in {assumed.name}, which is left out: {plain(str(error))}")
+        return tuple(
+            replace(one, weight=1.0, is_weight_assumed=False) for one in deployments if one is not assumed
+        )
+    return deployments
+
+
+def _has_none(one: Deployment) -> bool:
+    """Whether a deployment of several has no sample."""
+    return bool(one.name) and not one.fitting
+
+
+def _resized(sample: Sample, deployment: Deployment) -> Sample:
+    """A sample with the usual sizes of a deployment, whose values fill them as often as they have to."""
+    usual = deployment.usual
+    feeds = {
+        name: np.resize(array, usual.get(name, array.shape)).astype(array.dtype)
+        for name, array in sample.feeds.items()
+    }
+    return replace(sample, feeds=feeds)
 
 
 _ENDS: tuple[End, ...] = ("smallest", "largest")
@@ -94,14 +167,13 @@ def worths(job: Job, deployments: Sequence[Deployment]) -> Worth:
     """What could be int8 at the usual sizes, at the ends of their range, and in a batch that is often used.
 
     Returns:
-        Of each deployment, at the usual sizes first; none where all sizes are static, or some are not known.
+        Of each deployment, at the usual sizes first, where all are static these alone; none where some are
+        not known.
     """
     return tuple(_worth(job, one) for one in deployments)
 
 
 def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
-    if not deployment.spans:
-        return ()
     shapes: dict[str, Mapping[str, Shape]] = {"the usual sizes": deployment.usual}
     for end in _ENDS:
         if deployment.shapes(end) != deployment.usual:
@@ -112,10 +184,16 @@ def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
     was = model.typical_shapes, model.workloads
     try:
         for at, sizes in shapes.items():
-            model.set_typical_input(sizes)
-            share = _share(model)
-            if share is not None:
-                found.append(SizesWorth(at, share))
+            if sizes is deployment.usual:  # measured where inference leaves sizes open
+                own = [dict(load.shapes) for load in model.workloads if load.name == deployment.name]
+                model.typical_shapes, model.workloads = (*own, model.typical_shapes)[0], ()
+            else:
+                model.set_typical_input(sizes)
+            worth = _worth_at(model, at)
+            if worth is not None:
+                found.append(worth)
+            elif not found:
+                return ()
     except Exception as error:  # a fault of ours here costs the sentence, not the run
         remark(f"what could be int8 at other sizes is not known: a fault of onnxq ({error!r})")
         return ()
@@ -162,9 +240,9 @@ def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:
     )
 
 
-def _share(model: Model) -> float | None:
-    """The share of eligible layers in all multiply-accumulates; None where a size is not known."""
-    eligible, total = 0, 0
+def _worth_at(model: Model, at: str) -> SizesWorth | None:
+    """What could be int8 at the typical sizes of a model; None where a size is not known."""
+    eligible = few = total = weights = moved = 0
     for raw in model.graph.nodes:
         node = Node(model, raw)
         layer = layer_of(node, quantized=True) if multiplies(node) else None
@@ -172,9 +250,22 @@ def _share(model: Model) -> float | None:
         if macs is None:
             return None
         total += macs
-        if layer is not None and layer.ineligible is None:
-            eligible += macs
-    return eligible / total if total else None
+        why = None if layer is None else layer.ineligible
+        if layer is not None:
+            eligible += macs if why is None else 0
+            few += macs if code_of(why or "") == "few-rows" else 0
+            weights += layer.outputs * layer.terms
+        if macs:
+            read = [t for t in node.operands(2) if t is not None and (layer is None or t != layer.weight)]
+            moved += sum(math.prod(_known(t)) for t in (*read, node.outputs[0]))
+    if not total:
+        return None
+    return SizesWorth(at, eligible / total, weights / max(1, weights + moved), 2 * few > total)
+
+
+def _known(tensor: Tensor) -> Shape:
+    """The typical sizes of a tensor, without those that are not known."""
+    return tuple(dim for dim in tensor.typical_shape or () if isinstance(dim, int))
 
 
 def that_runs(
@@ -206,7 +297,7 @@ def that_runs(
             sizes = ", ".join(f"{name}={'x'.join(map(str, shapes[name]))}" for name in deployment.profiles)
             where = f" of deployment {deployment.name!r}" if deployment.name else ""
             why = f"the model does not run at the {end} sizes{where}, {sizes}: {plain(str(error))}"
-            if deployment.is_stated:
+            if deployment.is_stated and not deployment.is_assumed:
                 raise UserError(why, hint="state others: --profile INPUT=MIN:OPT:MAX") from error
             notes.append(
                 f"{why}; the engine's profile ends at the usual sizes there (--profile states others)"

@@ -18,6 +18,7 @@ from onnxq.graph.layers import WEIGHTED, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.reporting import counted
@@ -97,6 +98,8 @@ class ModelSummary(Shown):
         weights: its weights.
         qdq: how many `QuantizeLinear` and `DequantizeLinear` there are, and `layers` with quantized operands.
         layers: the layers in float with constant weights.
+        caches: the inputs that keep keys and values of the tokens seen before, and come back longer.
+        lengths: what the dynamic dimensions count, where there are such; else None.
     """
 
     kind: str
@@ -113,6 +116,8 @@ class ModelSummary(Shown):
     weights: WeightsSummary
     qdq: Mapping[str, int]
     layers: tuple[WeightedLayer, ...]
+    caches: tuple[KeyValueCache, ...] = ()
+    lengths: Lengths | None = None
 
     def words(self) -> Words:
         """How large it is, and its largest layers."""
@@ -122,6 +127,7 @@ class ModelSummary(Shown):
             f"{count(self.weights.count, 'weight')}, {self.weights.bytes:,} B",
             f"{count(len(self.layers), 'float layer')} with weights, {len(eligible)} eligible for int8",
             f"{count(self.qdq['layers'], 'layer')} quantized" if self.qdq["layers"] else "",
+            f"{count(len(self.caches), 'cache')} of keys and values" if self.caches else "",
         ]
         largest = sorted(self.layers, key=lambda one: -(one.macs or 0))[:_ROWS]
         rows = [
@@ -245,7 +251,7 @@ def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummar
     opened.set_typical_input({name: _one_sample(dims) for name, _, dims in opened.inputs if dims})
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
     weights = {t.name: t for node in nodes for t in node.inputs if t is not None and t.is_constant}
-    source = opened.source
+    source, kept = opened.source, caches(opened)
     return ModelSummary(
         kind="model",
         schema=1,
@@ -285,6 +291,8 @@ def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummar
             )
             for layer in layers
         ),
+        caches=kept,
+        lengths=lengths(opened, kept),
     )
 
 

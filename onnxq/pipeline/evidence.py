@@ -70,7 +70,8 @@ def evidence_of(
     sampling = Sampling(job, options, source, None if of_float else given)
     if of_float and source is None and given is not None and given.stats is not None:
         of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
-        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes)
+        usual = (sampling.first,) * len(of_float_sizes)
+        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
     prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
     known = (
         given.stats.stats

@@ -27,6 +27,7 @@ from onnxq.graph.float32 import has_other_floats, speaks_bfloat16
 from onnxq.graph.load import ModelSource
 from onnxq.graph.lower import lower_opset
 from onnxq.graph.model import Model
+from onnxq.graph.past import Lengths, caches, lengths
 from onnxq.graph.runnable import runnable_part
 from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
@@ -46,6 +47,7 @@ from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import all_deployed, stated_deployments
 from onnxq.run.output_parts import OutputParts
+from onnxq.run.phases import PHASES, phases
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.target import Target, load_target
@@ -101,6 +103,8 @@ class Job:
         self.in_float32 = False  # whether onnxruntime runs the model as float32
         self._wide_io = False  # whether inputs that are of half precision in the data are float32
         self._glance: Glance | None = None
+        self._by_plan = False  # whether a plan states the sizes
+        self._lengths: tuple[Any, Lengths | None] | None = None  # of inputs of these shapes
         self.place: Mapping[str, Any] | None = None  # of the data, see `place_of`
         self._data_names: Mapping[str, str] | None = None
         self.parts: OutputParts | None = None  # of the outputs, found on samples
@@ -334,15 +338,37 @@ class Job:
             UserError: what is stated does not fit the model, or the samples.
         """
         specs = self.input_specs()
-        stated = stated_deployments([spec.name for spec in specs], self._deployed)
+        names = [spec.name for spec in specs]
         sizes = [(spec.name, spec.shape) for spec in specs]
         batched = [spec.name for spec in specs if leading(spec) == "batch"]
-        return all_deployed(sizes, stated, seen, batched=batched, every=every)
+        tokens, inputs = self.lengths, self._deployed
+        weights = inputs.profile_weights or {}
+        if tokens is not None and {*weights} <= {*PHASES}:
+            found = stated_deployments(names, dataclasses.replace(inputs, profile_weights=None))
+            if not found[0].name and (
+                apart := phases(sizes, found[0], seen, tokens, weights=weights, batched=batched)
+            ):
+                return apart
+            if not (found[0].name or seen):  # samples are to tell them apart
+                inputs = dataclasses.replace(inputs, profile_weights=None)
+        stated = stated_deployments(names, inputs)
+        sums = () if tokens is None else tokens.sums
+        every &= not self._by_plan  # whose sizes may be those of a phase that was assumed
+        return all_deployed(sizes, stated, seen, batched=batched, every=every, sums=sums)
+
+    @property
+    def lengths(self) -> Lengths | None:
+        """What the dynamic dimensions of a decoder's inputs count; None of other models."""
+        key = tuple((name, shape) for name, _, shape in self.model.inputs)
+        if self._lengths is None or self._lengths[0] != key:
+            self._lengths = key, lengths(self.model, caches(self.model))
+        return self._lengths[1]
 
     def state_sizes(self, profiles: Mapping[str, Profile], shares: Mapping[str, float]) -> None:
         """States sizes, and shares of the work, in the place of the user, unless the user states some."""
         if not (self._deployed.profiles or self._deployed.batch or self._deployed.profile_weights):
             self._deployed = dataclasses.replace(self._deployed, profiles=profiles, profile_weights=shares)
+            self._by_plan = True
 
     def sheets(self) -> tuple[PictureSheet, ...]:
         """Pictures of samples, see `open_data`."""

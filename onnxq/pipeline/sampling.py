@@ -84,7 +84,7 @@ class Sampling:
         elif given is not None and given.stats is not None:
             origin = given.stats.origin
             found = job.deployments(origin.seen, every=origin.tells_sizes)
-            self.deployed = replace(self.deployed, deployments=found)
+            self.deployed = replace(self.deployed, deployments=found, usual=(self.first,) * len(found))
 
     def check_sizes(self, session: ort.Session) -> None:
         """Refuses stated sizes at which the model does not run, and leaves out those that nobody stated.

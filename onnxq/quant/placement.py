@@ -14,7 +14,7 @@ from onnxq.graph.view import Node
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
 from onnxq.quant.settle import settle
-from onnxq.reason import Reason
+from onnxq.reason import Reason, code_of
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Together
 from onnxq.rule.told import told
 
@@ -68,7 +68,8 @@ def make_plan(
                 elif isinstance(fact, Together):
                     together.append(fact)
                 elif isinstance(fact, Float) and fact.node.name not in wanted:
-                    refused.setdefault(fact.node, Reason("rule", fact.because, rule.id))
+                    why = Reason(code_of(fact.because) or "rule", fact.because, rule.id)
+                    refused.setdefault(fact.node, why)
     asked = {wish.node for wish in wishes}
     wishes += [w for n in nodes if n.name in wanted and n not in asked for w in _as_layer(n)]
     for wish in wishes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
 from onnxq.errors import UserError
-from onnxq.run.profiles import Profile, check_profile
+from onnxq.run.profiles import Profile, check_profile, text_of
 
 Shape = tuple[int, ...]
 Dims = tuple[int | str | None, ...]
@@ -55,6 +56,7 @@ class Deployment:
         weight: its share of all work, 0 to 1.
         is_weight_assumed: whether nobody stated that.
         fitting: which of the samples that were seen belong to it; of several deployments.
+        is_assumed: whether nobody stated it, and no sample is of it.
     """
 
     spans: Mapping[str, Span] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Deployment:
     weight: float = 1.0
     is_weight_assumed: bool = False
     fitting: tuple[int, ...] = ()
+    is_assumed: bool = False
 
     @property
     def stated(self) -> frozenset[str]:
@@ -153,6 +156,7 @@ def deployed(
     *,
     batch: tuple[int, int, int] | None = None,
     batched: Collection[str] = (),
+    sums: Sequence[tuple[str, str, str]] = (),
 ) -> Deployment:
     """What a model is deployed for: as it is stated, else as samples have it.
 
@@ -166,10 +170,11 @@ def deployed(
         seen: the shapes of each sample, in an order that does not depend on chance.
         batch: the smallest, the usual and the largest batch.
         batched: the inputs whose first axis is the batch.
+        sums: dimensions of which the third is the sum of the others.
 
     Raises:
-        UserError: a profile does not fit the model, two of them contradict each other, or there is no
-            dynamic batch.
+        UserError: a profile does not fit the model, two of them contradict each other, a stated sum is none,
+            or there is no dynamic batch.
     """
     known = {name: dims for name, dims in inputs if dims is not None}
     for name, profile in stated.items():
@@ -196,13 +201,17 @@ def deployed(
                 spans[dim] = Span(min(1, *sizes), 1, max(sizes), "assumed")
             else:
                 spans[dim] = Span(min(sizes), usual[name][axis] if usual else 1, max(sizes), origin)
-    spans = _summed({dim: spans[dim] for dim in places}, [_sizes(seen[number], places) for number in whole])
     names: dict[str, Dims] = {
         name: tuple(
             dim if isinstance(dim, int) else dim or f"{name}[{axis}]" for axis, dim in enumerate(dims)
         )
         for name, dims in known.items()
     }
+    spans = {dim: spans[dim] for dim in places}
+    for one, other, both in sums:
+        if {one, other, both} <= spans.keys():
+            spans[both] = _sum(spans, (one, other, both), names)
+    spans = _summed(spans, [_sizes(seen[number], places) for number in whole])
     profiles = _profiles(spans, names)
     middles: dict[str, Shape] = {
         name: tuple(profiles[name][1]) if name in profiles else tuple(int(dim or 0) for dim in dims)
@@ -271,6 +280,25 @@ def _batch(batch: tuple[int, int, int], firsts: Sequence[str], stated: Mapping[s
 def _sizes(shapes: Mapping[str, Shape], places: Mapping[str, Sequence[tuple[str, int]]]) -> Mapping[str, int]:
     """The size of each dimension in a sample."""
     return {dim: shapes[name][axis] for dim, ((name, axis), *_) in places.items()}
+
+
+def _sum(spans: Mapping[str, Span], dims: tuple[str, str, str], names: Mapping[str, Dims]) -> Span:
+    """The span of a dimension that is the sum of two others.
+
+    Raises:
+        UserError: it is not, as it is stated.
+    """
+    one, other, both = dims
+    a, b, c = (spans[dim] for dim in dims)
+    span = Span(a.smallest + b.smallest, a.usual + b.usual, a.largest + b.largest, c.origin)
+    if c.origin == "stated" and span != c and "assumed" not in (a.origin, b.origin):
+        name = next(name for name, own in names.items() if both in own)
+        shapes = _profiles({**spans, both: span}, {name: names[name]})[name]
+        raise UserError(
+            f"{name} is stated for {both} = {c}, and {both} is {one} and {other} together: {span}",
+            hint=f"--profile {shlex.quote(name)}={text_of(shapes)}",
+        )
+    return span
 
 
 def _summed(spans: Mapping[str, Span], seen: Sequence[Mapping[str, int]]) -> dict[str, Span]:

@@ -107,6 +107,7 @@ def all_deployed(
     *,
     batched: Collection[str] = (),
     every: bool = True,
+    sums: Sequence[tuple[str, str, str]] = (),
 ) -> tuple[Deployment, ...]:
     """What a model is deployed for, in the order in which it is stated.
 
@@ -120,22 +121,23 @@ def all_deployed(
         seen: the shapes of each sample, as in `deployed`.
         batched: the inputs whose first axis is the batch.
         every: whether those are all samples; else a deployment may have others.
+        sums: as in `deployed`.
 
     Raises:
         UserError: a statement makes no sense, a deployment leaves open what others state, or has no samples.
     """
     (first, *more) = stated
     if not (first.name or more):
-        return (deployed(inputs, first.profiles, seen, batch=first.batch, batched=batched),)
-    bare = [_named(one, inputs, [], batched) for one in stated]
+        return (deployed(inputs, first.profiles, seen, batch=first.batch, batched=batched, sums=sums),)
+    bare = [_named(one, inputs, [], batched, sums) for one in stated]
     _refuse_open(bare)
-    weights = _weights([one.weight for one in stated])
+    weights = shares([one.weight for one in stated])
     found = []
     for one, sizes, weight in zip(stated, bare, weights, strict=True):
         fitting = [number for number, shapes in enumerate(seen) if sizes.fits(shapes)]
         if seen and every and not fitting:
             raise _no_sample(sizes, deployed(inputs, {}, seen, batched=batched))
-        own = _named(one, inputs, [seen[number] for number in fitting], batched)
+        own = _named(one, inputs, [seen[number] for number in fitting], batched, sums)
         nearest = None if own.nearest is None else fitting[own.nearest]
         assumed = one.weight is None
         found.append(
@@ -149,6 +151,7 @@ def _named(
     inputs: Sequence[tuple[str, Dims | None]],
     seen: Sequence[Mapping[str, Shape]],
     batched: Collection[str],
+    sums: Sequence[tuple[str, str, str]],
 ) -> Deployment:
     """A deployment with a name.
 
@@ -156,14 +159,14 @@ def _named(
         UserError: it makes no sense; it is named.
     """
     try:
-        found = deployed(inputs, one.profiles, seen, batch=one.batch, batched=batched)
+        found = deployed(inputs, one.profiles, seen, batch=one.batch, batched=batched, sums=sums)
     except UserError as error:
         raise UserError(f"deployment {one.name!r}: {error}", hint=error.hint) from error
     return replace(found, name=one.name)
 
 
-def _weights(stated: Sequence[float | None]) -> list[float]:
-    """The shares of all work, which add up to 1."""
+def shares(stated: Sequence[float | None]) -> list[float]:
+    """The shares of all work, which add up to 1; None: it is not stated."""
     told = math.fsum(weight for weight in stated if weight is not None)
     rest = (1 - told) / stated.count(None) if None in stated and told < 1 else 1.0
     weights = [rest if weight is None else weight for weight in stated]

@@ -40,7 +40,8 @@ def _share(page: Page, one: Mapping[str, Any], title: str) -> None:
     share = f"{one['name']}: {100 * one['weight']:.3g} % of the work"
     if one["is_weight_assumed"]:
         share += f" (assumed: --profile-weight {shlex.quote(one['name'])}=W states it)"
-    page.section(title, f"{share}, {counted(one['samples'], 'sample')}")
+    samples = counted(one["samples"], "sample") if one["samples"] else "no sample is of it"
+    page.section(title, f"{share}, {samples}")
 
 
 def _worth(page: Page, deployment: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
             page.section(kind.capitalize() if number == 0 else "", f"{entry['name']}  {type_text(entry)}")
     for number, (dim, places) in enumerate(document["dynamic"].items()):
         page.section("Dynamic" if number == 0 else "", f"{dim}: {', '.join(places)}")
+    _caches(page, document["caches"], document["lengths"], full)
     ops = document["ops"]
     shown = ops if full else dict(list(ops.items())[:8])
     rest = f", +{len(ops) - len(shown)} kinds (--ops)" if len(ops) > len(shown) else ""
@@ -40,6 +41,25 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
     )
     _layers(page, document["layers"], full)
     return page
+
+
+def _caches(
+    page: Page, caches: Sequence[Mapping[str, Any]], lengths: Mapping[str, Any] | None, full: bool
+) -> None:
+    """The keys and values that a decoder keeps, and what its dynamic dimensions count."""
+    if lengths is None:
+        return
+    page.section("Caches", f"{len(caches)} of keys and values: a past that comes back longer as the present")
+    for one in caches if full else caches[:2]:
+        page.entry(f"{one['past']} -> {one['present']}, along axis {one['axis']}")
+    if not full and len(caches) > 2:
+        page.entry(f"+{len(caches) - 2} more (--ops)", style="dim")
+    counted_by = {
+        "past": "tokens seen before", "new": "new tokens", "whole": "both together", "batch": "sequences",
+        "others": "not known",
+    }  # fmt: skip
+    said = (f"{', '.join(lengths[key])}: {words}" for key, words in counted_by.items() if lengths[key])
+    page.section("Lengths", "; ".join(said))
 
 
 def _layers(page: Page, layers: Sequence[Mapping[str, Any]], full: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnxq.analysis.reports import OpenedReport
-from onnxq.analysis.worth import ESTIMATE, MERGED, ONLY_A_GPU, worth_of
+from onnxq.analysis.worth import ESTIMATE, HELPS_READING, MERGED, ONLY_A_GPU, reading, worth_of
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
 
@@ -24,6 +24,7 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
     """
     verdict = report["verdict"]
     if verdict is None or (report["engine"]["status"] != "compiled" and verdict["fastest"] is None):
+        reading_section(page, report)
         return
     opened = OpenedReport("", report)
     worth = worth_of(opened)
@@ -42,7 +43,26 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
                    "(onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)")  # fmt: skip
         if estimated:
             _estimate(page, verdict[verdict["form"]])
+    if not several:
+        _reading(page, [report.get("deployment") or {}])
     _fastest(page, verdict["fastest"])
+
+
+def reading_section(page: Page, report: Mapping[str, Any]) -> None:
+    """The deployments that are bound by reading weights, where no engine tells more; none: no section."""
+    named = report.get("deployments") or ()
+    waiting = [(one, said) for one in named or [report.get("deployment") or {}] if (said := reading(one))]
+    for place, (one, said) in enumerate(waiting):
+        page.section("" if place else "Verdict", f"{one['name']}: {said}" if named else said, "yellow")
+    if waiting:
+        page.entry(HELPS_READING)
+
+
+def _reading(page: Page, deployments: Sequence[Mapping[str, Any]]) -> None:
+    """That one is bound by reading weights, and what helps."""
+    for said in filter(None, map(reading, deployments)):
+        page.entry(said, style="yellow")
+        page.entry(HELPS_READING)
 
 
 def _deployments(page: Page, several: Sequence[Mapping[str, Any]], *, estimated: bool) -> None:
@@ -58,6 +78,7 @@ def _deployments(page: Page, several: Sequence[Mapping[str, Any]], *, estimated:
         page.section("" if number else "Verdict", f"{one['name']}: {said}", "yellow" if more else "")
         if one["activation_mb"] is not None:
             page.entry(f"the engine takes {one['activation_mb']:.4g} MB for activations")
+        _reading(page, [one])
         if estimated and worth is not None:
             _estimate(page, verdict[verdict["form"]])
     page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
