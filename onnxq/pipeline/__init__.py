@@ -10,12 +10,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq import remarks, reporting
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
+from onnxq.call_options import (
+    CalibrateOptions,
+    PlanOptions,
+    QuantizeOptions,
+    SanitizeOptions,
+    SensitivityOptions,
+)
 from onnxq.config import LayerRule
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
@@ -95,7 +102,7 @@ def sanitize(
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[SanitizeOptions],
 ) -> Result:
     """Repairs a model so that the target takes it; what it computes does not change.
 
@@ -176,7 +183,7 @@ def quantize(
     submit: Submit | None = None,
     ready: Callable[[Result], object] = lambda result: None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[QuantizeOptions],
 ) -> Result:
     """Sanitizes a model and quantizes it to INT8: with explicit Q/DQ pairs, or a calibration cache.
 
@@ -247,7 +254,7 @@ def plan(
     runtime: Runtime | Values | None = None,
     accuracy: AccuracyRepair | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[PlanOptions],
 ) -> Planned:
     """What `quantize` would do with a model, as a file that can be edited and that `quantize` obeys.
 
@@ -353,7 +360,7 @@ def sensitivity(
     state: str | os.PathLike[str] | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[SensitivityOptions],
 ) -> Sensitivity:
     """What causes the error of the model that `quantize` would write, and what leaving it in float gains.
 
@@ -541,7 +548,7 @@ def calibrate(
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[CalibrateOptions],
 ) -> StatsFile:
     """Takes the statistics that every calibration method asks for, and writes them.
 

@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq import reporting
 from onnxq.analysis.checks import found_by_data
 from onnxq.analysis.checks.own import found_by_user, load_check
+from onnxq.call_options import CheckOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft
@@ -157,7 +158,7 @@ def check(
     runtime: Runtime | Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[CheckOptions],
 ) -> Checks:
     """What is wrong with a model, and what onnxq would do about it; changes nothing.
 
