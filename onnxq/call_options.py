@@ -26,7 +26,7 @@ class _Division(TypedDict, total=False):
 
 
 class _RepairsOfCalibrate(TypedDict, total=False):
-    target: str
+    target: PathLike
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -48,7 +48,7 @@ class _CalibrationOfCalibrate(TypedDict, total=False):
 
 
 class _RepairsOfCheck(TypedDict, total=False):
-    target: str
+    target: PathLike
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]
@@ -144,7 +144,7 @@ class _Details(TypedDict, total=False):
 
 
 class _Repairs(TypedDict, total=False):
-    target: str
+    target: PathLike
     rules: Sequence[PathLike]
     enable: Sequence[str]
     skip: Sequence[str]

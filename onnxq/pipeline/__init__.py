@@ -59,6 +59,7 @@ from onnxq.settings import (
     ImageOptions,
     Inputs,
     Keywords,
+    PathLike,
     Ranking,
     Repairs,
     Runtime,
@@ -477,7 +478,7 @@ def _sanitized(
         yield quantization
 
 
-def _check_goal(goal: Goal, target: str, data: bool) -> None:
+def _check_goal(goal: Goal, target: PathLike, data: bool) -> None:
     """Refuses a goal that nothing can be measured for, and what is about none.
 
     Raises:
@@ -516,7 +517,7 @@ def _measurement(
     return Measurement(None if state is None else Path(state), workers, submit)
 
 
-def _check_cache(target: str, cache: bool) -> None:
+def _check_cache(target: PathLike, cache: bool) -> None:
     known = load_target(target)
     if cache and known.cache is None:
         raise UserError(

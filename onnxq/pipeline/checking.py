@@ -39,7 +39,7 @@ from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
 from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
 from onnxq.shown import Shown, Words, count
-from onnxq.target import SAME_PARSER, load_target
+from onnxq.target import load_target
 from onnxq.user_code import UserFunction
 from onnxq.version import VERSION
 
@@ -216,7 +216,7 @@ def _check(
 ) -> Checks:
     target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
-    compiler = trt.installed() if target.name in SAME_PARSER else None
+    compiler = trt.installed() if target.is_compiled_here else None
     if compiler is not None:
         check_compiler(compilation)
     data, given = asked.data, asked.given
