@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BROWSER := $(VENV)/.browser
 SAMPLES := .venv-samples/.installed
 
-.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden schemas clean
+.PHONY: help run test test-deep test-all deep check constructs test-oldest test-newest ends bench bench-accuracy bench-calib bench-engine bench-repair bench-surgery bench-peers same-bytes counts page-shots samples golden options schemas clean
 
 help: ## these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU buil
 
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
+
+options: $(STAMP) ## write the typed keywords of functions (onnxq/call_options.py) again
+	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_call_options.py
 
 schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/documents/test_schemas.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from onnxq.flag_words import tells_keywords
@@ -39,7 +39,16 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
                 text = f"{name}: {given}{said.help}{known} Of {group.__name__}."
                 lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        function.__options__ = {  # type: ignore[attr-defined]
+            group: tuple(name for name in read_options(group) if name not in without) for group in groups
+        }
         function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
         return tells_keywords(function)
 
     return decorate
+
+
+def options_of(function: Any) -> Mapping[type, tuple[str, ...]]:
+    """The options that a function takes as keywords, by group; none where it takes none."""
+    known: Mapping[type, tuple[str, ...]] = getattr(function, "__options__", {})
+    return known

@@ -8,12 +8,13 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx
 
 from onnxq import interrupts
+from onnxq.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
@@ -170,7 +171,7 @@ def split(
     at_op: Sequence[str] = (),
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[SplitOptions],
 ) -> Pieces:
     """Cuts a model into pieces that run one after another.
 
@@ -229,7 +230,7 @@ def extract(
     node: str | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[ExtractOptions],
 ) -> Extract:
     """Takes a part out of a model.
 
@@ -292,7 +293,7 @@ def run_pieces(
     save: str | os.PathLike[str] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[RunPiecesOptions],
 ) -> ChainRun:
     """Runs the pieces of a model in a chain, and compares the outputs with the original's.
 

@@ -32,7 +32,7 @@ from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
 from onnxq.rewrite.engine import Change, RewriteReport
 from onnxq.run import trt
-from onnxq.target import Target, load_target, with_plugin
+from onnxq.target import COMPILER, Target, load_target, with_plugin
 from onnxq.version import VERSION
 
 _ADVICE = (
@@ -304,7 +304,7 @@ def engine_part(
 def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
     """The operator of each node that the target takes and TensorRT-RTX, which is here, does not."""
     own = {entry["node"] for entry in unsupported(model, target)}
-    here = unsupported(model, load_target("tensorrt-rtx"))
+    here = unsupported(model, load_target(COMPILER))
     return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
 
 

@@ -89,7 +89,7 @@ class Repairs(Group):
     """How a model is repaired, and what for.
 
     Attributes:
-        target: the TensorRT version, see `onnxq.target.NAMES`.
+        target: the TensorRT version, see `onnxq.target.NAMES`; or the path of a table of your own.
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
@@ -105,9 +105,9 @@ class Repairs(Group):
     EXAMPLES: ClassVar[Sequence[str]] = ("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/")
     TABLE: ClassVar[str] = "repair"
 
-    target: str = option(
-        DEFAULT, "What the model is for; the README lists them.", kinds.one_of("target", TARGETS),
-        metavar="NAME", tables=("",),
+    target: PathLike = option(
+        DEFAULT, "What the model is for; the README lists them. Or a table of your own, X.toml.",
+        kinds.name_or_path(TARGETS), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True

@@ -1,4 +1,4 @@
-"""Targets: what a TensorRT version takes, as data (`targets/*.toml`).
+"""Targets: what a TensorRT version takes, as data: `targets/*.toml`, or a file of the user's.
 
 A table says only in what it differs from the table that it is `like`: `unsupported` and `supported`
 operators, what it `lacks` and `has`, `plugins` and `no_plugins`; `custom`, where it is given, replaces the
@@ -9,13 +9,15 @@ are made for.
 from __future__ import annotations
 
 import functools
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from onnxq.errors import unknown_name
+from onnxq import tables
+from onnxq.errors import UserError, unknown_name
 
 NAMES = (
     "tensorrt-7",
@@ -30,8 +32,10 @@ NAMES = (
 
 DEFAULT = "tensorrt-11"
 
-SAME_PARSER = ("tensorrt-11", "tensorrt-rtx")
-"""Those for which NVIDIA's compiler speaks that can be installed here: of its generation."""
+COMPILER = "tensorrt-rtx"
+"""The one whose compiler can be installed here, and compiles without a GPU."""
+
+Compiler = Literal["own", "generation", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Target:
     """What one TensorRT version takes.
 
     Attributes:
-        name: as in `--target`.
+        name: as in `--target`: one of `NAMES`, or the path of the user's file.
         title: the product's name.
         unsupported: ONNX operators without an importer.
         custom: operators of other domains that it takes, as `domain.Operator`.
@@ -57,6 +61,10 @@ class Target:
             choose by flags.
         scale_form: the form of weight scales that is best for it, of `onnxq.settings.SCALE_FORMS`.
         explains: whether its trtexec writes the layers of an engine into a file, and what each takes.
+        tool: the command that builds its engines: `trtexec`, or what takes the same flags.
+        compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
+            which takes and refuses the same models; or `none` of either.
+        miscomputes: what releases of it are known to compute wrongly, without a word, by the names of checks.
         source: where the table is from.
     """
 
@@ -76,6 +84,14 @@ class Target:
     strongly_typed: bool = False
     scale_form: str = "per-channel"
     explains: bool = True
+    tool: str = "trtexec"
+    compiler: Compiler = "none"
+    miscomputes: frozenset[str] = frozenset()
+
+    @property
+    def is_compiled_here(self) -> bool:
+        """Whether the compiler that can be installed here speaks for it."""
+        return self.compiler != "none"
 
     def lacks_feature(self, name: str) -> bool:
         """Whether it lacks a feature or an operator."""
@@ -103,16 +119,37 @@ def with_plugin(name: str) -> tuple[Target, ...]:
 
 
 @functools.cache
-def load_target(name: str) -> Target:
+def compiled_here() -> tuple[Target, ...]:
+    """The targets for which the compiler speaks that can be installed here."""
+    return tuple(target for target in map(load_target, NAMES) if target.is_compiled_here)
+
+
+def load_target(name: str | os.PathLike[str]) -> Target:
     """The table of a target.
 
+    Args:
+        name: one of `NAMES`, or the path of a file `X.toml` of the same form, which is `like` one of them.
+
     Raises:
-        UserError: there is no such target.
+        UserError: there is no such target, or the file cannot be read or makes no sense.
     """
-    if name not in NAMES:
-        raise unknown_name("target", name, NAMES)
-    data = _table(name)
-    base = load_target(data["like"]) if "like" in data else None
+    name = os.fspath(name)
+    if name in NAMES:
+        return _known(name)
+    if not name.endswith(".toml"):
+        error = unknown_name("target", name, NAMES)
+        raise UserError(str(error), hint=f"{error.hint}; or the path of a table of your own, X.toml")
+    return tables.load(Path(name), lambda data, _: _target(name, _checked(data)))
+
+
+@functools.cache
+def _known(name: str) -> Target:
+    return _target(name, _table(name))
+
+
+def _target(name: str, data: Mapping[str, Any]) -> Target:
+    """A target of its table."""
+    base = _known(data["like"]) if "like" in data else None
     unsupported = set(base.unsupported) if base else set()
     unsupported |= set(data.get("unsupported", ()))
     unsupported -= set(data.get("supported", ()))
@@ -126,7 +163,7 @@ def load_target(name: str) -> Target:
         plugins=frozenset(plugins - set(data.get("no_plugins", ()))),
         advice={**(base.advice if base else {}), **data.get("advice", {})},
         lacks=frozenset(lacks - set(data.get("has", ()))),
-        max_opset=data["max_opset"],
+        max_opset=data["max_opset"] if "max_opset" in data or base is None else base.max_opset,
         source=data["source"],
         limits={**(base.limits if base else {}), **data.get("limits", {})},
         explicit=data.get("explicit", base.explicit if base else True),
@@ -135,6 +172,9 @@ def load_target(name: str) -> Target:
         strongly_typed=data.get("strongly_typed", base.strongly_typed if base else False),
         scale_form=data.get("scale_form", base.scale_form if base else "per-channel"),
         explains=data.get("explains", base.explains if base else True),
+        tool=data.get("tool", base.tool if base else "trtexec"),
+        compiler=data.get("compiler", base.compiler if base else "none"),
+        miscomputes=frozenset(data.get("miscomputes", base.miscomputes if base else ())),
     )
 
 
@@ -143,3 +183,43 @@ def _table(name: str) -> dict[str, Any]:
     path = Path(__file__).resolve().parent / "targets" / f"{name}.toml"
     table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     return table
+
+
+# -- a file of the user's ---------------------------------------------------------------------------
+
+_FORMS = ("per-channel", "post-scale", "per-tensor")
+_READERS: Mapping[str, tables.Reader] = {
+    "title": tables.text, "source": tables.text, "like": tables.choice("target", NAMES),
+    "max_opset": tables.whole(7), "unsupported": tables.texts, "supported": tables.texts,
+    "custom": tables.texts, "plugins": tables.texts, "no_plugins": tables.texts, "lacks": tables.texts,
+    "has": tables.texts, "types": tables.texts, "explicit": tables.truth, "cache": tables.text,
+    "strongly_typed": tables.truth, "scale_form": tables.choice("scale form", _FORMS),
+    "explains": tables.truth, "tool": tables.text,
+    "compiler": tables.choice("compiler", ("own", "generation", "none")), "miscomputes": tables.texts,
+    "advice": tables.table, "limits": tables.table,
+}  # fmt: skip
+
+
+def _checked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of the user's file.
+
+    Raises:
+        tables.At: a value is of another kind, a name is not known, or it says not what it is like.
+    """
+    found = tables.read_table(data, _READERS, ())
+    if "like" not in found:
+        raise tables.At((), "it says not which target it is like", f'write like = "{DEFAULT}"')
+    for key in ("lacks", "has"):
+        for name in found.get(key, ()):
+            if name not in stated_features():
+                error = unknown_name("feature", name, sorted(stated_features()))
+                raise tables.At((key,), str(error), error.hint)
+    for name, limit in found.get("limits", {}).items():
+        if name not in stated_limits() or type(limit) is not int:
+            error = tables.is_not(name, limit, "a limit", f"known: {', '.join(sorted(stated_limits()))}")
+            raise tables.At(("limits", name), str(error), error.hint)
+    for name, advice in found.get("advice", {}).items():
+        if not isinstance(advice, str):
+            error = tables.is_not(name, advice, "a string", 'write it in quotes: "..."')
+            raise tables.At(("advice", name), str(error), error.hint)
+    return {"title": f"{_known(found['like']).title} as the user states it", "source": "the user", **found}

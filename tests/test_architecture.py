@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from onnxq.target import NAMES
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "onnxq"
 
@@ -17,7 +19,7 @@ LAYERS = {
     "errors": 0, "escapes": 0, "finding": 0, "taken": 0, "heap": 0, "interrupts": 0, "leftovers": 0,
     "methods": 0, "patterns": 0, "progress": 0, "reason": 0, "remarks": 0, "keywords": 0, "flag_words": 0,
     "shown": 0, "target": 0, "tables": 0, "config": 0, "option": 0, "settings": 0, "user_code": 0,
-    "version": 0, "typed": 0, "json_file": 0,
+    "version": 0, "typed": 0, "json_file": 0, "call_options": 0,
     "graph": 1,
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
@@ -194,6 +196,20 @@ def test_one_name_is_one_thing() -> None:
             if not name.startswith("_"):
                 places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_code_asks_for_the_name_of_a_target() -> None:
+    """What one is like stands in its table, which may be the user's; `target.py` names those there are."""
+    found = [
+        f"{place(path, node)}: {node.value!r}"
+        for path in [*PACKAGE.rglob("*.py"), *RULES]
+        if path.name != "target.py"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant)
+        and node.value in NAMES
+        and node.value != "tensorrt-rtx"  # a package
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_a_rule_file_imports_the_facade_only() -> None:

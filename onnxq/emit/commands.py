@@ -11,7 +11,7 @@ from onnxq.run.profiles import Profile
 
 def commands(
     model: Path,
-    target: str,
+    tool: str,
     profiles: Mapping[str, Profile],
     original: Path | None,
     cache: Path | None = None,
@@ -26,7 +26,7 @@ def commands(
 
     Args:
         model: the file that was written.
-        target: the target's name.
+        tool: the command that builds engines of the target.
         profiles: smallest, usual and largest shape of each dynamic input.
         original: the float model, to compare with.
         cache: the calibration cache, or None.
@@ -39,7 +39,6 @@ def commands(
             of the engine, and what each takes, in a run of its own after the one that is measured.
     """
     build_types, run_types = types or ("", "")
-    tool = "tensorrt_rtx" if target == "tensorrt-rtx" else "trtexec"
     build = [tool, f"--onnx={model}", f"--saveEngine={model.with_suffix('.engine').name}"]
     if implicit and cache is not None:
         build += ["--int8", f"--calib={cache}"]

@@ -10,12 +10,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq import remarks, reporting
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
+from onnxq.call_options import (
+    CalibrateOptions,
+    PlanOptions,
+    QuantizeOptions,
+    SanitizeOptions,
+    SensitivityOptions,
+)
 from onnxq.config import LayerRule
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
@@ -52,6 +59,7 @@ from onnxq.settings import (
     ImageOptions,
     Inputs,
     Keywords,
+    PathLike,
     Ranking,
     Repairs,
     Runtime,
@@ -95,7 +103,7 @@ def sanitize(
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[SanitizeOptions],
 ) -> Result:
     """Repairs a model so that the target takes it; what it computes does not change.
 
@@ -176,7 +184,7 @@ def quantize(
     submit: Submit | None = None,
     ready: Callable[[Result], object] = lambda result: None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[QuantizeOptions],
 ) -> Result:
     """Sanitizes a model and quantizes it to INT8: with explicit Q/DQ pairs, or a calibration cache.
 
@@ -247,7 +255,7 @@ def plan(
     runtime: Runtime | Values | None = None,
     accuracy: AccuracyRepair | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[PlanOptions],
 ) -> Planned:
     """What `quantize` would do with a model, as a file that can be edited and that `quantize` obeys.
 
@@ -353,7 +361,7 @@ def sensitivity(
     state: str | os.PathLike[str] | None = None,
     submit: Submit | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[SensitivityOptions],
 ) -> Sensitivity:
     """What causes the error of the model that `quantize` would write, and what leaving it in float gains.
 
@@ -470,7 +478,7 @@ def _sanitized(
         yield quantization
 
 
-def _check_goal(goal: Goal, target: str, data: bool) -> None:
+def _check_goal(goal: Goal, target: PathLike, data: bool) -> None:
     """Refuses a goal that nothing can be measured for, and what is about none.
 
     Raises:
@@ -509,7 +517,7 @@ def _measurement(
     return Measurement(None if state is None else Path(state), workers, submit)
 
 
-def _check_cache(target: str, cache: bool) -> None:
+def _check_cache(target: PathLike, cache: bool) -> None:
     known = load_target(target)
     if cache and known.cache is None:
         raise UserError(
@@ -541,7 +549,7 @@ def calibrate(
     inputs: Inputs | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[CalibrateOptions],
 ) -> StatsFile:
     """Takes the statistics that every calibration method asks for, and writes them.
 

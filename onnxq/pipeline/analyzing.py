@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import onnx
@@ -23,6 +23,7 @@ from onnxq.analysis.rows import (
 from onnxq.analysis.stages import Saved, Stage, open_stage
 from onnxq.analysis.thresholds import checked
 from onnxq.body.emulate import Emulated
+from onnxq.call_options import AnalyzeOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
@@ -74,7 +75,7 @@ def analyze(
     images: ImageOptions | Values | None = None,
     runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[AnalyzeOptions],
 ) -> Analysis:
     """Compares two stages of a model, tensor by tensor, accumulated and each layer alone.
 

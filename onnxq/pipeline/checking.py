@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq import reporting
 from onnxq.analysis.checks import found_by_data
 from onnxq.analysis.checks.own import found_by_user, load_check
+from onnxq.call_options import CheckOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft
@@ -38,7 +39,7 @@ from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
 from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
 from onnxq.shown import Shown, Words, count
-from onnxq.target import SAME_PARSER, load_target
+from onnxq.target import load_target
 from onnxq.user_code import UserFunction
 from onnxq.version import VERSION
 
@@ -157,7 +158,7 @@ def check(
     runtime: Runtime | Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[CheckOptions],
 ) -> Checks:
     """What is wrong with a model, and what onnxq would do about it; changes nothing.
 
@@ -215,7 +216,7 @@ def _check(
 ) -> Checks:
     target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
-    compiler = trt.installed() if target.name in SAME_PARSER else None
+    compiler = trt.installed() if target.is_compiled_here else None
     if compiler is not None:
         check_compiler(compilation)
     data, given = asked.data, asked.given

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq.body.emulate import Emulated
+from onnxq.call_options import CompareOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
@@ -96,7 +97,7 @@ def compare(
     images: ImageOptions | Mapping[str, Any] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison:
     """Compares the outputs of two models on data.
 

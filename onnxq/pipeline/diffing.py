@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq.analysis.diff.compared import compare_reports
 from onnxq.analysis.diff.rows import RunDiff
 from onnxq.analysis.reports import open_report
+from onnxq.call_options import DiffOptions
 from onnxq.keywords import takes_options
 from onnxq.settings import Keywords, Margins
 
@@ -20,7 +21,7 @@ def diff(
     *,
     match: Sequence[str] = (),
     margins: Margins | Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[DiffOptions],
 ) -> RunDiff:
     """What run B has otherwise than run A: accuracy, plan, scales, changes, repair, engine, files, settings.
 

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from onnxq.call_options import LookOptions
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
 from onnxq.data.image_options import image_options
 from onnxq.data.model_scaling import model_scaling
@@ -158,7 +159,7 @@ def look(
     images: ImageOptions | Mapping[str, Any] | None = None,
     inputs: Inputs | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[LookOptions],
 ) -> DataSeen:
     """Shows data as a model will see them; bad samples are left out and warned of.
 

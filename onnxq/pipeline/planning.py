@@ -140,13 +140,14 @@ def planned(
     return Planned(file, report, source)
 
 
-def take_plan(path: str | os.PathLike[str], target: str) -> PlanFile:
+def take_plan(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> PlanFile:
     """Reads a plan for a target.
 
     Raises:
         UserError: it is none, or of another target.
     """
     file = read_plan(Path(path))
+    target = os.fspath(target)
     if file.target != target:
         message = f"the plan is for {file.target}, and this run is for {target}"
         raise file.error(("target",), message, f"give --target {file.target}, or write a plan anew")

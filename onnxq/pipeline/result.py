@@ -113,7 +113,7 @@ def save_made(
     first, *more = list(result.deployments.values()) or [result.profiles]
     told["commands"] = commands(
         output,
-        target.name,
+        target.tool,
         first,
         result.source,
         cache,

@@ -17,7 +17,7 @@ from onnxq.rule.messages import Match, known_of
 from onnxq.rule.page import markdown
 from onnxq.run import ort
 from onnxq.shown import Shown, Words, count
-from onnxq.target import DEFAULT, SAME_PARSER, load_target
+from onnxq.target import DEFAULT, compiled_here, load_target
 
 PathLike = str | os.PathLike[str]
 _ROWS = 200
@@ -196,7 +196,9 @@ def explain_rule(name: str, *, rules: Sequence[PathLike] = ()) -> RuleText:
 
 
 @tells_keywords
-def explain_message(message: str, *, target: str = DEFAULT, rules: Sequence[PathLike] = ()) -> KnownOfMessage:
+def explain_message(
+    message: str, *, target: PathLike = DEFAULT, rules: Sequence[PathLike] = ()
+) -> KnownOfMessage:
     """The rules that repair what TensorRT said, or what to do about it; names and numbers may differ.
 
     Args:
@@ -207,7 +209,8 @@ def explain_message(message: str, *, target: str = DEFAULT, rules: Sequence[Path
     Raises:
         UserError: there is no such target, or a folder of rules cannot be read.
     """
-    targets = [load_target(name) for name in dict.fromkeys((target, *SAME_PARSER))]
+    known = load_target(target)
+    targets = [known, *(one for one in compiled_here() if one.name != known.name)]
     return KnownOfMessage("message", 1, message, tuple(known_of(message, load_rules(rules), targets)))
 
 

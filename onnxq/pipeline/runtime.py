@@ -17,7 +17,7 @@ from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import trt
 from onnxq.run.refusal import is_lack, is_valid, plain, refusal
-from onnxq.target import SAME_PARSER
+from onnxq.target import load_target
 
 
 def runtime_part(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> dict[str, str | None]:
@@ -57,7 +57,7 @@ def refuse_invalid(result: Result) -> None:
         UserError: it is one, as far as the parser that is here speaks for the target.
     """
     why = result.report["runtime"]["result"]
-    if why is None or result.report["target"] not in SAME_PARSER or trt.installed() is None:
+    if why is None or not load_target(result.report["target"]).is_compiled_here or trt.installed() is None:
         return
     with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"

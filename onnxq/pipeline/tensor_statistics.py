@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.grids import grids_of
@@ -14,6 +14,7 @@ from onnxq.analysis.tensor_pass import TensorPass, written_tensors
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, Written, lacks_of_file, row_of_stats
 from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
+from onnxq.call_options import StatisticsOptions
 from onnxq.data.samples import InputSpec, Sample, named
 from onnxq.data.sources import DataSource, open_source
 from onnxq.emit.recorded import report_beside
@@ -45,7 +46,7 @@ def statistics(
     images: ImageOptions | Mapping[str, Any] | None = None,
     runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
-    **options: Any,
+    **options: Unpack[StatisticsOptions],
 ) -> TensorTable:
     """What the activations of a model hold, by tensor and by channel.
 

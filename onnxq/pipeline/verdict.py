@@ -37,7 +37,7 @@ FLAGS = "the builder runs in float16 what is not int8 (--fp16)"
 
 def form_of(target: Target) -> Form:
     """Which engines are the target's: those that TensorRT-RTX builds anywhere, or those built on a GPU."""
-    return "built" if target.name == "tensorrt-rtx" else "merged"
+    return "built" if target.compiler == "own" else "merged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ from onnxq.tables import (
     texts,
     truth,
 )
-from onnxq.target import NAMES as TARGETS
 from onnxq.version import VERSION
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -110,7 +109,7 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 
 
 _TOP: Mapping[str, Reader] = {
-    "version": _format, "onnxq": text, "target": choice("target", TARGETS), "arrays": text, "repairs": text,
+    "version": _format, "onnxq": text, "target": text, "arrays": text, "repairs": text,
     "model": table, "shapes": table, "shares": table,
     "layer": tables, "tensor": tables, "group": tables, "weight": tables, "float32": tables,
     "body": table, "edit": tables, "bias": tables, "constant": tables, "codes": tables,

@@ -138,7 +138,7 @@ def test_the_other_model_is_rejected(place: Path) -> None:
 @pytest.mark.parametrize("target", ["tensorrt-8.2", "tensorrt-8.5", "tensorrt-11", "tensorrt-rtx"])
 def test_the_printed_line_exports_what_engine_reads(target: str) -> None:
     explains = load_target(target).explains
-    line = commands(Path("a/net.onnx"), target, {}, None, explain=explains)[0]
+    line = commands(Path("a/net.onnx"), load_target(target).tool, {}, None, explain=explains)[0]
     exports = " --exportLayerInfo=net.layers.json --exportProfile=net.times.json"
     found = (exports in line, "--profilingVerbosity=detailed" in line, "--separateProfileRun" in line)
     assert found == (target != "tensorrt-8.2",) * 3

@@ -12,7 +12,7 @@ from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
 from onnxq.cli.screen import Page
 from onnxq.finding import SEVERITIES
 from onnxq.run import trt
-from onnxq.target import SAME_PARSER
+from onnxq.target import load_target
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -72,7 +72,8 @@ def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:
     """What NVIDIA's compiler made of the model, in one section."""
     compiler, engine = document["compiler"], document["engine"]
     if engine is None:
-        why = trt.missing() if document["target"] in SAME_PARSER else "it is not of this target"
+        is_here = load_target(document["target"]).is_compiled_here
+        why = trt.missing() if is_here else "it is not of this target"
         page.section("Compiler", f"NVIDIA's compiler was not asked: {why}")
         return
     text = {

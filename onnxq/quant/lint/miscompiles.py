@@ -9,9 +9,9 @@ import numpy as np
 from onnxq.finding import Finding, finding
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.lint.subject import Subject
+from onnxq.target import load_target
 
 _ISSUE = "https://github.com/NVIDIA/TensorRT/issues/4854"
-_TARGETS = ("tensorrt-11",)
 # What can stand between a convolution and the Add in one kernel. x * Sigmoid(x) is not among them: it is
 # fused otherwise, and networks of it were measured to be right.
 _ACTIVATIONS = ("Relu", "LeakyRelu", "Clip", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Gelu", "Sigmoid")
@@ -21,7 +21,7 @@ _MOST_PARTS = 6
 
 def residual_views(subject: Subject) -> Iterator[Finding]:
     """A float16 convolution, activation and residual Add whose other operand is a part of a later Concat."""
-    if subject.target not in _TARGETS:
+    if "residual-view" not in load_target(subject.target).miscomputes:
         return
     for graph in subject.model.graphs():
         for raw in graph.nodes:

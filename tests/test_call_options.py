@@ -1,0 +1,117 @@
+"""The typed keywords of functions that take options: `onnxq/call_options.py`, made of the groups.
+
+`ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes it again.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxq
+from onnxq import settings
+from onnxq.keywords import options_of
+from onnxq.option import read_options
+
+FILE = Path(onnxq.__file__).with_name("call_options.py")
+FUNCTIONS = [
+    "analyze", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
+    "sanitize", "sensitivity", "split", "statistics",
+]  # fmt: skip
+_FEW = 7
+_HEAD = '''"""The keywords of the functions that take options, for type checkers.
+
+Made of the groups of `onnxq.settings` by `make options`: change these.
+"""
+
+from __future__ import annotations
+
+'''
+_FROM = {
+    "collections.abc": {"Callable", "Mapping", "Sequence"},
+    "pathlib": {"Path"},
+    "typing": {"Any", "Literal", "TypedDict"},
+}
+
+
+def kind_of(group: type, name: str) -> str:
+    """The type of an option: the values that there are, where these are a few."""
+    (written,) = (field.type for field in dataclasses.fields(group) if field.name == name)
+    values = read_options(group)[name].kind.names
+    if 0 < len(values) <= _FEW and written in ("str", "str | None"):
+        literal = f"Literal[{', '.join(f'{value!r}' for value in values)}]".replace("'", '"')
+        return literal + written.removeprefix("str")
+    return str(written)
+
+
+def class_of(function: str) -> str:
+    """The name of what a function takes."""
+    return f"{function.title().replace('_', '')}Options"
+
+
+def text() -> str:
+    """The module."""
+    parts: dict[tuple[type, tuple[str, ...]], str] = {}
+    classes, functions = [], []
+    for function in FUNCTIONS:
+        bases = []
+        for group, names in options_of(getattr(onnxq, function)).items():
+            key = group, names
+            if not names:
+                continue
+            if key not in parts:
+                whole = names == tuple(read_options(group))
+                parts[key] = (
+                    f"_{group.__name__}" if whole else f"_{group.__name__}Of{class_of(function)[:-7]}"
+                )
+                lines = "".join(f"    {name}: {kind_of(group, name)}\n" for name in names)
+                classes.append(f"class {parts[key]}(TypedDict, total=False):\n{lines}")
+            bases.append(parts[key])
+        functions.append(
+            f'class {class_of(function)}({", ".join(bases)}):\n    """Of `onnxq.{function}`."""\n'
+        )
+    body = "\n\n".join([*classes, *functions])
+    used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
+    imports = [f"from {module} import {', '.join(sorted(used & names))}\n" for module, names in _FROM.items()
+               if used & names]  # fmt: skip
+    own = sorted(name for name in used - set().union(*_FROM.values()) if hasattr(settings, name))
+    return formatted(f"{_HEAD}{''.join(imports)}\nfrom onnxq.settings import {', '.join(own)}\n\n\n{body}")
+
+
+def formatted(code: str) -> str:
+    """As ruff writes it."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILE), "-"]
+    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+
+
+def test_they_are_those_of_the_groups() -> None:
+    if os.environ.get("ONNXQ_GOLDEN") == "1":
+        FILE.write_text(text(), "utf-8")
+    assert FILE.read_text("utf-8") == text(), "`make options` writes it again"
+
+
+def test_each_function_that_takes_options_is_typed() -> None:
+    takes = [name for name in onnxq.__all__ if options_of(getattr(onnxq, name))]
+    assert sorted(takes) == FUNCTIONS
+    for name in FUNCTIONS:
+        assert class_of(name) in getattr(onnxq, name).__wrapped__.__annotations__["options"]
+
+
+def test_a_type_checker_takes_right_calls_and_finds_each_wrong_one() -> None:
+    """The calls in `typed_calls`, as a user's script would make them."""
+    folder = Path(__file__).with_name("typed_calls")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-pretty"]
+    ran = subprocess.run(
+        [*command, str(folder / "right.py"), str(folder / "wrong.py")],
+        cwd=FILE.parents[1], capture_output=True, text=True,
+    )  # fmt: skip
+    found = {line.partition(": error:")[0] for line in ran.stdout.splitlines() if ": error:" in line}
+    calls = enumerate((folder / "wrong.py").read_text("utf-8").splitlines(), 1)
+    wrong = {number for number, line in calls if line.startswith("onnxq.")}
+    assert {(Path(file).name, int(number)) for file, _, number in (at.rpartition(":") for at in found)} == {
+        ("wrong.py", number) for number in wrong
+    }, ran.stdout + ran.stderr
