@@ -73,3 +73,65 @@ def test_changes_wait_until_types_are_inferred_again() -> None:
     """A change whose types an earlier one made is proved after the next inference, not kept unproved."""
     report = onnxq.sanitize(CORPUS / "models" / "osf_landmarks0.onnx").report
     assert report["proved"] == {"exact": 0, "close": 29, "unproven": 0}
+
+
+DYNAMIC = [
+    entry
+    for entry in json.loads(MANIFEST.read_text("utf-8"))
+    if entry["onnxruntime"] == "ok"
+    and any(not isinstance(dim, int) or dim < 0 for info in entry["inputs"] for dim in info.get("shape", ()))
+]
+REFUSED = {"silero_vad", "sklearn_randomforest", "tract_qlstm", "tract_xgboost_classifier"}
+
+
+def of_several_sizes(entry: dict[str, Any]) -> list[dict[str, np.ndarray]]:
+    """Samples of the sizes that are known to run, and of twice each dynamic dimension, where that runs.
+
+    But for the batch: it is taken apart.
+    """
+    session = ort.load(CORPUS / "models" / f"{entry['name']}.onnx")
+    usual = {info["name"]: tuple(entry["run_shapes"][info["name"]]) for info in entry["inputs"]}
+    dims = {info["name"]: info["shape"] for info in entry["inputs"]}
+    places = [(name, axis, dim) for name, shape in dims.items() for axis, dim in enumerate(shape)]
+    batch = {dim for _, axis, dim in places if axis == 0}
+    free = [
+        dim if isinstance(dim, str) else (name, axis)
+        for name, axis, dim in places
+        if axis and dim not in batch and (not isinstance(dim, int) or dim < 0)
+    ]
+    found = samples(entry, 2)
+    for key in dict.fromkeys(free):
+        shapes = {
+            name: tuple(
+                size * 2 if dims[name][axis] == key or (name, axis) == key else size
+                for axis, size in enumerate(shape)
+            )
+            for name, shape in usual.items()
+        }
+        feeds = samples({**entry, "run_shapes": shapes}, 1)[0]
+        try:
+            session.run({name: array for name, array in feeds.items() if name in session.inputs})
+        except ort.RunError:
+            continue
+        found.append(feeds)
+    return found
+
+
+@pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize("entry", DYNAMIC, ids=[entry["name"] for entry in DYNAMIC])
+def test_the_profile_that_is_printed_builds_and_takes_each_sample(entry: dict[str, Any]) -> None:
+    data = of_several_sizes(entry)
+    options: dict[str, Any] = {
+        "repair": "none",
+        "layer_samples": 0,
+        "method": "minmax",
+        "prove": "never",
+        "skip_bad": True,
+    }
+    result = onnxq.quantize(CORPUS / "models" / f"{entry['name']}.onnx", data, **options)
+    engine = result.report["engine"]
+    assert (engine["status"] == "compiled") == (entry["name"] not in REFUSED), engine["reason"]
+    assert {name: [list(s) for s in sizes] for name, sizes in result.profiles.items()} == engine["profiles"]
+    for sample in data:
+        for name, (low, _, high) in result.profiles.items():
+            assert all(a <= b <= c for a, b, c in zip(low, sample[name].shape, high, strict=True)), name
