@@ -252,6 +252,7 @@ class _Known:
         plan, self._kernels, self._engine = part_of(PlanPart, report.plan), kernels, report.engine
         self._kept = {one.node: one for one in plan.kept_float}
         self._planned = {one.node: one for one in plan.layers}
+        self._not_int8 = frozenset(report.engine.not_int8)
         self._outline = report.outline or ()
         self._places = {one.name: place for place, one in enumerate(self._outline)}
         last = len(self._outline)
@@ -319,7 +320,7 @@ class _Known:
     def _compiled(self, name: str, format: str, kernels: tuple[int, ...]) -> str:
         if self._engine.status != "compiled" or self._engine.unread:
             return ""
-        if name in self._planned and format not in ("", "float") and name not in self._engine.not_int8:
+        if name in self._planned and format not in ("", "float") and name not in self._not_int8:
             return format
         own = [self._kernels[at] for at in kernels]
         products = [one for one in own if one.kind != "kgen"]

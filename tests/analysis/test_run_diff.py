@@ -239,6 +239,14 @@ def test_integers_are_judged_by_how_many_are_equal(tmp_path: Path, early: Docume
     assert row.change == pytest.approx(-1)
 
 
+def test_weights_whose_scales_stand_behind_the_product(tmp_path: Path, early: Document) -> None:
+    one, other = (
+        {**early, "body": {"type": "fp16", "post_scaled": layers}} for layers in (["a", "b"], ["a"])
+    )
+    row = only(diff(tmp_path, one, other).differences, "form of weight scales")
+    assert (row.verdict, row.name, row.a, row.b) == ("other", "b", "behind the product", "one a channel")
+
+
 def test_reports_of_two_models_are_doubted(tmp_path: Path, early: Document) -> None:
     changed = copy.deepcopy(early)
     for layer in changed["plan"]["layers"]:
