@@ -32,7 +32,7 @@ def read_json(path: Path, what: str, hint: str) -> Any:
         raise UserError(f"{str(path)!r} is no {what}: it is no JSON", hint=hint) from error
 
 
-def read_document(path: Path, numbers: Mapping[str, int], what: str, hint: str) -> dict[str, Any]:
+def read_plain_document(path: Path, numbers: Mapping[str, int], what: str, hint: str) -> dict[str, Any]:
     """A document, by this version of onnxq or an earlier one.
 
     Args:

@@ -34,7 +34,7 @@ from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
-from onnxq.json_file import read_document
+from onnxq.json_file import read_plain_document
 from onnxq.keywords import takes_options
 from onnxq.progress import Observer, told
 from onnxq.reporting import counted, to_json
@@ -471,7 +471,7 @@ def _new_folder(folder: Path) -> Path:
 
 def _read_manifest(path: Path) -> Manifest:
     hint = "give the X.split.json that onnxq split wrote"
-    document = read_document(path, {"pieces": PIECES_SCHEMA}, "manifest of pieces", hint)
+    document = read_plain_document(path, {"pieces": PIECES_SCHEMA}, "manifest of pieces", hint)
     try:
         return typed(Manifest, document)
     except Unlike as error:

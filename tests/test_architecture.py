@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +24,8 @@ LAYERS = {
     "graph": 1,
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
-    "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4,
-    "documents": 5, "reporting": 5, "schemas": 5, "emit": 5, "page": 5, "pieces": 5, "pipeline": 5,
+    "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
+    "reporting": 5, "schemas": 5, "emit": 5, "page": 5, "pieces": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
 
@@ -210,6 +211,40 @@ def test_no_code_asks_for_the_name_of_a_target() -> None:
         and node.value != "tensorrt-rtx"  # a package
     ]
     assert not found, "\n".join(found)
+
+
+BY_ATTRIBUTE = ("page", "analysis")
+"""The parts that read documents as their types."""
+BY_KEY = {
+    "onnxq/analysis/checks/own.py": "what a function of the user's returns is an object",
+    "onnxq/analysis/segments.py": "the attributes of a node",
+}
+"""Their files that read what is no document by its keys, and why."""
+
+
+def test_documents_are_read_by_attribute() -> None:
+    """A key in a text is nothing that mypy knows: there is no `entry["node"]` and no `entry.get("node")`."""
+    paths = [path for path in FILES if part_of(path) in BY_ATTRIBUTE]
+    found = [
+        (str(path.relative_to(ROOT)), node.lineno)
+        for path in paths
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Subscript | ast.Call) and reads_a_key(node)
+    ]
+    assert [f"{file}:{line}" for file, line in found if file not in BY_KEY] == []
+    assert {file for file, _ in found} == set(BY_KEY)
+    templates = sorted((PACKAGE / "page" / "templates").glob("*.j2"))
+    assert templates
+    assert [path.name for path in templates if re.search(r"\[['\"]|\.get\(", path.read_text("utf-8"))] == []
+
+
+def reads_a_key(node: ast.Subscript | ast.Call) -> bool:
+    if isinstance(node, ast.Subscript):
+        key: ast.expr | None = node.slice if isinstance(node.ctx, ast.Load) else None
+    else:
+        of_get = isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+        key = node.args[0] if of_get and node.args else None
+    return isinstance(key, ast.Constant) and isinstance(key.value, str)
 
 
 def test_a_rule_file_imports_the_facade_only() -> None:

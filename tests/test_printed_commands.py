@@ -120,7 +120,7 @@ def test_what_the_page_advises(
 ) -> None:  # fmt: skip
     folder, report = made
     monkeypatch.chdir(folder)
-    page = page_of(OpenedReport("q.report.json", edited(report, change)))
+    page = page_of(OpenedReport.of(edited(report, change), "q.report.json"))
     (line,) = (one.command for one in page.advice if words(one.command) == words(command))
     assert run(line) == codes, capsys.readouterr().err
 
@@ -131,7 +131,7 @@ def test_the_page_repeats_the_command_line(
     """Which makes the same file."""
     folder, report = made
     monkeypatch.chdir(folder)
-    line = page_of(OpenedReport("", report)).reproduce.commands[0]
+    line = page_of(OpenedReport.of(report)).reproduce.commands[0]
     assert words(line) == words(AGAIN)
     assert run(line) == [1]
     assert json.loads(Path("q.report.json").read_text())["sha256"] == report["sha256"]
@@ -139,7 +139,7 @@ def test_the_page_repeats_the_command_line(
 
 def test_of_a_call_in_python_no_command_line_is_made_up() -> None:
     result = onnxq.quantize(net(), samples(*[(16, 16)] * 8), compile=False, layer_samples=0, **QUICK)
-    page = page_of(OpenedReport("", result.report))
+    page = page_of(OpenedReport.of(result.report))
     assert not [one.command for one in page.advice if one.command.startswith("onnxq")]
     assert not page.reproduce.commands
 

@@ -17,7 +17,6 @@ import pytest
 from command import run, run_alone
 
 import onnxq
-from onnxq.analysis.reports import OpenedReport
 from onnxq.config import LayerRule
 from onnxq.errors import UserError
 from onnxq.page.layers import layers_view
@@ -130,7 +129,7 @@ def test_the_report_is_of_the_repaired_model() -> None:
 
 def _shown(result: Any, name: str) -> dict[str, Any]:
     """What the page has of a tensor."""
-    view = layers_view(OpenedReport("r.json", result.report), None, ())
+    view = layers_view(result.document, None, ())
     assert view is not None
     return asdict(next(one for one in view.tensors if one.name == name))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from onnxq.analysis.figures import Figures
 from onnxq.analysis.layerwise import Walk
 from onnxq.analysis.match import Matched
 from onnxq.analysis.quantizers import Quantizer
+from onnxq.analysis.rows import Cause
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
 from onnxq.graph.moves import MOVES
@@ -33,21 +33,6 @@ _FLOAT = 16.0  # units in the last place of a float: what folding rounds
 _TOO_WIDE, _TOO_NARROW = 5.0, 0.2  # of a range: what is beyond is no calibration's choice
 _ABOVE_DB, _LOW_DB = 20.0, 30.0  # above the error of its kind; and what is better is no fault
 _PEERS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a layer errs.
-
-    Attributes:
-        code: `nonfinite` (it makes NaN or Inf), `swapped` (channels of its weights), `weights` (differ by
-            more than rounding), `bias`, `scale` (far wider than the range), `clipped` (far narrower),
-            `unquantized` (its input lost its pair), `unexplained` (its error is far above its kind's).
-        text: what was found, with numbers.
-    """
-
-    code: str
-    text: str
 
 
 def severity(causes: Sequence[Cause]) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from onnxq.analysis.reports import names, objects
+from onnxq.analysis.reports import part_of
+from onnxq.documents.reading import REPORT_HINT
+from onnxq.documents.repair import RepairPart, TensorMapped
+from onnxq.documents.report import Report
 from onnxq.errors import UserError
 from onnxq.repair.affine import ChannelMap
-
-_REPORT_HINT = "give the report as onnxq wrote it, or the model without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Mapped:
         return UserError(
             f"the report says in repair.maps what an edit made of {self.tensor!r}, which does not fit its "
             f"shape {_shape(values)}: {why}",
-            hint=_REPORT_HINT,
+            hint=REPORT_HINT,
         )
 
 
@@ -72,51 +72,41 @@ class Recorded:
     fitted: bool = False
 
 
-def recorded(report: Mapping[str, Any] | None) -> Recorded:
-    """What a report tells; a part of it that is none of onnxq's tells nothing.
+def recorded(report: Report | None) -> Recorded:
+    """What a report tells.
 
     Raises:
         UserError: it says of a tensor that it was edited, and not how.
     """
     if report is None:
         return Recorded()
-    removed: dict[str, str] = {}
-    for change in objects(report.get("changes")):
-        for name in names(change.get("removed")):
-            removed[str(name)] = str(change.get("rule", ""))
-    repair = report.get("repair")
-    repair = repair if isinstance(repair, dict) else {}
-    maps, renamed = {}, {}
-    for entry in objects(repair.get("maps")):
-        if entry.get("was"):
-            renamed[str(entry.get("tensor"))] = str(entry["was"])
-        made = _mapped(entry)
-        maps[made.tensor] = made
-    fitted = bool(repair.get("codes") or repair.get("biases") or repair.get("edits"))
-    return Recorded(removed, maps, renamed, fitted)
-
-
-def _mapped(entry: Mapping[str, Any]) -> Mapped:
-    try:
-        index, shape = entry["index"], entry.get("shape")
-        scale, offset = (_finite(entry[key]) for key in ("scale", "offset"))
-        change = ChannelMap(
-            scale if shape is None else scale.reshape(shape),
-            offset,
-            None if index is None else np.asarray(index, np.int64).reshape(-1),
-        )
-        return Mapped(str(entry["tensor"]), change, 0 if entry["axis"] is None else int(entry["axis"]))
-    except KeyError as error:
-        why = f"it has no {error}"
-    except (TypeError, ValueError, OverflowError) as error:
-        why = str(error)
-    raise UserError(
-        f"the report says in repair.maps that {entry.get('tensor')!r} was edited; how cannot be read: {why}",
-        hint=_REPORT_HINT,
+    removed = {name: change.rule for change in report.changes for name in change.removed}
+    repair = part_of(RepairPart, report.repair)
+    return Recorded(
+        removed,
+        {one.tensor: _mapped(one) for one in repair.maps},
+        {one.tensor: one.was for one in repair.maps if one.was},
+        bool(repair.codes or repair.biases or repair.edits),
     )
 
 
-def _finite(given: Any) -> np.ndarray:
+def _mapped(entry: TensorMapped) -> Mapped:
+    try:
+        scale, offset = _finite(entry.scale), _finite(entry.offset)
+        change = ChannelMap(
+            scale if entry.shape is None else scale.reshape(entry.shape),
+            offset,
+            None if entry.index is None else np.asarray(entry.index, np.int64),
+        )
+    except (ValueError, OverflowError) as error:
+        raise UserError(
+            f"the report says in repair.maps that {entry.tensor!r} was edited; how cannot be read: {error}",
+            hint=REPORT_HINT,
+        ) from error
+    return Mapped(entry.tensor, change, 0 if entry.axis is None else entry.axis)
+
+
+def _finite(given: float | tuple[float, ...]) -> np.ndarray:
     values = np.asarray(given, np.float64)
     if not np.all(np.abs(values) <= np.finfo(np.float32).max):
         raise ValueError(f"{given!r:.60} is not finite")

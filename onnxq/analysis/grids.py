@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from onnxq.analysis.reports import number
+from onnxq.analysis.reports import part_of
 from onnxq.analysis.tensors import CodeGrid
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 
 _NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
 
 
-def grids_of(model: Model, report: Mapping[str, Any] | None = None) -> dict[str, CodeGrid]:
+def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
     """How each tensor that a QuantizeLinear reads is quantized, casts looked through.
 
     Pairs with computed scales, or with one for each channel, have no single step and are left out.
@@ -70,22 +71,10 @@ def code_ends(dtype: np.dtype | None) -> tuple[int, int] | None:
     return int(ends.min), int(ends.max)
 
 
-def _scales(report: Mapping[str, Any] | None) -> dict[str, float]:
-    part = report.get("calibration") if isinstance(report, Mapping) else None
-    scales = part.get("scales") if isinstance(part, Mapping) else None
-    if report is None or not isinstance(scales, Mapping):
+def _scales(report: Report | None) -> dict[str, float]:
+    """The scales of a report, but for those of tensors that repair moves or scales: theirs are others."""
+    if report is None:
         return {}
-    edited = _edited(report)
-    return {
-        str(name): scale
-        for name, given in scales.items()
-        if (scale := number(given)) is not None and 0 < scale < math.inf and name not in edited
-    }
-
-
-def _edited(report: Mapping[str, Any]) -> set[str]:
-    """The tensors that repair moves or scales: what the float model has is under other scales."""
-    repair = report.get("repair")
-    edits = repair.get("edits") if isinstance(repair, Mapping) else None
-    known = edits if isinstance(edits, list) else []
-    return {str(edit.get("tensor")) for edit in known if isinstance(edit, Mapping)}
+    edited = {edit.tensor for edit in part_of(RepairPart, report.repair).edits}
+    scales = part_of(CalibrationPart, report.calibration).scales
+    return {name: scale for name, scale in scales.items() if 0 < scale < math.inf and name not in edited}

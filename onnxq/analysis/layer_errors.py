@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.causes import Cause
 from onnxq.analysis.figures import Figures
-from onnxq.analysis.rows import LayerError, NonFinite, WorstOutputs
+from onnxq.analysis.rows import Cause, LayerError, NonFinite, WorstOutputs
 
 
 @dataclass(frozen=True, slots=True)

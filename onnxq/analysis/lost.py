@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, objects, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
 from onnxq.run.about_mean import NAME
 
 LEAST_SQNR, LEAST_COSINE = 10.0, 0.9
@@ -40,39 +40,32 @@ class Judged:
     why: str = ""
 
 
-def judged(accuracy: Sequence[Mapping[str, Any]], about_mean: Mapping[str, Any] | None) -> tuple[Judged, ...]:
+def judged(accuracy: Sequence[OutputOfRun], about_mean: AboutMeanPart | None) -> tuple[Judged, ...]:
     """Each output of a report: those that are lost first, of these and of the others the worst first.
 
     Args:
         accuracy: the outputs, as the report has them.
         about_mean: their levels about the mean, or None.
     """
-    part = about_mean or {}
+    part = part_of(AboutMeanPart, about_mean)
     levels = {
-        text(one.get("output")): level
-        for one in objects(part.get("outputs"))
-        if (level := number(one.get("sqnr_about_mean_db"))) is not None
+        one.output: level for one in part.outputs if (level := number(one.sqnr_about_mean_db)) is not None
     }
-    found = [_judged(entry, levels.get(text(entry.get("output")))) for entry in accuracy]
-    together = number(part.get("sqnr_about_mean_db"))
+    found = [_judged(entry, levels.get(entry.output)) for entry in accuracy]
+    together = number(part.sqnr_about_mean_db)
     of_none = all(level >= LEAST_ABOUT_MEAN for level in levels.values())  # it is of none that is listed
     if together is not None and together < LEAST_ABOUT_MEAN and of_none:
         found.append(Judged("", together, True))
     return tuple(sorted(found, key=_rank))
 
 
-def outputs_of(report: OpenedReport) -> tuple[Judged, ...]:
-    """Each output of a report that is opened, as `judged` has them."""
-    return judged(report.entries("accuracy"), report.part("about_mean"))
-
-
 def _rank(one: Judged) -> tuple[bool, float]:
     return not one.lost, math.inf if one.level_db is None else one.level_db
 
 
-def _judged(entry: Mapping[str, Any], about: float | None) -> Judged:
-    output, same = text(entry.get("output")), number(entry.get("top1"))
-    sqnr, cosine = number(entry.get("sqnr_db")), number(entry.get("cosine"))
+def _judged(entry: OutputOfRun, about: float | None) -> Judged:
+    output, same = entry.output, number(entry.top1)
+    sqnr, cosine = number(entry.sqnr_db), number(entry.cosine)
     level = sqnr if about is None else about
     if sqnr is None or sqnr == math.inf or _is_small(entry):
         return Judged(output, level, False)
@@ -85,9 +78,9 @@ def _judged(entry: Mapping[str, Any], about: float | None) -> Judged:
     return Judged(output, level, False)
 
 
-def _is_small(entry: Mapping[str, Any]) -> bool:
+def _is_small(entry: OutputOfRun) -> bool:
     """Whether the greatest error is small beside what the output can be."""
-    span, most = number(entry.get("span")), number(entry.get("max_abs"))
+    span, most = number(entry.span), number(entry.max_abs)
     return span is not None and most is not None and most <= _SMALL_ERROR * span
 
 

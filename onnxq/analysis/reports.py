@@ -1,24 +1,23 @@
-"""Reports of any version, opened to be read: what a part lacks or has of another type is not there."""
+"""Reports of any version, opened to be read."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from onnxq.documents.reading import Readable, read_document, read_plain
+from onnxq.documents.report import REPORT_SCHEMA, Report
 from onnxq.errors import UserError
-from onnxq.json_file import read_document
+from onnxq.typed import nothing
 
-REPORT_SCHEMA = 2
-"""What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
+D = TypeVar("D")
 
-
-RUNS = dict.fromkeys(("report", "plan", "sensitivity"), REPORT_SCHEMA)
-"""The kinds of reports, and the newest schema of each."""
+RUNS = ("report", "plan", "sensitivity")
+"""The kinds of reports. Those of plan and sensitivity are read as reports that say less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,51 +25,48 @@ class OpenedReport:
     """A report (`X.report.json`), whoever wrote it.
 
     Attributes:
-        path: where it was read from.
+        path: where it was read from, "" for nowhere.
         document: what it says.
+        lacks: the fields of `document` that are not there.
     """
 
     path: str
-    document: Mapping[str, Any]
+    document: Report
+    lacks: frozenset[str] = frozenset()
 
-    def at(self, *keys: str) -> Any:
-        """What stands at a path of keys, None where nothing does."""
-        value: Any = self.document
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
+    @classmethod
+    def of(cls, plain: Mapping[str, Any], path: str = "") -> OpenedReport:
+        """That of plain JSON.
 
-    def part(self, *keys: str) -> Mapping[str, Any]:
-        """The object that stands there, an empty one where none does."""
-        value = self.at(*keys)
-        return value if isinstance(value, Mapping) else {}
-
-    def entries(self, *keys: str) -> list[Mapping[str, Any]]:
-        """The objects of the list that stands there."""
-        return objects(self.at(*keys))
-
-    def by(self, key: str, *keys: str) -> dict[str, Mapping[str, Any]]:
-        """The objects of the list that stands there, by what they are called."""
-        return {name: entry for entry in self.entries(*keys) if isinstance(name := entry.get(key), str)}
+        Raises:
+            Unlike: a value is of another type than in a report.
+        """
+        return cls(path, read_plain(Report, plain), _lacks(plain))
 
 
-def open_report(path: str | os.PathLike[str], kinds: Mapping[str, int] = RUNS) -> OpenedReport:
+def open_report(path: str | os.PathLike[str], kinds: tuple[str, ...] = RUNS) -> OpenedReport:
     """Opens a report of this version of onnxq or of an earlier one.
 
     Args:
         path: the file.
-        kinds: the kinds that it may be of, and the newest schema of each.
+        kinds: the kinds that it may be of.
 
     Raises:
-        UserError: the file cannot be read, is no report, or is one of a newer version.
+        UserError: the file cannot be read, is no report, is one of a newer version, or one that was edited so
+            that a value is of another type.
     """
     file = Path(path)
-    document = read_document(file, kinds, "report of onnxq", _hint(file))
-    if not isinstance(document.get("onnxq"), str):
+    wanted = dict.fromkeys(kinds, Readable(Report, REPORT_SCHEMA))
+    read = read_document(file, wanted, "report of onnxq", _hint(file))
+    if not read.document.onnxq:
         raise UserError(
             f"{str(file)!r} is no report of onnxq: it does not say which version wrote it", hint=_hint(file)
         )
-    return OpenedReport(str(file), document)
+    return OpenedReport(str(file), read.document, _lacks(read.plain))
+
+
+def _lacks(plain: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(name for name in Report.__dataclass_fields__ if plain.get(name) is None)
 
 
 def _hint(file: Path) -> str:
@@ -81,28 +77,11 @@ def _hint(file: Path) -> str:
     return "give the X.report.json that onnxq writes beside a model"
 
 
-def number(value: Any) -> float | None:
-    """A number of a report, infinities included; None for anything else, and for what no float holds."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return None if math.isnan(value) else float(value)
-        except OverflowError:
-            return None
-    return {"inf": math.inf, "-inf": -math.inf}.get(value) if isinstance(value, str) else None
+def part_of(kind: type[D], found: object) -> D:
+    """A part of a report; where it was not made, one of which nothing is known."""
+    return found if isinstance(found, kind) else nothing(kind)
 
 
-def text(value: Any) -> str:
-    """A text of a report, "" for nothing, JSON for what is no text."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def names(value: Any) -> tuple[str, ...]:
-    """The texts of a list of a report."""
-    return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
-
-
-def objects(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list of a report; none of what is no list."""
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
+def number(value: float | None) -> float | None:
+    """A number of a report; None of one that is not known, which JSON may have as NaN."""
+    return None if value is None or math.isnan(value) else float(value)

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxq.analysis.causes import Cause
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.match import Unmatched
 from onnxq.shown import Shown, Words, count, decibels
 
 _ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a layer errs.
+
+    Attributes:
+        code: `nonfinite` (it makes NaN or Inf), `swapped` (channels of its weights), `weights` (differ by
+            more than rounding), `bias`, `scale` (far wider than the range), `clipped` (far narrower),
+            `unquantized` (its input lost its pair), `unexplained` (its error is far above its kind's).
+        text: what was found, with numbers.
+    """
+
+    code: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ Bytes, kernels and types are facts of two compiled engines. Whether int8 is fast
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import number
+from onnxq.compiled.verdict import Compared, EngineFigures, Verdict
+from onnxq.documents.deployment import DeploymentPart, NamedDeployment
 
 ONLY_A_GPU = "whether that is faster only a GPU tells"
 ESTIMATE = "an estimate that does no better than a constant"
@@ -52,44 +52,51 @@ class Worth:
         return f"int8 moves {self.moves}" + ": it is not likely to help" * self.is_more
 
 
-def worth_of(report: OpenedReport, form: str = "") -> Worth | None:
+def worth_of(verdict: Verdict | None, form: str = "") -> Worth | None:
     """What a report's verdict says for certain, or None where two engines were not compared.
 
     Args:
-        report: the report, or what has a verdict as one has.
+        verdict: the verdict.
         form: "merged" or "built"; the target's by default.
     """
-    found = report.part("verdict", form or text(report.at("verdict", "form")))
-    half, codes = (found.get(kind) for kind in ("fp16", "int8"))
-    if not isinstance(half, Mapping) or not isinstance(codes, Mapping):
+    found = compared(verdict, form)
+    if found is None:
         return None
-    before, after = _bytes(half), _bytes(codes)
+    before, after = _bytes(found.fp16), _bytes(found.int8)
     if not before or after is None:
         return None
     ratio = after / before
-    return Worth(ratio, _moves(ratio), "; ".join(filter(None, [_kernels(half, codes), _types(codes)])))
+    said = filter(None, [_kernels(found.fp16, found.int8), _types(found.int8)])
+    return Worth(ratio, _moves(ratio), "; ".join(said))
 
 
-def reading(deployment: Mapping[str, Any]) -> str:
-    """That a deployment is bound by reading weights, in words; "" where it is not.
-
-    Args:
-        deployment: the part of a report on it, with `worth`.
-    """
-    usual = next(iter(deployment.get("worth") or ()), None)
-    if not isinstance(usual, Mapping) or usual.get("reads_weights") is not True:
+def reading(deployment: DeploymentPart | NamedDeployment) -> str:
+    """That a deployment is bound by reading weights, in words; "" where it is not."""
+    usual = next(iter(deployment.worth or ()), None)
+    if usual is None or not usual.reads_weights:
         return ""
-    share = 100 * (number(usual.get("weights")) or 0.0)
     return (
-        f"bound by reading weights: they are {share:.0f} % of what its products move, and most of the work "
-        "is in layers of too few rows for int8"
+        f"bound by reading weights: they are {100 * (usual.weights or 0.0):.0f} % of what its products move, "
+        "and most of the work is in layers of too few rows for int8"
     )
 
 
-def _bytes(engine: Mapping[str, Any]) -> float | None:
-    """What an engine moves in a run, weights included; None where that is not known."""
-    moved = number(engine.get("moved_mb"))
-    return None if moved is None else moved + (number(engine.get("weights_mb")) or 0.0)
+def compared(verdict: Verdict | None, form: str = "") -> Compared | None:
+    """The two engines of a verdict in a form; None where there is none of that form.
+
+    Args:
+        verdict: the verdict.
+        form: "merged" or "built"; the target's by default.
+    """
+    if verdict is None:
+        return None
+    return {"merged": verdict.merged, "built": verdict.built}.get(form or verdict.form)
+
+
+def _bytes(engine: EngineFigures) -> float | None:
+    """What an engine moves in a run, weights included, 1e6 bytes; None where that is not known."""
+    moved = number(engine.moved_mb)
+    return None if moved is None else moved + (number(engine.weights_mb) or 0.0)
 
 
 def _moves(ratio: float) -> str:
@@ -98,22 +105,20 @@ def _moves(ratio: float) -> str:
     return f"{ratio:.2f} of the bytes of plain float16" if ratio < 1 - _SAME else "the bytes of plain float16"
 
 
-def _kernels(half: Mapping[str, Any], codes: Mapping[str, Any]) -> str:
-    counts = [number(engine.get("kernels")) for engine in (codes, half)]
+def _kernels(half: EngineFigures, codes: EngineFigures) -> str:
+    counts = [number(engine.kernels) for engine in (codes, half)]
     if None in counts:
         return ""
     said = f"{counts[0]:.0f} kernel{'' if counts[0] == 1 else 's'} for {counts[1]:.0f}"
-    convert = number(codes.get("conversions"))
+    convert = number(codes.conversions)
     if convert:
         said += f", {convert:.0f} of them only convert{'s' if convert == 1 else ''}"
     return said
 
 
-def _types(codes: Mapping[str, Any]) -> str:
-    macs = codes.get("macs")
-    found = {dtype: number(count) or 0 for dtype, count in macs.items()} if isinstance(macs, Mapping) else {}
-    whole = sum(found.values())
+def _types(codes: EngineFigures) -> str:
+    whole = sum(codes.macs.values())
     shares = ", ".join(
-        f"{dtype} {100 * part / whole:.1f} %" for dtype, part in found.items() if part > whole / 2000
+        f"{dtype} {100 * part / whole:.1f} %" for dtype, part in codes.macs.items() if part > whole / 2000
     )
     return f"multiplies {shares}" if shares else ""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.analysis.layer_errors import LayerErrors
-from onnxq.analysis.reports import REPORT_SCHEMA as REPORT_SCHEMA
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
@@ -29,6 +28,9 @@ from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
 from onnxq.rewrite.whole import WholeProof
+
+REPORT_SCHEMA = 2
+"""What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
 
 
 @dataclass(frozen=True, slots=True)

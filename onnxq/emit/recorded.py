@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onnxq.documents.reading import REPORT_HINT, read_plain
+from onnxq.documents.report import Report
 from onnxq.emit.files import report_path, sha256
+from onnxq.errors import UserError
 from onnxq.run.profiles import Profile
+from onnxq.typed import Unlike
 
 
 def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
@@ -44,17 +48,39 @@ def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:
     return profiles, f"those in {path}; --profile states others" if profiles else ""
 
 
-def recorded_report(model: Path) -> dict[str, Any] | None:
-    """The report beside a model, where it is one of this very file; else None."""
-    document = report_beside(model)
-    return document if document is not None and document.get("sha256") == sha256(model) else None
+def recorded_report(model: Path) -> Report | None:
+    """The report beside a model, where it is one of this very file; else None.
+
+    Raises:
+        UserError: a value in it is of another type than onnxq writes.
+    """
+    document = _beside(model)
+    own = document is not None and document.get("sha256") == sha256(model)
+    return _read(model, document) if own else None
 
 
-def report_beside(model: Path) -> dict[str, Any] | None:
-    """The report beside a model, of whatever file it is; None where there is none that is a JSON object."""
+def report_beside(model: Path) -> Report | None:
+    """The report beside a model, of whatever file it is; None where there is none.
+
+    Raises:
+        UserError: a value in it is of another type than onnxq writes.
+    """
+    return _read(model, _beside(model))
+
+
+def _beside(model: Path) -> dict[str, Any] | None:
     path = report_path(model)
     try:
         document = None if path == model else json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return document if isinstance(document, dict) else None
+    known = isinstance(document, dict) and document.get("kind", "report") == "report"
+    return document if known else None
+
+
+def _read(model: Path, document: dict[str, Any] | None) -> Report | None:
+    try:
+        return None if document is None else read_plain(Report, document)
+    except Unlike as error:
+        said = f"{str(report_path(model))!r} is no report of onnxq: {error}"
+        raise UserError(said, hint=REPORT_HINT) from error

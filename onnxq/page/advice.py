@@ -6,9 +6,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from onnxq.analysis.lost import ADVICE, outputs_of
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.lost import ADVICE, judged
+from onnxq.analysis.reports import OpenedReport, part_of
 from onnxq.analysis.worth import ONLY_A_GPU, worth_of
+from onnxq.documents.accuracy import GoalPart
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
 from onnxq.option import read_options
 from onnxq.page.words import counted
 from onnxq.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
@@ -73,22 +78,18 @@ class ChecksView:
     suspicious: tuple[str, ...]
 
 
-def checks_view(report: OpenedReport, suspicious: tuple[str, ...]) -> ChecksView | None:
+def checks_view(report: Report, suspicious: tuple[str, ...]) -> ChecksView | None:
     """What checks found; None for nothing.
 
     Args:
         report: the report.
         suspicious: layers that an analysis finds suspicious, with the causes.
     """
-    found = report.entries("unsupported")
-    checks = tuple(
-        CheckLine(*(text(one.get(key)) for key in ("node", "op", "reason", "advice")))
-        for one in found[:_SHOWN]
-    )
-    missed = names(report.at("engine", "not_int8")) if report.at("engine", "status") == "compiled" else ()
+    found, engine = report.unsupported, report.engine
+    checks = tuple(CheckLine(one.node, one.op, one.reason, one.advice) for one in found[:_SHOWN])
+    missed = engine.not_int8 if engine.status == "compiled" else ()
     float32 = tuple(
-        f"{text(one.get('node'))} ({text(one.get('op'))}): {text(one.get('because'))}"
-        for one in report.entries("body", "float32")[:_SHOWN]
+        f"{one.node} ({one.op}): {one.because}" for one in part_of(BodyPart, report.body).float32[:_SHOWN]
     )
     view = ChecksView(checks, max(0, len(found) - _SHOWN), missed[:_SHOWN], float32, suspicious[:_SHOWN])
     return view if checks or missed or float32 or suspicious else None
@@ -99,48 +100,48 @@ def advice_of(report: OpenedReport, *, analysed: bool) -> tuple[Advice, ...]:
     return tuple(_advice(report, analysed))
 
 
-def _advice(report: OpenedReport, analysed: bool) -> Iterator[Advice]:
-    output = text(report.at("output")) or "X.onnx"
-    status = text(report.at("engine", "status"))
-    if status == "failed":
+def _advice(opened: OpenedReport, analysed: bool) -> Iterator[Advice]:
+    report = opened.document
+    output, engine = report.output or "X.onnx", report.engine
+    gates = part_of(GoalPart, report.goal).gates
+    if engine.status == "failed":
         yield Advice("It does not compile: see which nodes NVIDIA's compiler refuses",
                      shlex.join(["onnxq", "check", output]))  # fmt: skip
-    lost = any(one.lost for one in outputs_of(report))
+    lost = any(one.lost for one in judged(report.accuracy, report.about_mean))
     if lost:
         yield Advice(f"The accuracy is lost: {ADVICE}")
-        if not report.entries("goal", "gates"):
+        if not gates:
             yield Advice(
                 "Or have layers left in float until the outputs are near",
                 again(report, more=("--min-sqnr", "20")),
             )
-    if not all(gate.get("met") for gate in report.entries("goal", "gates")):
+    if not all(gate.met for gate in gates):
         yield _of_goal(report)
-    worth = worth_of(report)
+    worth = worth_of(report.verdict)
     if worth is not None and not lost:
         said = f"{worth.said[0].upper()}{worth.said[1:]}; {ONLY_A_GPU}"
         yield Advice(f"{said}: make the model in plain float16, and time both",
                      _in_float16(report))  # fmt: skip
-    missed = names(report.at("engine", "not_int8"))
-    if missed and status == "compiled":
+    if engine.not_int8 and engine.status == "compiled":
         yield Advice(
-            f"{counted(len(missed), 'layer')} planned in int8 and not run in it: see the kernels",
+            f"{counted(len(engine.not_int8), 'layer')} planned in int8 and not run in it: see the kernels",
             shlex.join(["onnxq", "engine", output]),
         )
-    if not analysed and report.at("plan", "sites") and report.at("calibration", "data", "place", "path"):
+    calibration = part_of(CalibrationPart, report.calibration)
+    if not analysed and part_of(PlanPart, report.plan).sites and calibration.data.place is not None:
         yield Advice("See which layer adds the error, alone and accumulated, and put that on this page",
                      f"onnxq analyze {shlex.quote(output)} --json > analysis.json && onnxq report "
-                     f"{shlex.quote(_report_of(report))} --analysis analysis.json")  # fmt: skip
-    samples = number(report.at("calibration", "samples"))
+                     f"{shlex.quote(_report_of(opened))} --analysis analysis.json")  # fmt: skip
+    samples = calibration.samples
     if samples is not None and 0 < samples < 32:
-        yield Advice(f"{counted(int(samples), 'sample')} calibrated: give more, 100 or more are usual")
-    commands = names(report.at("commands"))
-    if status != "failed" and commands and not lost:
-        yield Advice("Build the engine", commands[0])
+        yield Advice(f"{counted(samples, 'sample')} calibrated: give more, 100 or more are usual")
+    if engine.status != "failed" and report.commands and not lost:
+        yield Advice("Build the engine", report.commands[0])
 
 
-def _of_goal(report: OpenedReport) -> Advice:
+def _of_goal(report: Report) -> Advice:
     """What to do about a goal that is not met."""
-    if report.at("goal", "cut"):
+    if part_of(GoalPart, report.goal).cut:
         return Advice("The time limit cut the search for the goal: let it go on",
                       again(report, without=("--time-limit",)))  # fmt: skip
     if _given(report, "--max-float"):
@@ -149,16 +150,16 @@ def _of_goal(report: OpenedReport) -> Advice:
     return Advice("The goal is not met, whatever stays in float: give more samples, or a lower goal")
 
 
-def _in_float16(report: OpenedReport) -> str:
+def _in_float16(report: Report) -> str:
     """The command line that writes the float model in plain float16; "" where that is not known."""
     _, *asked = _asked(report) or [()]
-    if not asked or not report.entries("plan", "sites"):  # it may have come quantized
+    if not asked or not part_of(PlanPart, report.plan).sites:  # it may have come quantized
         return ""
     flags = [word for part in asked[1:] if part[0] in _KEPT for word in part]
     return shlex.join(["onnxq", "sanitize", *asked[0], *flags, "--body", "fp16"])
 
 
-def again(report: OpenedReport, *, without: Sequence[str] = (), more: Sequence[str] = ()) -> str:
+def again(report: Report, *, without: Sequence[str] = (), more: Sequence[str] = ()) -> str:
     """The command line of a run, to be given again; "" where it was not a command line.
 
     Args:
@@ -170,16 +171,15 @@ def again(report: OpenedReport, *, without: Sequence[str] = (), more: Sequence[s
     return shlex.join(["onnxq", *(word for part in kept for word in part), *more]) if kept else ""
 
 
-def _given(report: OpenedReport, flag: str) -> bool:
+def _given(report: Report, flag: str) -> bool:
     """Whether a flag was given."""
     return any(part[0] == flag for part in _asked(report))
 
 
-def _asked(report: OpenedReport) -> list[tuple[str, ...]]:
-    asked = report.at("asked")
-    return [part for one in asked if (part := names(one))] if isinstance(asked, list) else []
+def _asked(report: Report) -> list[tuple[str, ...]]:
+    return [part for part in report.asked if part]
 
 
-def _report_of(report: OpenedReport) -> str:
-    found = [name for name in names(report.at("files")) if name.endswith(".report.json")]
-    return found[0] if found else report.path or "X.report.json"
+def _report_of(opened: OpenedReport) -> str:
+    found = [name for name in opened.document.files if name.endswith(".report.json")]
+    return found[0] if found else opened.path or "X.report.json"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, objects, text
+from onnxq.analysis.figures import Figures
+from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
+from onnxq.analysis.reports import number
+from onnxq.analysis.rows import Analysis, LayerError
+from onnxq.compiled.verdict import Verdict
+from onnxq.documents.report import Report
 from onnxq.page.charts import Chart, chart
 from onnxq.page.kernels import KernelRow, kinds_of, memory_along
 from onnxq.page.words import counted, level, size
@@ -58,11 +62,11 @@ class DepthView:
 
 
 def depth_view(
-    report: OpenedReport, analysis: Mapping[str, Any] | None, kernels: Sequence[KernelRow]
+    report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
 ) -> DepthView | None:
     """What there is along the network; None where nothing is."""
     errors, drift = _errors(analysis)
-    along = memory_along(report)
+    along = memory_along(report.engine)
     memory = chart(
         "memory of activations, MB, kernel by kernel",
         [("alive", [size / 1e6 for size in along])],
@@ -78,7 +82,9 @@ def depth_view(
         for one in kinds_of(kernels)
     )
     total = (
-        f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report)}" if kernels else ""
+        f"{counted(len(kernels), 'kernel')}, {size(moved)} moved in a run{_form(report.verdict)}"
+        if kernels
+        else ""
     )
     peak = ""
     if along:
@@ -89,34 +95,34 @@ def depth_view(
     return DepthView(errors, drift, memory, peak, kinds, total)
 
 
-def _form(report: OpenedReport) -> str:
+def _form(verdict: Verdict | None) -> str:
     """Why the section on the verdict has another figure, where it has."""
-    merged = number(report.at("verdict", "merged", "int8", "moved_mb"))
-    if report.at("verdict", "form") != "merged" or merged is None:
+    merged = verdict.merged if verdict is not None and verdict.form == "merged" else None
+    moved = None if merged is None else number(merged.int8.moved_mb)
+    if moved is None:
         return " as built by TensorRT-RTX"
     return (
-        f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(merged * 1e6)}: it does what "
+        f" as built by TensorRT-RTX; merged, as TensorRT builds on a GPU, {size(moved * 1e6)}: it does what "
         "follows a product in the product's kernel, and that figure is the verdict's"
     )
 
 
-def _errors(analysis: Mapping[str, Any] | None) -> tuple[Chart | None, str]:
-    rows = analysis.get("rows") if analysis is not None else None
-    found = objects(rows)
-    found.sort(key=lambda row: number(row.get("place")) or 0)
-    if analysis is None or not found:
+def _errors(analysis: Analysis | LayerErrors | None) -> tuple[Chart | None, str]:
+    if analysis is None or not analysis.rows:
         return None, ""
-    series = [(name, [_db(row.get(key)) for row in found])
-              for name, key in (("accumulated", "accumulated"), ("alone", "isolated"))]  # fmt: skip
-    ends = text(found[0].get("layer")), text(found[-1].get("layer"))
+    rows: Sequence[LayerError | ErrorLine] = analysis.rows
+    found = sorted(rows, key=lambda row: row.place or 0)
+    series = [("accumulated", [_db(row.accumulated) for row in found]),
+              ("alone", [_db(row.isolated) for row in found])]  # fmt: skip
+    ends = found[0].layer, found[-1].layer
     drawn = chart("SQNR of each layer against float, dB, in the order of the model", series, ends, " dB")
-    drift = text(analysis.get("drift"))
+    drift = analysis.drift or ""
     if drift:
-        limit = level(number(analysis.get("drift_db")))
+        limit = level(number(analysis.drift_db))
         drift = f"{drift} is the first tensor whose accumulated error is worse than {limit}"
     return drawn, drift
 
 
-def _db(figures: Any) -> float | None:
-    value = number(figures.get("sqnr_db")) if isinstance(figures, Mapping) else None
+def _db(figures: Figures | ShortFigures | None) -> float | None:
+    value = None if figures is None else number(figures.sqnr_db)
     return None if value is None or math.isinf(value) else min(value, _MOST_DB)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, text
 from onnxq.compiled.kernels import BITS
+from onnxq.documents.engine import EnginePart
+from onnxq.run.engine_log import EngineTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,18 @@ class KindOfKernel:
     weights: float
 
 
-def kernels_of(report: OpenedReport) -> tuple[KernelRow, ...]:
-    """The kernels of a report's engine, in the order in which they run."""
+def kernels_of(engine: EnginePart) -> tuple[KernelRow, ...]:
+    """The kernels of an engine, in the order in which they run."""
     return tuple(
         KernelRow(
-            name=text(one.get("name")),
-            kind=text(one.get("kind")),
-            precision=text(one.get("precision")),
-            nodes=names(one.get("nodes")),
-            moved=sum(size for _, size in (*_touched(one, "inputs"), *_touched(one, "outputs"))),
-            weights=sum(size for _, size in _touched(one, "constants")),
+            name=one.name,
+            kind=one.kind,
+            precision=one.precision or "",
+            nodes=one.nodes,
+            moved=sum(map(_bytes, (*one.inputs, *one.outputs))),
+            weights=sum(map(_bytes, one.constants)),
         )
-        for one in report.entries("engine", "layers")
+        for one in engine.layers
     )
 
 
@@ -78,18 +78,17 @@ def kinds_of(kernels: Sequence[KernelRow]) -> tuple[KindOfKernel, ...]:
     return tuple(sorted(found, key=lambda one: -one.moved))
 
 
-def memory_along(report: OpenedReport) -> tuple[float, ...]:
+def memory_along(engine: EnginePart) -> tuple[float, ...]:
     """Bytes of the activations that live while each kernel runs: made by then, and still to be read."""
-    layers = report.entries("engine", "layers")
     sizes: dict[str, float] = {}
     first: dict[str, int] = {}
     last: dict[str, int] = {}
-    for place, layer in enumerate(layers):
-        for name, size in (*_touched(layer, "inputs"), *_touched(layer, "outputs")):
-            sizes[name] = max(size, sizes.get(name, 0.0))
-            first.setdefault(name, place)
-            last[name] = place
-    change = [0.0] * (len(layers) + 1)
+    for place, layer in enumerate(engine.layers):
+        for tensor in (*layer.inputs, *layer.outputs):
+            sizes[tensor.name] = max(_bytes(tensor), sizes.get(tensor.name, 0.0))
+            first.setdefault(tensor.name, place)
+            last[tensor.name] = place
+    change = [0.0] * (len(engine.layers) + 1)
     for name, size in sizes.items():
         change[first[name]] += size
         change[last[name] + 1] -= size
@@ -100,12 +99,6 @@ def memory_along(report: OpenedReport) -> tuple[float, ...]:
     return tuple(along)
 
 
-def _touched(layer: Mapping[str, Any], key: str) -> Iterator[tuple[str, float]]:
-    """The name and the bytes of each tensor."""
-    listed = layer.get(key)
-    for tensor in listed if isinstance(listed, list) else ():
-        if isinstance(tensor, Mapping):
-            shape = tensor.get("shape")
-            sizes = [max(d, 1) for d in shape if isinstance(d, int)] if isinstance(shape, list) else []
-            bits = BITS.get(text(tensor.get("dtype")), 0)
-            yield text(tensor.get("name")), math.prod(sizes) * bits / 8
+def _bytes(tensor: EngineTensor) -> float:
+    """What a tensor takes; 0 of a type that is not known."""
+    return math.prod(max(size, 1) for size in tensor.shape) * BITS.get(tensor.dtype, 0) / 8

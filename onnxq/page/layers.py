@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, objects, text
+from onnxq.analysis.figures import Figures
+from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
+from onnxq.analysis.reports import number, part_of
+from onnxq.analysis.rows import Analysis, LayerError
+from onnxq.documents.accuracy import GoalPart, GoalSearch
+from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
+from onnxq.documents.plan import FloatKept, PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
+from onnxq.graph.outline import NodeOutline
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
 
@@ -189,13 +198,13 @@ def _plain(value: Any) -> Any:
 
 
 def layers_view(
-    report: OpenedReport, analysis: Mapping[str, Any] | None, kernels: Sequence[KernelRow]
+    report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
 ) -> LayersView | None:
     """The layers of a report; None where it has none.
 
     Args:
         report: the report.
-        analysis: the document of `onnxq analyze --json`, or None.
+        analysis: the errors of the layers, or None.
         kernels: the engine's.
     """
     known = _Known(report, analysis, kernels)
@@ -205,7 +214,7 @@ def layers_view(
     return LayersView(
         layers,
         known.tensors,
-        _groups(report),
+        _groups(part_of(PlanPart, report.plan)),
         tuple(kernels),
         known.graph,
         bool(known.errors),
@@ -213,31 +222,23 @@ def layers_view(
     )
 
 
-def _said(analysis: Mapping[str, Any] | None) -> str:
+def _said(analysis: Analysis | LayerErrors | None) -> str:
     if analysis is None:
         return "Errors of layers are not in this report."
-    if analysis.get("why_not"):
-        return f"Errors of layers were not measured: {text(analysis['why_not'])}."
-    samples = counted(_whole(analysis.get("samples"), 0), "sample")
+    if isinstance(analysis, LayerErrors) and analysis.why_not:
+        return f"Errors of layers were not measured: {analysis.why_not}."
+    samples = counted(analysis.samples or 0, "sample")
     return (
         f"Errors of layers against float, on {samples}: alone, each layer on the float model's values; "
         "accumulated, both models run whole."
     )
 
 
-def _groups(report: OpenedReport) -> tuple[GroupLine, ...]:
-    return tuple(
-        GroupLine(_whole(one.get("id")), names(one.get("tensors")), names(one.get("reasons")))
-        for one in report.entries("plan", "groups")
-        if len(names(one.get("tensors"))) > 1
-    )
+def _groups(plan: PlanPart) -> tuple[GroupLine, ...]:
+    return tuple(GroupLine(one.id, one.tensors, one.reasons) for one in plan.groups if len(one.tensors) > 1)
 
 
-def _whole(value: Any, otherwise: int = -1) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
-
-
-def _level(value: Any) -> Level:
+def _level(value: float | None) -> Level:
     found = number(value)
     return found if found is None or math.isfinite(found) else ("inf" if found > 0 else "-inf")
 
@@ -246,37 +247,33 @@ class _Known:
     """What a report says of layers, by node."""
 
     def __init__(
-        self, report: OpenedReport, analysis: Mapping[str, Any] | None, kernels: Sequence[KernelRow]
+        self, report: Report, analysis: Analysis | LayerErrors | None, kernels: Sequence[KernelRow]
     ) -> None:
-        self._report, self._kernels = report, kernels
-        self._kept = report.by("node", "plan", "kept_float")
-        self._planned = report.by("node", "plan", "layers")
-        self._not_int8 = frozenset(names(report.at("engine", "not_int8")))
-        self._outline = report.entries("outline")
-        self._places = {text(one.get("name")): place for place, one in enumerate(self._outline)}
+        plan, self._kernels, self._engine = part_of(PlanPart, report.plan), kernels, report.engine
+        self._kept = {one.node: one for one in plan.kept_float}
+        self._planned = {one.node: one for one in plan.layers}
+        self._not_int8 = frozenset(report.engine.not_int8)
+        self._outline = report.outline or ()
+        self._places = {one.name: place for place, one in enumerate(self._outline)}
+        last = len(self._outline)
         self.graph = tuple(
-            GraphLine(
-                text(one.get("name")),
-                text(one.get("op")),
-                tuple(
-                    r for r in _listed(one.get("reads")) if isinstance(r, int) and 0 <= r < len(self._outline)
-                ),
-            )
+            GraphLine(one.name, one.op, tuple(place for place in one.reads if 0 <= place < last))
             for one in self._outline
         )
         self.tensors = tuple(_tensors(report))
         self._reads: dict[str, list[int]] = {}
-        for place, site in enumerate(report.entries("plan", "sites")):
-            for reader in objects(site.get("readers")):
-                self._reads.setdefault(text(reader.get("node")), []).append(place)
+        for place, site in enumerate(plan.sites):
+            for reader in site.readers:
+                self._reads.setdefault(reader.node, []).append(place)
         self._in_kernels: dict[str, list[int]] = {}
         for place, kernel in enumerate(kernels):
             for node in kernel.nodes:
                 self._in_kernels.setdefault(node, []).append(place)
-        rows = analysis.get("rows") if isinstance(analysis, Mapping) else None
-        self.errors = {text(row.get("layer")): row for row in objects(rows) if row.get("layer")}
-        self._gains = report.by("node", "goal", "search", "float")
-        self._noise = report.by("name", "goal", "search", "noise", "layers")
+        rows: Sequence[LayerError | ErrorLine] = () if analysis is None else analysis.rows
+        self.errors = {row.layer: row for row in rows if row.layer}
+        search = part_of(GoalSearch, part_of(GoalPart, report.goal).search)
+        self._gains = {one.node: one.gain_db for one in search.floats}
+        self._noise = {one.name: one.alone_db for one in search.noise.layers}
 
     def rows(self) -> Iterator[LayerLine]:
         """Layers, and what else reads pairs, stays in float or was analysed, in the order of the model."""
@@ -287,41 +284,41 @@ class _Known:
                 yield self._row(name)
 
     def _row(self, name: str) -> LayerLine:
-        planned, kept = self._planned.get(name, {}), self._kept.get(name, {})
-        error = self.errors.get(name, {})
-        place = self._places.get(name, -1)
-        node = self._outline[place] if place >= 0 else {}
+        planned, kept = self._planned.get(name), part_of(FloatKept, self._kept.get(name))
+        error, place = self.errors.get(name), self._places.get(name, -1)
+        node = part_of(NodeOutline, self._outline[place] if place >= 0 else None)
         read = tuple(dict.fromkeys(self._reads.get(name, ())))
         pairs = [self.tensors[at] for at in read]
         kernels = tuple(self._in_kernels.get(name, ()))
-        format = text(planned.get("format")) or ("float" if kept else "int8" if read else "")
-        why = text(kept.get("because")) or next((one.because for one in pairs), "")
+        unplanned = "float" if name in self._kept else "int8" if read else ""
+        format = unplanned if planned is None else planned.format
         clips = [clip for one in pairs if (clip := _clip(one)) is not None]
+        ops = (one.op for one in (planned, kept, node, error) if one is not None)
         return LayerLine(
             name=name,
-            op=text(planned.get("op") or kept.get("op") or node.get("op") or error.get("op")),
-            dtype=text(node.get("dtype")),
-            shape=text(node.get("shape")),
+            op=next(filter(None, ops), ""),
+            dtype=node.dtype,
+            shape=node.shape,
             planned=format,
             compiled=self._compiled(name, format, kernels),
-            because=why,
-            code=text(kept.get("code")),
-            macs=number(planned.get("macs")),
-            weights=text(node.get("weights")),
+            because=kept.because or next((one.because for one in pairs), ""),
+            code=kept.code,
+            macs=None if planned is None else number(planned.macs),
+            weights=node.weights,
             tensors=read,
             kernels=kernels,
             moved=sum(self._kernels[at].moved for at in kernels),
             clip=min(clips, default=None),
-            isolated=_level(_at(error, "isolated")),
-            accumulated=_level(_at(error, "accumulated")),
-            noise=_level(error.get("predicted_db", self._noise.get(name, {}).get("alone_db"))),
-            gain=number(self._gains.get(name, {}).get("gain_db")),
-            causes=tuple(text(one.get("text")) for one in objects(error.get("causes"))),
+            isolated=_level(_sqnr(error.isolated) if error is not None else None),
+            accumulated=_level(_sqnr(error.accumulated) if error is not None else None),
+            noise=_level(error.predicted_db if isinstance(error, LayerError) else self._noise.get(name)),
+            gain=number(self._gains.get(name)),
+            causes=() if error is None else tuple(cause.text for cause in error.causes),
             node=place,
         )
 
     def _compiled(self, name: str, format: str, kernels: tuple[int, ...]) -> str:
-        if text(self._report.at("engine", "status")) != "compiled" or self._report.at("engine", "unread"):
+        if self._engine.status != "compiled" or self._engine.unread:
             return ""
         if name in self._planned and format not in ("", "float") and name not in self._not_int8:
             return format
@@ -330,13 +327,8 @@ class _Known:
         return (products or own)[0].precision if own else ""
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _at(row: Mapping[str, Any], which: str) -> Any:
-    figures = row.get(which)
-    return figures.get("sqnr_db") if isinstance(figures, Mapping) else None
+def _sqnr(figures: Figures | ShortFigures | None) -> float | None:
+    return None if figures is None else figures.sqnr_db
 
 
 def _clip(tensor: TensorLine) -> float | None:
@@ -352,45 +344,33 @@ def _clip(tensor: TensorLine) -> float | None:
     return tensor.amax / most if 0 < most < math.inf else None
 
 
-def _tensors(report: OpenedReport) -> Iterator[TensorLine]:
-    found = {key: report.part("calibration", key) for key in
-             ("scales", "ranges", "thresholds", "statistics", "histograms")}  # fmt: skip
-    profiles, edits = report.part("weight_scales"), report.by("tensor", "repair", "edits")
-    before = report.at("calibration", "before")
-    if not isinstance(before, Mapping):  # an earlier version does not say it
-        before = edits
-
-    def of(key: str, name: str) -> Mapping[str, Any]:
-        value = found[key].get(name)
-        return value if isinstance(value, Mapping) else {}
-
-    for site in report.entries("plan", "sites"):
-        name = text(site.get("tensor"))
-        span, threshold, seen = found["ranges"].get(name), of("thresholds", name), of("statistics", name)
-        known = isinstance(span, list) and len(span) == 2
-        variance = number(seen.get("variance"))
-        drawn, profile = of("histograms", name), profiles.get(name)
-        profile = profile if isinstance(profile, Mapping) else {}
-        axis = site.get("axis")
+def _tensors(report: Report) -> Iterator[TensorLine]:
+    found, profiles = part_of(CalibrationPart, report.calibration), report.weight_scales or {}
+    edits = {edit.tensor: edit.kind for edit in part_of(RepairPart, report.repair).edits}
+    for site in part_of(PlanPart, report.plan).sites:
+        name = site.tensor
+        low, high = found.ranges.get(name, (None, None))
+        threshold = part_of(Threshold, found.thresholds.get(name))
+        seen = part_of(TensorMoments, found.statistics.get(name))
+        drawn = part_of(DrawnHistogram, found.histograms.get(name))
+        variance, profile = number(seen.variance), profiles.get(name)
         yield TensorLine(
             name=name,
-            kind=text(site.get("kind")),
-            because=text(site.get("because")),
-            scale=number(found["scales"].get(name)),
-            axis=axis if isinstance(axis, int) else None,
-            low=number(span[0]) if known and span else None,
-            high=number(span[1]) if known and span else None,
-            amax=number(threshold.get("amax")),
-            range_because=text(threshold.get("because")),
-            group=_whole(site.get("group")),
-            mean=number(seen.get("mean")),
+            kind=site.kind,
+            because=site.because,
+            scale=number(found.scales.get(name)),
+            axis=site.axis,
+            low=number(low),
+            high=number(high),
+            amax=number(threshold.amax),
+            range_because=threshold.because,
+            group=site.group,
+            mean=number(seen.mean),
             deviation=None if variance is None or variance < 0 else math.sqrt(variance),
-            top=number(drawn.get("top")),
-            counts=text(drawn.get("counts")),
-            channels=_whole(profile.get("channels"), 0),
-            scales=text(profile.get("values")),
-            edited=text(before.get(name))
-            if isinstance(before.get(name), str)
-            else text(edits.get(name, {}).get("kind")),
-            before=name in before,
+            top=number(drawn.top),
+            counts=drawn.counts,
+            channels=0 if profile is None else profile.channels,
+            scales="" if profile is None else profile.values,
+            edited=found.before.get(name) or edits.get(name, ""),
+            before=name in found.before,
         )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.accuracy import AboutMeanPart, FloatSetTried, GoalPart, GoalSearch, LeftInFloat
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart, MethodChosen
+from onnxq.documents.repair import RepairPart, RepairStep
+from onnxq.documents.report import Report
+from onnxq.noise.breakdown import NoiseShare
 from onnxq.page.words import counted, decimal, figure, level, percent
+from onnxq.rewrite.whole import WholeProof
 
 _FULL_DB = 60.0
 """The level whose bar is full."""
@@ -96,23 +102,28 @@ class LedgerView:
     sources: tuple[NoisySource, ...]
 
 
-def ledger_view(report: OpenedReport) -> LedgerView | None:
+def ledger_view(report: Report) -> LedgerView | None:
     """What adds noise and what takes it away; None where nothing of it was measured."""
-    steps = report.entries("repair", "steps")
-    idle = [one for one in steps if number(one.get("after_db")) is None]
+    repair, search = part_of(RepairPart, report.repair), _search(report)
+    choice = part_of(CalibrationPart, report.calibration).choice
+    idle = [step for step in repair.steps if number(step.after_db) is None]
     entries = (
-        *_surgery(report), *_scales(report), *_repair(report, steps), *_kinds(report), *_left(report),
-        *_body(report), *_result(report),
+        *_surgery(report.whole_model), *_scales(choice), *_repair(repair.steps), *_kinds(search),
+        *_left(search.floats), *_body(part_of(BodyPart, report.body)), *_result(report.about_mean),
     )  # fmt: skip
     if not entries:
         return None
     return LedgerView(
         entries=entries,
-        predictions=_predictions(report),
-        method=text(report.at("repair", "method")) if steps else "",
-        idle=tuple(f"{text(one.get('step'))}: {text(one.get('why'))}" for one in idle),
-        sources=_sources(report),
+        predictions=_predictions(search.trials),
+        method=repair.method if repair.steps else "",
+        idle=tuple(f"{step.step}: {step.why}" for step in idle),
+        sources=_sources(search.noise.sources),
     )
+
+
+def _search(report: Report) -> GoalSearch:
+    return part_of(GoalSearch, part_of(GoalPart, report.goal).search)
 
 
 def _entry(
@@ -122,59 +133,51 @@ def _entry(
     return LedgerEntry(part, what, verdict, level(before), level(after), bar, note)
 
 
-def _surgery(report: OpenedReport) -> list[LedgerEntry]:
+def _surgery(stages: Sequence[WholeProof]) -> list[LedgerEntry]:
     found = []
-    for one in report.entries("whole_model"):
-        largest = number(one.get("max_abs"))
-        said = [text(one.get("verdict")), f"max difference {figure(largest)}" if largest else ""]
-        note = ", ".join(part for part in (*said, text(one.get("why"))) if part)
-        what = f"rules of stage {text(one.get('stage'))}"
-        found.append(_entry("surgery", what, number(one.get("sqnr_db")), note))
+    for one in stages:
+        largest = number(one.max_abs)
+        said = [one.verdict, f"max difference {figure(largest)}" if largest else ""]
+        note = ", ".join(part for part in (*said, one.why) if part)
+        found.append(_entry("surgery", f"rules of stage {one.stage}", number(one.sqnr_db), note))
     return found
 
 
-def _scales(report: OpenedReport) -> list[LedgerEntry]:
-    choice = report.part("calibration", "choice")
-    chosen, found = text(choice.get("method")), []
-    for one in report.entries("calibration", "choice", "trials"):
-        method = text(one.get("method"))
-        verdict = "kept" if method == chosen else "dropped"
-        note = f"on {number(one.get('samples')) or 0:.0f} samples"
-        found.append(_entry("scales", f"ranges by {method}", number(one.get("sqnr_db")), note, verdict))
+def _scales(choice: MethodChosen | None) -> list[LedgerEntry]:
+    found = []
+    for one in () if choice is None else choice.trials:
+        verdict = "kept" if choice is not None and one.method == choice.method else "dropped"
+        note = f"on {one.samples or 0} samples"
+        found.append(_entry("scales", f"ranges by {one.method}", number(one.sqnr_db), note, verdict))
     return found
 
 
-def _repair(report: OpenedReport, steps: list[Mapping[str, Any]]) -> list[LedgerEntry]:
+def _repair(steps: Sequence[RepairStep]) -> list[LedgerEntry]:
     found = []
     for one in steps:
-        after = number(one.get("after_db"))
+        after = number(one.after_db)
         if after is None:
             continue
-        changed = one.get("changed")
-        changed = changed if isinstance(changed, Mapping) else {}
-        made = [f"{text(count)} {_ONE.get(what, what) if count == 1 else what}"
-                for what, count in changed.items() if count]  # fmt: skip
-        note = "; ".join(part for part in (", ".join(made), text(one.get("why")),
-                                           f"{decimal(number(one.get('runs')))} runs") if part)  # fmt: skip
-        found.append(
-            _entry("repair", text(one.get("step")), after, note, text(one.get("verdict")),
-                   number(one.get("before_db")))
-        )  # fmt: skip
+        made = [f"{count} {_ONE.get(what, what) if count == 1 else what}"
+                for what, count in one.changed.items() if count]  # fmt: skip
+        note = "; ".join(part for part in (", ".join(made), one.why,
+                                           f"{decimal(number(one.runs))} runs") if part)  # fmt: skip
+        found.append(_entry("repair", one.step, after, note, one.verdict, number(one.before_db)))
     return found
 
 
-def _kinds(report: OpenedReport) -> list[LedgerEntry]:
+def _kinds(search: GoalSearch) -> list[LedgerEntry]:
     """Int8 by source, as the noise model has it with nothing in float for the goal."""
     found = []
-    for one in report.entries("goal", "search", "noise", "kinds"):
-        name = {"weight": "weights in int8, all of them", "activation": "activations in int8, all of them"}
-        what, share = name.get(text(one.get("name")), text(one.get("name"))), number(one.get("share"))
-        note = f"predicted, with nothing in float for the goal; {percent(share)} of the noise goes with them"
-        found.append(_entry("int8", what, number(one.get("alone_db")), note))
-    predicted = number(report.at("goal", "search", "predicted_sqnr_db"))
+    name = {"weight": "weights in int8, all of them", "activation": "activations in int8, all of them"}
+    for one in search.noise.kinds:
+        note = "predicted, with nothing in float for the goal; "
+        note += f"{percent(number(one.share))} of the noise goes with them"
+        found.append(_entry("int8", name.get(one.name, one.name), number(one.alone_db), note))
+    predicted = number(search.predicted_sqnr_db)
     if found and predicted is not None:
-        first = next(iter(report.entries("goal", "search", "trials")), {})
-        measured = level(number(first.get("measured"))) if not first.get("float") else ""
+        first = next(iter(search.trials), None)
+        measured = level(number(first.measured)) if first is not None and not first.nodes else ""
         note = "predicted, with nothing in float for the goal" + (
             f"; {measured} measured" if measured else ""
         )
@@ -182,18 +185,16 @@ def _kinds(report: OpenedReport) -> list[LedgerEntry]:
     return found
 
 
-def _sources(report: OpenedReport) -> tuple[NoisySource, ...]:
+def _sources(sources: Sequence[NoiseShare]) -> tuple[NoisySource, ...]:
+    kinds = {"weight": "weights ", "block": "all from "}
     found = []
-    for one in report.entries("goal", "search", "noise", "sources")[:_SOURCES]:
-        share = number(one.get("share")) or 0.0
-        kind = (
-            "weights " if one.get("kind") == "weight" else "all from " if one.get("kind") == "block" else ""
-        )
+    for one in sources[:_SOURCES]:
+        share = number(one.share) or 0.0
         found.append(
             NoisySource(
-                what=kind + text(one.get("name")),
-                layers=names(one.get("layers")),
-                alone=_alone(number(one.get("alone_db"))),
+                what=kinds.get(one.kind, "") + one.name,
+                layers=one.layers,
+                alone=_alone(number(one.alone_db)),
                 share=percent(share),
                 bar=min(1.0, max(0.0, share)),
             )
@@ -201,50 +202,42 @@ def _sources(report: OpenedReport) -> tuple[NoisySource, ...]:
     return tuple(found)
 
 
-def _left(report: OpenedReport) -> list[LedgerEntry]:
+def _left(floats: Sequence[LeftInFloat]) -> list[LedgerEntry]:
     found = []
-    for one in report.entries("goal", "search", "float"):
-        gain = number(one.get("gain_db"))
-        note = f"gains {level(gain)} beside the others, for {decimal(number(one.get('cost')))}"
-        found.append(LedgerEntry("float for the goal", text(one.get("node")), "", "", "", None, note))
+    for one in floats:
+        note = f"gains {level(number(one.gain_db))} beside the others, for {decimal(number(one.cost))}"
+        found.append(LedgerEntry("float for the goal", one.node, "", "", "", None, note))
     return found
 
 
-def _body(report: OpenedReport) -> list[LedgerEntry]:
-    kind, found = text(report.at("body", "type")), []
-    for one in report.entries("body", "outputs"):
-        name = text(one.get("output"))
-        for key, what in (("int8_db", "int8 alone"), ("body_db", f"the {kind} body alone"),
-                          ("together_db", "int8 and body together")):  # fmt: skip
-            value = number(one.get(key))
-            if value is not None:
-                found.append(_entry("body", f"{name}: {what}", value, "SQNR of the output"))
+def _body(body: BodyPart) -> list[LedgerEntry]:
+    found = []
+    for one in body.outputs:
+        for value, what in ((one.int8_db, "int8 alone"), (one.body_db, f"the {body.type} body alone"),
+                            (one.together_db, "int8 and body together")):  # fmt: skip
+            if (known := number(value)) is not None:
+                found.append(_entry("body", f"{one.output}: {what}", known, "SQNR of the output"))
     return found
 
 
-def _result(report: OpenedReport) -> list[LedgerEntry]:
-    found = number(report.at("about_mean", "sqnr_about_mean_db"))
-    if found is None:
+def _result(about: AboutMeanPart | None) -> list[LedgerEntry]:
+    found = None if about is None else number(about.sqnr_about_mean_db)
+    if about is None or found is None:
         return []
-    samples = number(report.at("about_mean", "samples")) or 0
-    note = f"about the mean, on {counted(int(samples), 'sample')} that chose nothing"
+    note = f"about the mean, on {counted(about.samples or 0, 'sample')} that chose nothing"
     return [_entry("result", "as written, all outputs", found, note)]
 
 
-def _predictions(report: OpenedReport) -> tuple[Predicted, ...]:
-    rows = []
-    for one in report.entries("goal", "search", "trials"):
-        left = names(one.get("float"))
-        measured = number(one.get("measured"))
-        rows.append(
-            Predicted(
-                layers=len(left),
-                cost=decimal(number(one.get("cost"))),
-                predicted=level(number(one.get("predicted_sqnr_db"))),
-                measured=figure(measured),
-            )
+def _predictions(trials: Sequence[FloatSetTried]) -> tuple[Predicted, ...]:
+    return tuple(
+        Predicted(
+            layers=len(one.nodes),
+            cost=decimal(number(one.cost)),
+            predicted=level(number(one.predicted_sqnr_db)),
+            measured=figure(number(one.measured)),
         )
-    return tuple(rows)
+        for one in trials
+    )
 
 
 def _alone(decibels: float | None) -> str:

@@ -6,12 +6,12 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnxq.analysis.reports import OpenedReport, text
+from onnxq.analysis.reports import OpenedReport
+from onnxq.analysis.rows import Analysis
 from onnxq.escapes import escaped
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
 from onnxq.page.beside import BesideView, beside_view
@@ -71,39 +71,38 @@ class ReportPage:
 def page_of(
     report: OpenedReport,
     *,
-    analysis: Mapping[str, Any] | None = None,
+    analysis: Analysis | None = None,
     compare: OpenedReport | None = None,
 ) -> ReportPage:
     """The page of a report.
 
     Args:
         report: the report, of this version of onnxq or an earlier one: what it lacks is left out.
-        analysis: the document of `onnxq analyze --json`; None: what the report has of it.
+        analysis: what `onnxq analyze --json` printed; None: what the report has of it.
         compare: the report of another run, or None.
     """
-    kernels = kernels_of(report)
-    if analysis is None:
-        analysis = report.part("layer_errors") or None
-    layers = layers_view(report, analysis, kernels)
+    found = report.document
+    kernels = kernels_of(found.engine)
+    errors = found.layer_errors if analysis is None else analysis
+    layers = layers_view(found, errors, kernels)
     rows = layers.layers if layers is not None else ()
     suspicious = tuple(f"{row.name}: {'; '.join(row.causes)}" for row in rows if row.causes)
-    model, output = text(report.at("model")), text(report.at("output"))
-    made = [f"from {file_name(model)}" if model else "", f"for {text(report.at('target'))}",
-            f"by onnxq {text(report.at('onnxq'))}"]  # fmt: skip
+    model, output = found.model or "", found.output or ""
+    made = [f"from {file_name(model)}" if model else "", f"for {found.target}", f"by onnxq {found.onnxq}"]
     return ReportPage(
         title=file_name(output or model) or "model",
         subtitle=", ".join(part for part in made if part),
-        verdict=verdict_view(report),
-        sheets=sheets_of(report),
+        verdict=verdict_view(found),
+        sheets=sheets_of(found.pictures),
         advice=advice_of(report, analysed=layers is not None and layers.analysed),
         beside=beside_view(compare, report) if compare is not None else None,
-        ledger=ledger_view(report),
+        ledger=ledger_view(found),
         layers=layers,
-        depth=depth_view(report, analysis, kernels),
-        surgery=surgery_view(report),
-        checks=checks_view(report, suspicious),
-        worst=worst_view(analysis),
-        reproduce=reproduce_view(report),
+        depth=depth_view(found, errors, kernels),
+        surgery=surgery_view(found),
+        checks=checks_view(found, suspicious),
+        worst=worst_view(errors),
+        reproduce=reproduce_view(found),
     )
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
 from onnxq.page.advice import again
 
 
@@ -25,29 +31,34 @@ class ReproduceView:
     phases: tuple[tuple[str, str, float], ...]
 
 
-def reproduce_view(report: OpenedReport) -> ReproduceView:
+def reproduce_view(report: Report) -> ReproduceView:
     """How a result came about."""
-    keys = {
-        "onnxq": ("onnxq",), "model": ("model",), "result": ("output",), "SHA-256 of the result": ("sha256",),
-        "target": ("target",), "opset": ("opset",), "IR version": ("ir_version",),
-        "compiler": ("engine", "compiler"), "compute capability": ("engine", "sm"),
-        "settings file": ("config",), "plan file": ("plan", "file"), "seed": ("calibration", "seed"),
-        "method": ("calibration", "method"), "statistics file": ("calibration", "stats_file"),
-        "held out": ("calibration", "held_out"),
-        "body": ("body", "type"), "the body because": ("body", "because"),
-        "weight scales": ("body", "scale_form"), "repair asked for": ("repair", "asked"),
-        "data": ("calibration", "data", "place", "path"),
-    }  # fmt: skip
-    facts = [(label, text(report.at(*path))) for label, path in keys.items()]
-    for name, shapes in report.part("profiles").items():
-        if isinstance(shapes, list):
-            told = [" × ".join(map(str, shape)) for shape in shapes if isinstance(shape, list)]
-            facts.append((f"profile of {name}", " : ".join(told)))
-    spent = {name: number(value) or 0.0 for name, value in report.part("phases").items()}
+    spent = {name: number(took) or 0.0 for name, took in report.phases.items()}
     longest = max(spent.values(), default=0.0) or 1.0
     return ReproduceView(
-        facts=tuple((label, value) for label, value in facts if value),
-        commands=(*filter(None, [again(report)]), *names(report.at("commands"))),
-        files=names(report.at("files")),
+        facts=tuple((label, value) for label, value in _facts(report) if value),
+        commands=(*filter(None, [again(report)]), *report.commands),
+        files=report.files,
         phases=tuple((name, f"{took:.2f} s", took / longest) for name, took in spent.items()),
     )
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    calibration, body = part_of(CalibrationPart, report.calibration), part_of(BodyPart, report.body)
+    asked, place = part_of(RepairPart, report.repair).asked, calibration.data.place
+    found: dict[str, str | int | None] = {
+        "onnxq": report.onnxq, "model": report.model, "result": report.output,
+        "SHA-256 of the result": report.sha256, "target": report.target, "opset": report.opset,
+        "IR version": report.ir_version, "compiler": report.engine.compiler,
+        "compute capability": report.engine.sm, "settings file": report.config,
+        "plan file": part_of(PlanPart, report.plan).file, "seed": calibration.seed,
+        "method": calibration.method, "statistics file": calibration.stats_file,
+        "held out": calibration.held_out, "body": body.type, "the body because": body.because,
+        "weight scales": body.scale_form,
+        "repair asked for": asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False),
+        "data": None if place is None else place.path,
+    }  # fmt: skip
+    facts = [(label, "" if value is None else str(value)) for label, value in found.items()]
+    for name, shapes in report.profiles.items():
+        facts.append((f"profile of {name}", " : ".join(" × ".join(map(str, shape)) for shape in shapes)))
+    return facts

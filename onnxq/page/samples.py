@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import number
+from onnxq.data.pictures import Picture, PictureSheet
 from onnxq.page.words import figure
 
 _PNG = re.compile(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}")
@@ -44,28 +44,26 @@ class SheetView:
     pictures: tuple[ShownPicture, ...]
 
 
-def sheets_of(report: OpenedReport) -> tuple[SheetView, ...]:
+def sheets_of(sheets: Sequence[PictureSheet]) -> tuple[SheetView, ...]:
     """The pictures of a report; what is no PNG file is left out."""
-    found = tuple(map(_sheet, report.entries("pictures")))
+    found = tuple(map(_sheet, sheets))
     return tuple(sheet for sheet in found if sheet.pictures)
 
 
-def _sheet(one: Mapping[str, Any]) -> SheetView:
-    low, high = (figure(number(one.get(key))) for key in ("low", "high"))
+def _sheet(one: PictureSheet) -> SheetView:
+    low, high = figure(number(one.low)), figure(number(one.high))
     color = "channels as red, green and blue in the order in which they are fed"
-    shown = f"{color}; " if number(one.get("channels")) == 3 else ""
+    shown = f"{color}; " if one.channels == 3 else ""
     ends = f"{shown}black is {low}, white {high}"
-    title = f"{text(one.get('input'))}, as it is fed ({text(one.get('layout'))}; {ends})"
-    listed = one.get("pictures")
-    entries = listed[:_MOST] if isinstance(listed, list) else []
-    pictures = [_picture(entry) for entry in entries if isinstance(entry, Mapping)]
+    title = f"{one.input}, as it is fed ({one.layout}; {ends})"
+    pictures = map(_picture, one.pictures[:_MOST])
     return SheetView(title, tuple(picture for picture in pictures if picture is not None))
 
 
-def _picture(one: Mapping[str, Any]) -> ShownPicture | None:
-    png, width, height = one.get("png"), number(one.get("width")), number(one.get("height"))
-    if not isinstance(png, str) or not _PNG.fullmatch(png) or not width or not height:
+def _picture(one: Picture) -> ShownPicture | None:
+    if not _PNG.fullmatch(one.png) or not one.width or not one.height:
         return None
-    where = text(one.get("where"))
-    caption = f"sample {text(one.get('sample'))}" + (f", {where}" if where else "")
-    return ShownPicture(caption, int(min(width, 256)), int(min(height, 256)), f"data:image/png;base64,{png}")
+    caption = f"sample {one.sample}" + (f", {one.where}" if one.where else "")
+    return ShownPicture(
+        caption, min(one.width, 256), min(one.height, 256), f"data:image/png;base64,{one.png}"
+    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import number
+from onnxq.documents.changes import ChangeMade
+from onnxq.documents.report import Report
 from onnxq.page.graphs import GraphDrawing, graph_drawing
 from onnxq.page.words import figure
-from onnxq.rewrite.sketch import SketchedNode
+from onnxq.rewrite.sketch import ChangeSketch
+from onnxq.rewrite.whole import WholeProof
 
 _FEW = 6
 _DRAWN = 12
@@ -87,50 +90,45 @@ class SurgeryView:
     interface: tuple[str, ...]
 
 
-def surgery_view(report: OpenedReport) -> SurgeryView | None:
+def surgery_view(report: Report) -> SurgeryView | None:
     """What changed; None where nothing did and nothing nearly did."""
-    by_rule: dict[str, list[Mapping[str, Any]]] = {}
-    for change in report.entries("changes"):
-        by_rule.setdefault(text(change.get("rule")), []).append(change)
+    by_rule: dict[str, list[ChangeMade]] = {}
+    for change in report.changes:
+        by_rule.setdefault(change.rule, []).append(change)
     view = SurgeryView(
-        before=text(report.at("nodes_before")),
-        after=text(report.at("nodes")),
+        before=_count(report.nodes_before),
+        after=_count(report.nodes),
         rules=tuple(_rule(rule, changes) for rule, changes in by_rule.items()),
-        rejected=tuple(
-            f"{text(one.get('rule'))} on {text(one.get('node'))}: {text(_proof(one).get('why'))}"
-            for one in report.entries("rejected")
-        ),
-        whole=tuple(map(_whole, report.entries("whole_model"))),
-        misses=tuple(
-            f"{text(one.get('node'))}: {text(one.get('reason'))} ({text(one.get('rule'))})"
-            for one in report.entries("near_misses")
-        ),
+        rejected=tuple(f"{one.rule} on {one.node}: {one.proof.why}" for one in report.rejected),
+        whole=tuple(map(_whole, report.whole_model)),
+        misses=tuple(f"{one.node}: {one.reason} ({one.rule})" for one in report.near_misses),
         assumptions=tuple(
-            "{} {}={}: {}".format(*(text(one.get(key)) for key in ("flag", "name", "value", "why")))
-            for one in report.entries("assumptions")
+            f"{one.flag} {one.name}={_value(one.value)}: {one.why}" for one in report.assumptions
         ),
-        interface=tuple(
-            f"{text(one.get('tensor'))}: {text(one.get('was'))} → {text(one.get('now'))}"
-            for one in report.entries("interface_changes")
-        ),
+        interface=tuple(f"{one.tensor}: {one.was} → {one.now}" for one in report.interface_changes),
     )
     found = (view.rules, view.rejected, view.misses, view.assumptions, view.interface)
     return view if any(found) else None
 
 
-def _proof(change: Mapping[str, Any]) -> Mapping[str, Any]:
-    proof = change.get("proof")
-    return proof if isinstance(proof, Mapping) else {}
+def _count(nodes: int | None) -> str:
+    return "" if nodes is None else str(nodes)
 
 
-def _rule(rule: str, changes: list[Mapping[str, Any]]) -> RuleChanges:
+def _value(value: object) -> str:
+    """A stated value as it is in the report: a text, else JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _rule(rule: str, changes: Sequence[ChangeMade]) -> RuleChanges:
     verdicts: dict[str, int] = {}
     for change in changes:
-        verdict = text(_proof(change).get("verdict"))
-        verdicts[verdict] = verdicts.get(verdict, 0) + 1
+        verdicts[change.proof.verdict] = verdicts.get(change.proof.verdict, 0) + 1
     return RuleChanges(
         rule=rule,
-        stage=text(changes[0].get("stage")),
+        stage=changes[0].stage,
         count=len(changes),
         proofs=", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()),
         changes=tuple(map(_change, changes[:_SHOWN])),
@@ -138,44 +136,32 @@ def _rule(rule: str, changes: list[Mapping[str, Any]]) -> RuleChanges:
     )
 
 
-def _change(change: Mapping[str, Any]) -> ShownChange:
-    proof, removed, added = _proof(change), names(change.get("removed")), names(change.get("added"))
-    inputs = number(proof.get("inputs"))
+def _change(change: ChangeMade) -> ShownChange:
+    proof, removed, added = change.proof, change.removed, change.added
+    inputs = number(proof.inputs)
     said = [f"checked on {inputs:.0f} inputs" if inputs else ""]
-    most, bound = number(proof.get("max_abs")), number(proof.get("bound"))
+    most, bound = number(proof.max_abs), number(proof.bound)
     if most:
         said.append(f"max difference {figure(most)}" + (f" of {figure(bound)} allowed" if bound else ""))
-    said.append(text(proof.get("why")))
+    said.append(proof.why)
     return ShownChange(
-        node=text(change.get("node")),
+        node=change.node,
         before=removed[:_FEW],
         more_before=max(0, len(removed) - _FEW),
         after=added[:_FEW],
         more_after=max(0, len(added) - _FEW),
-        verdict=text(proof.get("verdict")),
+        verdict=proof.verdict,
         proof=", ".join(part for part in said if part),
-        drawn=_drawn(change.get("sketch")),
+        drawn=None if change.sketch is None else _drawn(change.sketch),
     )
 
 
-def _drawn(sketch: Any) -> tuple[GraphDrawing | None, GraphDrawing | None] | None:
-    if not isinstance(sketch, Mapping):
-        return None
-    before, after = (graph_drawing(_nodes(sketch.get(key))) for key in ("before", "after"))
+def _drawn(sketch: ChangeSketch) -> tuple[GraphDrawing | None, GraphDrawing | None] | None:
+    before, after = (graph_drawing(nodes[:_DRAWN]) for nodes in (sketch.before, sketch.after))
     return (before, after) if before is not None or after is not None else None
 
 
-def _nodes(listed: Any) -> list[SketchedNode]:
-    found = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    return [
-        SketchedNode(
-            text(one.get("name")), text(one.get("op")), names(one.get("inputs")), names(one.get("outputs"))
-        )
-        for one in found[:_DRAWN]
-    ]
-
-
-def _whole(one: Mapping[str, Any]) -> str:
-    most = number(one.get("max_abs"))
-    parts = [text(one.get("verdict")), f"max difference {figure(most)}" if most else "", text(one.get("why"))]
-    return f"after {text(one.get('stage'))}: {', '.join(part for part in parts if part)}"
+def _whole(one: WholeProof) -> str:
+    most = number(one.max_abs)
+    parts = [one.verdict, f"max difference {figure(most)}" if most else "", one.why]
+    return f"after {one.stage}: {', '.join(part for part in parts if part)}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from onnxq.analysis.reports import number, objects, text
+from onnxq.analysis.layer_errors import LayerErrors
+from onnxq.analysis.reports import number
+from onnxq.analysis.rows import Analysis, OutputBeside
 from onnxq.page.words import figure, level
 
 
@@ -57,31 +57,24 @@ class WorstView:
     outputs: tuple[WorstOutput, ...]
 
 
-def worst_view(analysis: Mapping[str, Any] | None) -> WorstView | None:
+def worst_view(analysis: Analysis | LayerErrors | None) -> WorstView | None:
     """The worst sample of an analysis; None where there is none."""
-    worst = analysis.get("worst") if analysis is not None else None
-    if not isinstance(worst, Mapping):
+    worst = analysis.worst if analysis is not None else None
+    if worst is None:
         return None
-    outputs = objects(worst.get("outputs"))
-    where = f"sample {text(worst.get('sample'))}"
-    where += f", {text(worst.get('where'))}" if worst.get("where") else ""
-    return WorstView(where, level(number(worst.get("sqnr_db"))), tuple(map(_output, outputs)))
+    where = f"sample {worst.sample}" + (f", {worst.where}" if worst.where else "")
+    return WorstView(where, level(number(worst.sqnr_db)), tuple(map(_output, worst.outputs)))
 
 
-def _output(one: Mapping[str, Any]) -> WorstOutput:
-    argmax, shape = one.get("argmax"), one.get("shape")
-    places = argmax if isinstance(argmax, list | tuple) and len(argmax) == 2 else ()
-    if not isinstance(shape, list | tuple) or any(size != 1 for size in shape[:-1]):
-        places = ()  # it holds no one answer
-    values = objects(one.get("values"))
+def _output(one: OutputBeside) -> WorstOutput:
+    ours, theirs = one.argmax
+    told = None not in one.argmax and one.shape is not None and all(size == 1 for size in one.shape[:-1])
     return WorstOutput(
-        output=text(one.get("output")),
-        argmax=f"{places[0]} in float, {places[1]} here" if places else "",
-        same=not places or places[0] == places[1],
+        output=one.output,
+        argmax=f"{ours} in float, {theirs} here" if told else "",  # else it holds no one answer
+        same=not told or ours == theirs,
         values=tuple(
-            ValueLine(
-                text(value.get("index")), figure(number(value.get("a"))), figure(number(value.get("b")))
-            )
-            for value in values
+            ValueLine(str(list(value.index)), figure(number(value.a)), figure(number(value.b)))
+            for value in one.values
         ),
     )

@@ -16,8 +16,8 @@ from onnxq.analysis.checks.own import found_by_user, load_check
 from onnxq.call_options import CheckOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
-from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft
-from onnxq.documents.typed import typed
+from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft, TakenByRuntime
+from onnxq.documents.report import Report
 from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
@@ -237,7 +237,7 @@ def _check(
     elif compiler is not None:
         tell("parse", None, None)
         engines = (_parsed(path, compiler, compilation.sm),) * 2
-    found = result.report
+    found = result.document
     compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
     beyond = beyond_compiler(original, target)
     lint = confirmed_lint(original, target.name, engines[0] if engines is not None else None)
@@ -250,7 +250,7 @@ def _check(
             for one in reporting.plugin_nodes(original, target)
         ),
         *lint,
-        *_runtime(found["runtime"]),
+        *_runtime(found.runtime),
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
     ]
     measured = None
@@ -269,17 +269,17 @@ def _check(
         kind="checks",
         schema=2,
         onnxq=VERSION,
-        model=found["model"],
-        target=found["target"],
-        opset=found["opset"],
-        ir_version=found["ir_version"],
+        model=found.model,
+        target=found.target,
+        opset=found.opset,
+        ir_version=found.ir_version,
         compiler=compiler,
         engine=_tried(*engines, beyond) if engines is not None else None,
         findings=tuple(by_severity(_once_a_node(findings))),
-        changes=tuple(typed(ChangeMade, one) for one in found["changes"]),
-        rejected=tuple(typed(ChangeMade, one) for one in found["rejected"]),
-        near_misses=tuple(typed(PatternLeft, one) for one in found["near_misses"]),
-        assumptions=tuple(typed(Assumed, one) for one in found["assumptions"]),
+        changes=found.changes,
+        rejected=found.rejected,
+        near_misses=found.near_misses,
+        assumptions=found.assumptions,
         measured=measured,
     )
 
@@ -320,10 +320,10 @@ _Constructs = list[tuple[Finding, str]]
 
 
 def _refused(
-    refused: Sequence[Mapping[str, str]], report: Mapping[str, Any], constructs: Sequence[Finding]
+    refused: Sequence[Mapping[str, str]], report: Report, constructs: Sequence[Finding]
 ) -> list[Finding]:
     """What the target does not take: each node once, with the advice of the rule that knows it."""
-    stays = {entry["node"] for entry in report["unsupported"]}
+    stays = {entry.node for entry in report.unsupported}
     advice = {one.node: one.advice for one in constructs}
     found = []
     for entry in refused:
@@ -334,31 +334,36 @@ def _refused(
     return found + [one for one in constructs if one.node not in named]
 
 
-def _constructs(model: Model, report: Mapping[str, Any], compat: Mapping[str, Rule]) -> _Constructs:
+def _constructs(model: Model, report: Report, compat: Mapping[str, Rule]) -> _Constructs:
     """What the target does not take and a rule repairs, or would if its guard held."""
     nodes = _nodes(model)
     found: _Constructs = []
-    for change in report["changes"]:
-        rule = compat.get(change["rule"])
+    for change in report.changes:
+        rule = compat.get(change.rule)
         if rule is not None:
             advice = f"onnxq sanitize repairs it ({rule.id})"
-            one = _construct("repairable", change, report["target"], rule, nodes, advice)
+            one = _construct("repairable", change, report.target, rule, nodes, advice)
             found.append((one, rule.lacks or ""))
-    for miss in report["near_misses"]:
-        rule = compat.get(miss["rule"])
+    for miss in report.near_misses:
+        rule = compat.get(miss.rule)
         if rule is not None:
-            advice = f"{rule.id} would repair it, but {miss['reason']}"
-            one = _construct("near-miss", miss, report["target"], rule, nodes, advice)
+            advice = f"{rule.id} would repair it, but {miss.reason}"
+            one = _construct("near-miss", miss, report.target, rule, nodes, advice)
             found.append((one, rule.lacks or ""))
     return found
 
 
 def _construct(
-    check: str, entry: Mapping[str, Any], target: str, rule: Rule, nodes: Mapping[str, Node], advice: str
+    check: str,
+    entry: ChangeMade | PatternLeft,
+    target: str,
+    rule: Rule,
+    nodes: Mapping[str, Node],
+    advice: str,
 ) -> Finding:
-    node = nodes.get(entry["node"])  # None where another rule made it
+    node = nodes.get(entry.node)  # None where another rule made it
     return finding(
-        check, entry["node"], "" if node is None else node.op, _lack(target, rule, entry, node), advice
+        check, entry.node, "" if node is None else node.op, _lack(target, rule, entry, node), advice
     )
 
 
@@ -371,7 +376,7 @@ _OF_TYPES = ("asymmetric-quantization", "small-integers")
 """What a target lacks that has no tensors of those types inside of a graph."""
 
 
-def _lack(target: str, rule: Rule, found: Mapping[str, Any], node: Node | None) -> str:
+def _lack(target: str, rule: Rule, found: ChangeMade | PatternLeft, node: Node | None) -> str:
     """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
     if rule.lacks in _OF_TYPES and node is not None:
         given = (*node.inputs, *node.outputs)
@@ -380,7 +385,7 @@ def _lack(target: str, rule: Rule, found: Mapping[str, Any], node: Node | None) 
             return f"it reads or gives {', '.join(types)}: {target} has no such tensors inside of a graph"
     if rule.lacks is not None:
         return f"{target} lacks {rule.lacks}"
-    limits = ", ".join(f"{name} = {number:,}" for name, number in found.get("limits", {}).items())
+    limits = ", ".join(f"{name} = {number:,}" for name, number in found.limits.items())
     return f"it is not within {target}'s limit {limits}" if limits else f"{target} does not take it as it is"
 
 
@@ -410,15 +415,15 @@ def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Find
 # --- what onnxruntime and NVIDIA's compiler say ---------------------------------------------------
 
 
-def _runtime(runtime: Mapping[str, str | None]) -> list[Finding]:
+def _runtime(runtime: TakenByRuntime) -> list[Finding]:
     """That onnxruntime does not take the model."""
-    if runtime["original"] is None:
+    if runtime.original is None:
         return []
-    mended = runtime["result"] is None
+    mended = runtime.result is None
     advice = "repairable: onnxq sanitize repairs it" if mended else "write the model otherwise"
     return [
         finding(
-            "runtime", reason=f"onnxruntime does not take it: {runtime['original']}", advice=advice,
+            "runtime", reason=f"onnxruntime does not take it: {runtime.original}", advice=advice,
             consequence="" if mended else "without it nothing is proved or calibrated",
         )
     ]  # fmt: skip

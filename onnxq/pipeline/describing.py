@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.documents.typed import typed
+from onnxq.analysis.reports import part_of
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
-from onnxq.errors import unknown_name
+from onnxq.errors import UserError, unknown_name
 from onnxq.flag_words import tells_keywords
 from onnxq.graph.layers import WEIGHTED, layer_of
 from onnxq.graph.load import ModelSource
@@ -356,23 +358,24 @@ def _is_quantized(node: Node) -> bool:
 
 def _quantization(name: str, model: Path) -> ScaleOfTensor | None:
     """What the report beside a model says of a tensor's scale; None where it says nothing."""
-    document = report_beside(model) or {}
     try:
-        plan, scales = document["plan"], document["calibration"]["scales"]
-        groups = [group for group in plan["groups"] if name in group["tensors"]]
-        if not groups:
-            return None
-        sites = [site for site in plan["sites"] if site["tensor"] == name]
-        found = {
-            "scale": scales.get(name),
-            "axis": sites[0]["axis"] if sites else None,
-            "group": groups[0],
-            "because": sites[0]["because"] if sites else None,
-            "readers": [reader for site in sites for reader in site["readers"]],
-        }
-        return typed(ScaleOfTensor, found)
-    except (ValueError, KeyError, TypeError, AttributeError):  # no report, or not one of onnxq's
+        report = report_beside(model)
+    except UserError:  # what is asked for is of the model
         return None
+    if report is None:
+        return None
+    plan, scales = part_of(PlanPart, report.plan), part_of(CalibrationPart, report.calibration).scales
+    group = next((group for group in plan.groups if name in group.tensors), None)
+    if group is None:
+        return None
+    sites = [site for site in plan.sites if site.tensor == name]
+    return ScaleOfTensor(
+        scale=scales.get(name),
+        axis=sites[0].axis if sites else None,
+        group=group,
+        because=sites[0].because if sites else None,
+        readers=tuple(reader for site in sites for reader in site.readers),
+    )
 
 
 def _statistics(tensor: Tensor) -> ConstantFigures | None:

@@ -6,18 +6,21 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onnxq.analysis.checks import Evidence
 from onnxq.analysis.checks.evidence import FloatLayer, Scaled, own_scales, planned_scales
+from onnxq.analysis.reports import part_of
 from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.compiled.reading import read
 from onnxq.data.sources import Source
 from onnxq.data.warnings import DataWarning
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
 from onnxq.emit.recorded import recorded_report
 from onnxq.errors import UserError
 from onnxq.finding import Finding, finding
@@ -88,8 +91,8 @@ def evidence_of(
     doubts = job.doubts(source.count if source is not None else None)["doubts"]
     compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
-    if report is not None and report.get("model"):
-        model = str(report["model"])
+    if report is not None and report.model:
+        model = report.model
     return Evidence(
         model=job.model,
         original=original,
@@ -128,7 +131,7 @@ def _count(source: Source | None, given: Given | None) -> int | None:
     return given.stats.origin.available if given is not None and given.stats is not None else None
 
 
-def _is_of_float_model(given: Given | None, job: Job, report: Mapping[str, Any] | None) -> bool:
+def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> bool:
     """Whether statistics are of the float model that the report beside an int8 model names.
 
     Raises:
@@ -136,9 +139,9 @@ def _is_of_float_model(given: Given | None, job: Job, report: Mapping[str, Any] 
     """
     if given is None or given.stats is None or given.stats.origin.model == job.fingerprint():
         return False
-    named = (report or {}).get("model")
+    named = "" if report is None else report.model
     if named and Path(named).is_file() and fingerprint(named, [], [], []) == given.stats.origin.model:
-        if edits := ((report or {}).get("repair") or {}).get("edits"):
+        if report is not None and (edits := part_of(RepairPart, report.repair).edits):
             raise UserError(
                 f"{str(given.path)!r} holds statistics of {named!r}, and repair edited {len(edits)} of its "
                 "tensors: what they hold in the int8 model is not known",
@@ -226,7 +229,7 @@ def _ranges(
     return found
 
 
-def _floats(job: Job, plan: QuantPlan, report: Mapping[str, Any] | None, *, own: bool) -> list[FloatLayer]:
+def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> list[FloatLayer]:
     """The layers that are not quantized, the heaviest first, each with the reason that is known of it."""
     total = sum(layer.macs or 0 for layer in plan.layers)
     reasons = {entry.node: (code_of(entry.because), str(entry.because)) for entry in plan.kept_float}
@@ -237,8 +240,8 @@ def _floats(job: Job, plan: QuantPlan, report: Mapping[str, Any] | None, *, own:
         quantized = {one.node.name for one in products if one.of_data and one.of_weight}
         unknown = ("no-pair", "no pair of the file quantizes both of its operands")
         reasons = {name: why for name, why in reasons.items() if name not in quantized}
-    kept: Sequence[Mapping[str, Any]] = ((report or {}).get("plan") or {}).get("kept_float") or ()
-    reasons.update({str(e["node"]): (str(e.get("code", "")), str(e.get("because", ""))) for e in kept})
+    kept = part_of(PlanPart, None if report is None else report.plan).kept_float
+    reasons.update({one.node: (one.code, one.because) for one in kept})
     found = [
         FloatLayer(
             layer.node, layer.op, layer.macs, layer.macs / total, layer.eligible,

@@ -17,6 +17,9 @@ from onnxq import interrupts, remarks
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
+from onnxq.documents.json_values import to_json
+from onnxq.documents.reading import read_plain
+from onnxq.documents.report import Report
 from onnxq.errors import UserError
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read
@@ -159,7 +162,7 @@ def _measured(
         while found is None and count:
             samples = itertools.islice(sampling.held_out(silent=True), count)
             try:
-                found = beside(one, other, recorded(report), samples, how, tell)
+                found = beside(one, other, recorded(read_plain(Report, to_json(report))), samples, how, tell)
             except Fewer as error:
                 count = error.samples
     if found is None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from onnxq import remarks
-from onnxq.analysis.reports import REPORT_SCHEMA, OpenedReport, open_report
+from onnxq.analysis.reports import OpenedReport, open_report
+from onnxq.analysis.rows import Analysis
+from onnxq.documents.reading import Readable, read_document
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.flag_words import tells_keywords
-from onnxq.json_file import read_document
 from onnxq.page.making import html_of, page_of
 from onnxq.progress import Observer, told
 from onnxq.shown import Shown, Words, size
@@ -78,9 +79,7 @@ def report(
     _check(path, force=force)
     page = page_of(
         opened,
-        analysis=None
-        if analysis is None
-        else read_document(Path(analysis), {"analysis": _ANALYSIS_SCHEMA}, "analysis of onnxq", _ANALYZE),
+        analysis=None if analysis is None else _analysis(Path(analysis)),
         compare=None if compare is None else open_report(compare, _DRAWN),
     )
     tell("page", None, None)
@@ -95,7 +94,7 @@ def report(
 def page_text(document: Mapping[str, Any]) -> str | None:
     """The page of a report that is being saved; None, and a remark, where it cannot be made."""
     try:
-        return html_of(page_of(OpenedReport("", document)))
+        return html_of(page_of(OpenedReport.of(document)))
     except Exception as error:  # the page is made of the report alone: it must not cost the user the run
         remarks.remark(f"the page is not written: {type(error).__name__}: {error}")
         return None
@@ -112,6 +111,9 @@ def _check(path: Path, *, force: bool) -> None:
         )
 
 
-_ANALYSIS_SCHEMA = 1
-_ANALYZE = "give what `onnxq analyze A B --data D --json` printed"
-_DRAWN = {"report": REPORT_SCHEMA}  # what else is a run has no model to show
+def _analysis(path: Path) -> Analysis:
+    hint = "give what `onnxq analyze A B --data D --json` printed"
+    return read_document(path, {"analysis": Readable(Analysis, 1)}, "analysis of onnxq", hint).document
+
+
+_DRAWN = ("report",)  # what else is a run has no model to show

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxq.analysis.reports import part_of
 from onnxq.data.sources import DataSource
+from onnxq.documents.calibration import CalibrationPart
 from onnxq.emit.recorded import recorded_report
 from onnxq.errors import UserError
 from onnxq.settings import Feeding, ImageOptions
@@ -61,22 +63,23 @@ def sibling_of(model: Path) -> Sibling:
         missing = "there is no model file" if not model.is_file() else "there is no report of"
         end = "" if not model.is_file() else " beside it that names the original"
         raise UserError(f"{missing} {str(model)!r}{end}", hint=_GIVE_BOTH)
-    named = report.get("model")
-    original = _found(named, model.parent) if isinstance(named, str) else None
+    named = report.model
+    original = None if named is None else _found(named, model.parent)
     if original is None:
         raise UserError(
             f"the original of {str(model)!r}, {named!r} by its report, is not there", hint=_GIVE_BOTH
         )
-    place = _mapping(_mapping(_mapping(report.get("calibration")).get("data")).get("place"))
-    data, held = place.get("path"), place.get("held_out")
-    whole = isinstance(held, list) and all(isinstance(n, int) and n >= 0 for n in held)
+    place = part_of(CalibrationPart, report.calibration).data.place
+    if place is None:
+        return Sibling(original, None, {}, {}, False, None)
+    held = place.held_out or ()
     return Sibling(
         original,
-        _found(data, model.parent) if isinstance(data, str) else None,
-        _mapping(place.get("images")),
-        {str(k): str(v) for k, v in _mapping(place.get("input_names")).items()},
-        place.get("skip_bad") is True,
-        tuple(held) if whole and held else None,
+        _found(place.path, model.parent),
+        place.images,
+        place.input_names,
+        place.skip_bad is True,
+        held if held and all(number >= 0 for number in held) else None,
     )
 
 
@@ -88,7 +91,3 @@ def _found(named: str, folder: Path) -> Path | None:
         if os.path.exists(path):
             return path
     return None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

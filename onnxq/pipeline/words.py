@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.worth import worth_of
+from onnxq.compiled.verdict import Verdict
+from onnxq.documents.json_values import to_json
 from onnxq.shown import Words, count, decibels
+from onnxq.typed import typed
 
 _ROWS = 10
 _COLUMNS = ("layer", "operator", "MACs", "what")
@@ -48,7 +50,8 @@ def _share(plan: Report | None) -> str:
 
 def _engine(report: Report) -> Iterator[str]:
     """What the compiler says of it, and what int8 moves."""
-    engine, worth = report["engine"], worth_of(OpenedReport("", report))
+    engine, verdict = report["engine"], report["verdict"]
+    worth = None if verdict is None else worth_of(typed(Verdict, to_json(verdict)))
     if engine["status"] == "compiled":
         yield f"{engine['int8']} of {engine['planned']} planned int8 layers run in int8"
     elif report["plan"]:

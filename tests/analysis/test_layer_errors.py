@@ -89,7 +89,7 @@ def test_heavy_weights_are_in_memory_part_by_part(
 
 
 def test_the_page_shows_them_without_an_analysis(document: dict[str, Any]) -> None:
-    page = page_of(OpenedReport("", document))
+    page = page_of(OpenedReport.of(document))
     assert page.layers is not None
     levels = {row["layer"]: row["isolated"]["sqnr_db"] for row in document["layer_errors"]["rows"]}
     shown = {line.name: line.isolated for line in page.layers.layers if line.isolated is not None}
@@ -107,7 +107,7 @@ def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
     report = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=0, **QUICK).report
     assert report["layer_errors"]["why_not"] == "left out"
     assert "layers" not in report["phases"]
-    page = page_of(OpenedReport("", report))
+    page = page_of(OpenedReport.of(report))
     assert page.layers is not None
     assert not page.layers.analysed
     assert "were not measured: left out" in page.layers.errors

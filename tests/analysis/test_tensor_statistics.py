@@ -286,10 +286,14 @@ def test_scales_of_a_quantized_model_and_of_its_report(calibrated: Path) -> None
     )
     path = calibrated / "other.onnx"
     onnx.save(quantized, path)
-    path.with_name("other.report.json").write_text(
-        '{"calibration": {"scales": {"b": 0.25, "x": 9, "a": [1], "y": 0.5}}, '
-        '"repair": {"edits": [{"kind": "lattice", "tensor": "y"}]}}'
-    )
+    report = path.with_name("other.report.json")
+    edits = '"repair": {"edits": [{"kind": "lattice", "tensor": "y", "step": 1}]}'
+    report.write_text('{"calibration": {"scales": {"b": [0.25]}}}')
+    with pytest.raises(
+        onnxq.UserError, match=r"other\.report\.json' is no report.*: \.calibration\.scales\.b: "
+    ):
+        onnxq.statistics(calibrated / "net.onnx", against=path, stats=calibrated / "1-1.stats.npz")
+    report.write_text('{"calibration": {"scales": {"b": 0.25, "x": 9, "a": null, "y": 0.5}}, ' + edits + "}")
     measured, held = (
         whole_rows(onnxq.statistics(calibrated / "net.onnx", against=path, **source))
         for source in ({"data": calibrated / "data.npy"}, {"stats": calibrated / "1-1.stats.npz"})

@@ -236,7 +236,7 @@ def test_layers_of_an_engine_and_their_times(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_read(tmp_path: Path) -> None:
-    """What of one that can be read is of another type is left out: `tests/page/test_edited_reports.py`."""
+    """What is of another type further in is said with its place: `tests/page/test_edited_reports.py`."""
     path = tmp_path / "x.report.json"
 
     def reads(text: str) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from onnxq.analysis.diff.rows import BETTER, OTHER, WORSE, Judge
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.changes import ChangeMade
+from onnxq.documents.repair import RepairPart, RepairStep
+from onnxq.documents.report import Report
 
 _PROOFS = ("failed", "unproven", "close", "exact")
 """From the weakest to the strongest."""
 
 
-def changes(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def changes(a: Report, b: Report, judge: Judge) -> None:
     """The rules' changes with their proofs, node by node; what was rejected; what the target refuses."""
-    one, other = (_proofs(r, "changes") for r in (a, b))
-    missed = {
-        (text(e.get("rule")), text(e.get("node"))): text(e.get("reason")) for e in b.entries("near_misses")
-    }
+    one, other = (_proofs(report.changes) for report in (a, b))
+    missed = {(left.rule, left.node): left.reason for left in b.near_misses}
     for key in dict.fromkeys([*one, *other]):
         rule, node = key
         x, y = one.get(key), other.get(key)
@@ -25,31 +25,27 @@ def changes(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
             judge.other(rule, x, y, name=node, node=node, why=missed.get(key, ""))
         else:
             judge.state(_weaker(x, y), rule, x, y, name=node, node=node)
-    one, other = (_proofs(r, "rejected") for r in (a, b))
+    one, other = (_proofs(report.rejected) for report in (a, b))
     for rule, node in dict.fromkeys([*one, *other]):
         gone = (rule, node) not in other
         said = [None if (rule, node) not in found else "rejected" for found in (one, other)]
         judge.state(BETTER if gone else WORSE, rule, *said, name=node, node=node)
-    wholes = [r.by("stage", "whole_model") for r in (a, b)]
+    wholes = [{proof.stage: proof for proof in report.whole_model} for report in (a, b)]
     for stage in [stage for stage in wholes[0] if stage in wholes[1]]:
-        x, y = (text(whole[stage].get("verdict")) for whole in wholes)
-        judge.state(_weaker(x, y), "whole model", x, y, name=stage, why=text(wholes[1][stage].get("why")))
-    refused = [
-        {(text(e.get("node")), text(e.get("reason"))) for e in r.entries("unsupported")} for r in (a, b)
-    ]
+        x, y = (whole[stage].verdict for whole in wholes)
+        judge.state(_weaker(x, y), "whole model", x, y, name=stage, why=wholes[1][stage].why)
+    refused = [{(one.node, one.reason) for one in report.unsupported} for report in (a, b)]
     for node, reason in sorted(refused[0] ^ refused[1]):
         gone = (node, reason) in refused[0]
         said = [None if (node, reason) not in found else "refused" for found in refused]
         judge.state(BETTER if gone else WORSE, "target", *said, name=node, node=node, why=reason)
 
 
-def _proofs(report: OpenedReport, key: str) -> dict[tuple[str, str], str]:
+def _proofs(changes: Sequence[ChangeMade]) -> dict[tuple[str, str], str]:
     """The verdict of each change, by rule and node; of several at one node the weakest."""
     found: dict[tuple[str, str], str] = {}
-    for change in report.entries(key):
-        proof = change.get("proof")
-        verdict = text(proof.get("verdict")) if isinstance(proof, Mapping) else ""
-        at = text(change.get("rule")), text(change.get("node"))
+    for change in changes:
+        at, verdict = (change.rule, change.node), change.proof.verdict
         found[at] = min(found.get(at, verdict), verdict, key=_strength)
     return found
 
@@ -64,27 +60,25 @@ def _weaker(a: str, b: str) -> str:
     return WORSE if _strength(b) < _strength(a) else BETTER
 
 
-def repair(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def repair(a: Report, b: Report, judge: Judge) -> None:
     """The steps of the repair of accuracy, and what it changed."""
-    steps = [r.by("step", "repair", "steps") for r in (a, b)]
+    parts = [part_of(RepairPart, report.repair) for report in (a, b)]
+    steps = [{step.step: step for step in part.steps} for part in parts]
     for name in dict.fromkeys([*steps[0], *steps[1]]):
         x, y = (found.get(name) for found in steps)
-        judge.other(
-            "step", *(None if step is None else text(step.get("verdict")) for step in (x, y)),
-            name=name, why=text((y or x or {}).get("why")),
-        )  # fmt: skip
+        said = y or x
+        verdicts = (None if step is None else step.verdict for step in (x, y))
+        judge.other("step", *verdicts, name=name, why="" if said is None else said.why)
         judge.figure("gain of the step", _gain(x), _gain(y), unit="dB", better=0, name=name)
-    edits = [
-        {(text(e.get("kind")), text(e.get("tensor"))) for e in r.entries("repair", "edits")} for r in (a, b)
-    ]
+    edits = [{(edit.kind, edit.tensor) for edit in part.edits} for part in parts]
     for kind, tensor in sorted(edits[0] ^ edits[1]):
-        said = ("edited" if (kind, tensor) in found else None for found in edits)
-        judge.other(kind, *said, name=tensor)
-    for what, key in (("biases fitted", "biases"), ("weights rounded otherwise", "codes")):
-        judge.count(what, *(number(r.at("repair", key)) for r in (a, b)))
+        said_of = ("edited" if (kind, tensor) in found else None for found in edits)
+        judge.other(kind, *said_of, name=tensor)
+    judge.count("biases fitted", *(number(part.biases) for part in parts))
+    judge.count("weights rounded otherwise", *(number(part.codes) for part in parts))
 
 
-def _gain(step: Mapping[str, Any] | None) -> float | None:
+def _gain(step: RepairStep | None) -> float | None:
     """By how much a step that was kept is nearer, dB."""
-    before, after = (number((step or {}).get(key)) for key in ("before_db", "after_db"))
+    before, after = (None, None) if step is None else (number(step.before_db), number(step.after_db))
     return None if before is None or after is None else after - before

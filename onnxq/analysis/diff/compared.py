@@ -19,25 +19,31 @@ from onnxq.analysis.diff.rows import (
     RunDifference,
 )
 from onnxq.analysis.diff.scales import scales
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import OpenedReport, number, part_of
+from onnxq.documents.body import BodyPart
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
 from onnxq.patterns import fits
 from onnxq.settings import Margins
 
-_Compare = Callable[[OpenedReport, OpenedReport, Judge], None]
+_Compare = Callable[[Report, Report, Judge], None]
+_Has = Callable[[OpenedReport], bool]
 
-_PARTS: dict[str, tuple[_Compare, tuple[str, ...]]] = {
-    "accuracy": (accuracy, ("accuracy",)),
-    "goal": (goal, ("goal",)),
-    "engine": (engine, ("engine", "status")),
-    "plan": (plan, ("plan", "layers")),
-    "scales": (scales, ("calibration", "scales")),
-    "body": (body, ("body", "type")),
-    "changes": (changes, ("changes",)),
-    "repair": (repair, ("repair", "steps")),
-    "files": (files, ("files",)),
-    "settings": (settings, ("onnxq",)),
+_PARTS: dict[str, tuple[_Compare, _Has]] = {
+    "accuracy": (accuracy, lambda opened: bool(opened.document.accuracy)),
+    "goal": (goal, lambda opened: opened.document.goal is not None),
+    "engine": (engine, lambda opened: opened.document.engine.status in ("compiled", "failed")),
+    "plan": (plan, lambda opened: isinstance(opened.document.plan, PlanPart)),
+    "scales": (scales, lambda opened: bool(part_of(CalibrationPart, opened.document.calibration).scales)),
+    "body": (body, lambda opened: bool(part_of(BodyPart, opened.document.body).type)),
+    "changes": (changes, lambda opened: "changes" not in opened.lacks),
+    "repair": (repair, lambda opened: opened.document.repair is not None),
+    "files": (files, lambda opened: "files" not in opened.lacks),
+    "settings": (settings, lambda opened: True),
 }
-"""Each part, with what a report that has it says. Of rows that are equally bad the first part's are first."""
+"""Each part, and which reports have it. Of rows that are equally bad the first part's are first."""
 
 
 def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: Sequence[str] = ()) -> RunDiff:
@@ -51,17 +57,17 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
     """
     judge = Judge(margins)
     compared, missing = [], []
-    for part, (compare, keys) in _PARTS.items():
-        lacks = [_lacks(part, report.at(*keys)) for report in (a, b)]
+    for part, (compare, has) in _PARTS.items():
+        lacks = [not has(report) for report in (a, b)]
         if any(lacks):
             of = "both" if all(lacks) else "A" if lacks[0] else "B"
-            missing.append(MissingPart(part, of, _why(part, b if lacks[1] else a)))
+            missing.append(MissingPart(part, of, _why(part, (b if lacks[1] else a).document)))
             continue
         judge.part = part
         done = len(judge.rows)
         try:
-            compare(a, b, judge)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # a report that was edited
+            compare(a.document, b.document, judge)
+        except ArithmeticError as error:  # a report that was edited: figures that no float holds
             del judge.rows[done:]
             missing.append(MissingPart(part, "both", f"it is not understood: {error}"))
             continue
@@ -79,15 +85,8 @@ def compare_reports(a: OpenedReport, b: OpenedReport, margins: Margins, match: S
         differences=tuple(rows),
         compared=tuple(compared),
         missing=tuple(missing),
-        notes=tuple(_notes(a, b)),
+        notes=tuple(_notes(a.document, b.document)),
     )
-
-
-def _lacks(part: str, value: object) -> bool:
-    """Whether what stands where a part is says that there is none."""
-    if part == "engine":
-        return value not in ("compiled", "failed")
-    return value in (None, "") or (part in ("accuracy", "scales") and not value)
 
 
 def _fits(row: RunDifference, match: Sequence[str]) -> bool:
@@ -95,31 +94,33 @@ def _fits(row: RunDifference, match: Sequence[str]) -> bool:
 
 
 def _run(report: OpenedReport) -> ComparedRun:
-    said = {key: text(report.at(key)) for key in ("onnxq", "model", "output", "target")}
-    return ComparedRun(report=report.path, schema=int(report.document["schema"]), **said)
+    said = report.document
+    return ComparedRun(
+        report=report.path, onnxq=said.onnxq, schema=said.schema, model=said.model or "",
+        output=said.output or "", target=said.target,
+    )  # fmt: skip
 
 
-def _why(part: str, report: OpenedReport) -> str:
+def _why(part: str, report: Report) -> str:
     """Why a report lacks a part, as far as it says so."""
-    why = {
-        "accuracy": ("calibration", "not_verified"),
-        "repair": ("repair", "why_not"),
-        "engine": ("engine", "reason"),
-    }.get(part)
-    return text(report.at(*why)) if why is not None else ""
+    if part == "accuracy":
+        return part_of(CalibrationPart, report.calibration).not_verified
+    if part == "repair":
+        return part_of(RepairPart, report.repair).why_not or ""
+    return report.engine.reason if part == "engine" else ""
 
 
-def _notes(a: OpenedReport, b: OpenedReport) -> list[str]:
+def _notes(a: Report, b: Report) -> list[str]:
     """What makes the comparison doubtful."""
     found = []
-    layers = [set(r.by("node", "plan", "layers")) for r in (a, b)]
+    layers = [{layer.node for layer in part_of(PlanPart, report.plan).layers} for report in (a, b)]
     if all(layers) and layers[0].isdisjoint(layers[1]):
         found.append("no layer of A is in B: these seem to be reports of two models")
-    used = [r.part("calibration", "data").get("lines") for r in (a, b)]
-    counts = [{number(e.get("samples")) for e in r.entries("accuracy")} for r in (a, b)]
+    used = [part_of(CalibrationPart, report.calibration).data.lines for report in (a, b)]
+    counts = [{number(output.samples) for output in report.accuracy} for report in (a, b)]
     if all(counts) and (used[0] != used[1] or counts[0] != counts[1]):
         found.append("accuracy was measured on other data, or on another number of samples")
-    engines = [(r.at("engine", "compiler"), r.at("engine", "sm")) for r in (a, b)]
-    if all(r.at("engine", "status") == "compiled" for r in (a, b)) and engines[0] != engines[1]:
+    engines = [(report.engine.compiler, report.engine.sm) for report in (a, b)]
+    if all(report.engine.status == "compiled" for report in (a, b)) and engines[0] != engines[1]:
         found.append("the engines are of two compilers, or for two kinds of GPU")
     return found

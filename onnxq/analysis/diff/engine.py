@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
-from onnxq.analysis.diff.planned import format_of
 from onnxq.analysis.diff.rows import BETTER, OTHER, WORSE, Judge
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import number, part_of
 from onnxq.compiled.traffic import traffic
-from onnxq.run.engine_log import EngineLayer, EngineTensor
+from onnxq.documents.engine import EnginePart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
+from onnxq.run.engine_log import EngineLayer
 
 _COMPILED = "compiled"
 
 
-def engine(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def engine(a: Report, b: Report, judge: Judge) -> None:
     """What NVIDIA's compiler made of both."""
-    status = [text(r.at("engine", "status")) for r in (a, b)]
+    engines = [report.engine for report in (a, b)]
+    status = [part.status for part in engines]
     verdict = (
         WORSE if status == [_COMPILED, "failed"] else BETTER if status == ["failed", _COMPILED] else OTHER
     )
-    judge.state(verdict, "status", *status, why=text(b.at("engine", "reason")))
-    for what, key in (("compiler", "compiler"), ("compute capability", "sm")):
-        judge.other(what, *(_cell(r.at("engine", key)) for r in (a, b)))
+    judge.state(verdict, "status", *status, why=b.engine.reason)
+    judge.other("compiler", *(part.compiler or None for part in engines))
+    judge.other("compute capability", *(None if part.sm is None else str(part.sm) for part in engines))
     if status != [_COMPILED, _COMPILED]:
         return
-    judge.count("int8 layers", *(number(r.at("engine", "int8")) for r in (a, b)))
-    judge.count("planned layers that are not int8", *map(_not_int8, (a, b)), better=-1)
+    judge.count("int8 layers", *(number(part.int8) for part in engines))
+    judge.count("planned layers that are not int8", *map(_not_int8, engines), better=-1)
     planned = [
-        {n for n, e in r.by("node", "plan", "layers").items() if format_of(e) != "float"} for r in (a, b)
+        {layer.node for layer in part_of(PlanPart, report.plan).layers if layer.format != "float"}
+        for report in (a, b)
     ]
-    missed = [set(names(r.at("engine", "not_int8"))) for r in (a, b)]
+    missed = [set(part.not_int8) for part in engines]
     for node in sorted(missed[0] ^ missed[1]):
         if node in planned[0] and node in planned[1]:
             runs = ("float" if node in found else "int8" for found in missed)
             judge.state(WORSE if node in missed[1] else BETTER, "runs in", *runs, name=node, node=node)
-    layers = [_layers(r) for r in (a, b)]
+    layers = [part.layers for part in engines]
     if not all(layers):
         return
     moved = [traffic(found) for found in layers]
@@ -46,39 +49,12 @@ def engine(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
         judge.other("kernels of", types[0][node], types[1][node], name=node, node=node)
 
 
-def _not_int8(report: OpenedReport) -> float | None:
-    planned, runs = (number(report.at("engine", key)) for key in ("planned", "int8"))
+def _not_int8(engine: EnginePart) -> float | None:
+    planned, runs = number(engine.planned), number(engine.int8)
     return None if planned is None or runs is None else planned - runs
 
 
-def _layers(report: OpenedReport) -> list[EngineLayer]:
-    """The engine's layers; those that are not understood are left out."""
-    found = []
-    for layer in report.entries("engine", "layers"):
-        kind, precision = text(layer.get("kind")), layer.get("precision")
-        tensors = [
-            tuple(map(_tensor, _objects(layer.get(key)))) for key in ("inputs", "constants", "outputs")
-        ]
-        found.append(
-            EngineLayer(
-                text(layer.get("name")), kind, precision if isinstance(precision, str) else None,
-                tensors[0], tensors[1], tensors[2], names(layer.get("nodes")), text(layer.get("tactic")),
-            )
-        )  # fmt: skip
-    return found
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-
-
-def _tensor(entry: Mapping[str, Any]) -> EngineTensor:
-    shape = entry.get("shape")
-    sizes = tuple(int(number(dim) or 0) for dim in shape) if isinstance(shape, list) else ()
-    return EngineTensor(text(entry.get("name")), text(entry.get("dtype")), sizes)
-
-
-def _types(layers: list[EngineLayer]) -> dict[str, str]:
+def _types(layers: Sequence[EngineLayer]) -> dict[str, str]:
     """The types in which each node is multiplied."""
     found: dict[str, set[str]] = {}
     for layer in layers:
@@ -86,7 +62,3 @@ def _types(layers: list[EngineLayer]) -> dict[str, str]:
             for node in layer.nodes:
                 found.setdefault(node, set()).add(layer.precision)
     return {node: ", ".join(sorted(types)) for node, types in found.items()}
-
-
-def _cell(value: Any) -> str | None:
-    return None if value is None else text(value)

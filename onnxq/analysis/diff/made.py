@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any
 
-from onnxq.analysis.diff.rows import Judge
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.diff.rows import Cell, Judge
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.json_values import to_json
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import Report
 
-_SETTINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("version of onnxq", ("onnxq",)),
-    ("schema", ("schema",)),
-    ("model", ("model",)),
-    ("target", ("target",)),
-    ("opset", ("opset",)),
-    ("configuration", ("config",)),
-    ("plan", ("plan", "file")),
-    ("method", ("calibration", "method")),
-    ("samples that calibrated", ("calibration", "samples")),
-    ("seed", ("calibration", "seed")),
-    ("counting", ("calibration", "counting")),
-    ("samples held out", ("calibration", "held_out")),
-    ("data", ("calibration", "data", "lines")),
-    ("images", ("calibration", "data", "images")),
-    ("statistics from", ("calibration", "stats_file")),
-    ("run as float32", ("calibration", "in_float32")),
-    ("repair", ("repair", "asked")),
-    ("assumptions", ("assumptions",)),
-    ("changes of the interface", ("interface_changes",)),
+_Says = Callable[[Report], object]
+
+
+def _of(says: Callable[[CalibrationPart], object]) -> _Says:
+    """What a report says of its calibration; None where there was none."""
+    return lambda report: (
+        says(report.calibration) if isinstance(report.calibration, CalibrationPart) else None
+    )
+
+
+_SETTINGS: tuple[tuple[str, _Says], ...] = (
+    ("version of onnxq", lambda report: report.onnxq),
+    ("schema", lambda report: report.schema),
+    ("model", lambda report: report.model),
+    ("target", lambda report: report.target),
+    ("opset", lambda report: report.opset),
+    ("configuration", lambda report: report.config),
+    ("plan", lambda report: part_of(PlanPart, report.plan).file),
+    ("method", _of(lambda part: part.method)),
+    ("samples that calibrated", _of(lambda part: part.samples)),
+    ("seed", _of(lambda part: part.seed)),
+    ("counting", _of(lambda part: part.counting)),
+    ("samples held out", _of(lambda part: part.held_out)),
+    ("data", _of(lambda part: part.data.lines)),
+    ("images", _of(lambda part: part.data.images)),
+    ("statistics from", _of(lambda part: part.stats_file)),
+    ("run as float32", _of(lambda part: part.in_float32)),
+    ("repair", lambda report: part_of(RepairPart, report.repair).asked),
+    ("assumptions", lambda report: report.assumptions),
+    ("changes of the interface", lambda report: report.interface_changes),
 )
 
 
-def settings(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def settings(a: Report, b: Report, judge: Judge) -> None:
     """Versions, options and data."""
-    for what, keys in _SETTINGS:
-        judge.other(what, *(_cell(r.at(*keys)) for r in (a, b)))
+    for what, says in _SETTINGS:
+        judge.other(what, *(_cell(says(report)) for report in (a, b)))
     counts = (
-        max((number(e.get("samples")) or 0 for e in r.entries("accuracy")), default=None) for r in (a, b)
+        max((number(output.samples) or 0 for output in report.accuracy), default=None) for report in (a, b)
     )
     judge.count("samples that verified", *counts)
 
 
-def files(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def files(a: Report, b: Report, judge: Judge) -> None:
     """The model's file: its size, whether it is the same, what is beside it."""
-    judge.figure("size", *(number(r.at("size", "after")) for r in (a, b)), unit="%", better=-1)
-    judge.figure(
-        "size of the original", *(number(r.at("size", "before")) for r in (a, b)), unit="%", better=0
-    )
-    judge.count("nodes", *(number(r.at("nodes")) for r in (a, b)))
-    hashes = [text(r.at("sha256")) for r in (a, b)]
-    if all(hashes):
-        judge.other("SHA-256", *(digest[:12] for digest in hashes))
-    kinds = (", ".join(sorted({_kind(name) for name in names(r.at("files"))})) or None for r in (a, b))
+    after, before = ([number(size) for size in sizes] for sizes in
+                     ((a.size.after, b.size.after), (a.size.before, b.size.before)))  # fmt: skip
+    judge.figure("size", *after, unit="%", better=-1)
+    judge.figure("size of the original", *before, unit="%", better=0)
+    judge.count("nodes", number(a.nodes), number(b.nodes))
+    if a.sha256 and b.sha256:
+        judge.other("SHA-256", a.sha256[:12], b.sha256[:12])
+    kinds = (", ".join(sorted({_kind(name) for name in report.files})) or None for report in (a, b))
     judge.other("kinds of files", *kinds)
 
 
@@ -61,5 +76,8 @@ def _kind(name: str) -> str:
     return "report" if path.name.endswith(".report.json") else path.suffix
 
 
-def _cell(value: Any) -> str | int | float | bool | None:
-    return value if value is None or isinstance(value, bool | int | float) else text(value)
+def _cell(value: object) -> Cell:
+    """A value as one cell, JSON for what is no number and no text; None of what is not there."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value if value != "" else None
+    return json.dumps(to_json(value), ensure_ascii=False)

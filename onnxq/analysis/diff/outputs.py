@@ -3,59 +3,60 @@
 from __future__ import annotations
 
 from onnxq.analysis.diff.rows import BETTER, WORSE, Judge
-from onnxq.analysis.reports import OpenedReport, number, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.accuracy import AboutMeanPart, GateMeasured, GoalPart, OutputOfRun
+from onnxq.documents.report import Report
 
 _ABOUT = "SQNR about the mean"
 
 
-def accuracy(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def accuracy(a: Report, b: Report, judge: Judge) -> None:
     """The outputs on samples that calibration did not see."""
-    judge.figure(_ABOUT, *(number(r.at("about_mean", "sqnr_about_mean_db")) for r in (a, b)), unit="dB")
-    one, other = (r.by("output", "accuracy") for r in (a, b))
+    about = [part_of(AboutMeanPart, report.about_mean) for report in (a, b)]
+    judge.figure(_ABOUT, *(number(part.sqnr_about_mean_db) for part in about), unit="dB")
+    one, other = ({entry.output: entry for entry in report.accuracy} for report in (a, b))
     for name in dict.fromkeys([*one, *other]):
-        if name not in one or name not in other:
-            gone = name not in other
-            judge.state(
-                WORSE if gone else BETTER, "output", *("there" if name in r else None for r in (one, other)),
-                name=name, why="an output of one of the models only",
-            )  # fmt: skip
+        if name in one and name in other:
+            _output(name, one[name], other[name], judge)
             continue
-        x, y = one[name], other[name]
-        for what, key, unit, better in (
-            ("SQNR", "sqnr_db", "dB", 1),
-            ("top-1 agreement", "top1", "points", 1),
-            ("cosine", "cosine", "", 0),
-            ("max error", "max_abs", "%", 0),
-        ):
-            judge.figure(what, number(x.get(key)), number(y.get(key)), unit=unit, better=better, name=name)
-        if x.get("sqnr_db") is None and y.get("sqnr_db") is None:  # integers: equal or not
-            judge.figure(
-                "equal values", number(x.get("equal")), number(y.get("equal")), unit="points", name=name
-            )
-        for what, key in (
-            ("NaN or infinite values", "nonfinite"),
-            ("samples of another shape", "mismatched"),
-        ):
-            judge.count(what, number(x.get(key)), number(y.get(key)), better=-1, name=name)
-    one, other = (r.by("output", "about_mean", "outputs") for r in (a, b))
-    for name in [name for name in one if name in other and len(one) + len(other) > 2]:
-        levels = (number(r[name].get("sqnr_about_mean_db")) for r in (one, other))
-        judge.figure(_ABOUT, *levels, unit="dB", name=name)
+        judge.state(
+            BETTER if name in other else WORSE, "output",
+            *("there" if name in outputs else None for outputs in (one, other)),
+            name=name, why="an output of one of the models only",
+        )  # fmt: skip
+    levels = [{one.output: number(one.sqnr_about_mean_db) for one in part.outputs} for part in about]
+    for name in [name for name in levels[0] if name in levels[1] and len(levels[0]) + len(levels[1]) > 2]:
+        judge.figure(_ABOUT, levels[0][name], levels[1][name], unit="dB", name=name)
 
 
-def goal(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def _output(name: str, x: OutputOfRun, y: OutputOfRun, judge: Judge) -> None:
+    """An output that both models have."""
+    sqnr = [number(one.sqnr_db) for one in (x, y)]
+    judge.figure("SQNR", *sqnr, unit="dB", better=1, name=name)
+    judge.figure("top-1 agreement", *(number(one.top1) for one in (x, y)), unit="points", better=1, name=name)
+    judge.figure("cosine", *(number(one.cosine) for one in (x, y)), unit="", better=0, name=name)
+    judge.figure("max error", *(number(one.max_abs) for one in (x, y)), unit="%", better=0, name=name)
+    if sqnr == [None, None]:  # integers: equal or not
+        judge.figure("equal values", *(number(one.equal) for one in (x, y)), unit="points", name=name)
+    spoiled = [number(one.nonfinite) for one in (x, y)]
+    judge.count("NaN or infinite values", *spoiled, better=-1, name=name)
+    misshapen = [number(one.mismatched) for one in (x, y)]
+    judge.count("samples of another shape", *misshapen, better=-1, name=name)
+
+
+def goal(a: Report, b: Report, judge: Judge) -> None:
     """What was asked for, and whether it is met."""
-    met = [r.at("goal", "met") for r in (a, b)]
-    if all(isinstance(one, bool) for one in met):
+    goals = [part_of(GoalPart, report.goal) for report in (a, b)]
+    met: list[bool | None] = [part.met for part in goals]
+    if None not in met:
         judge.state(WORSE if met[0] else BETTER, "goal met", *met)
-    one, other = ({_gate(g): g for g in r.entries("goal", "gates")} for r in (a, b))
+    one, other = ({_gate(gate): number(gate.goal) for gate in part.gates} for part in goals)
     for name in dict.fromkeys([*one, *other]):
-        x, y = one.get(name, {}), other.get(name, {})
-        judge.other("goal", number(x.get("goal")), number(y.get("goal")), name=name)
-    scores = [number(r.at("goal", "scores", "int8")) for r in (a, b)]
-    judge.figure("score", *scores, unit="%", name=text(b.at("goal", "scores", "function")))
+        judge.other("goal", one.get(name), other.get(name), name=name)
+    scores = [None if part.scores is None else number(part.scores.int8) for part in goals]
+    function = "" if goals[1].scores is None else goals[1].scores.function
+    judge.figure("score", *scores, unit="%", name=function)
 
 
-def _gate(gate: object) -> str:
-    assert isinstance(gate, dict)
-    return " of ".join(filter(None, (text(gate.get("what")), text(gate.get("of")))))
+def _gate(gate: GateMeasured) -> str:
+    return " of ".join(filter(None, (gate.what, gate.of)))

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onnxq.analysis.diff.planned import reader
 from onnxq.analysis.diff.rows import Judge
-from onnxq.analysis.reports import OpenedReport, names, number, text
+from onnxq.analysis.reports import number, part_of
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
 
 _FEW = 4
 
 
-def scales(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def scales(a: Report, b: Report, judge: Judge) -> None:
     """The scales of activations, and the groups that have one scale."""
-    one, other = (r.part("calibration", "scales") for r in (a, b))
-    origins = [r.part("calibration", "thresholds") for r in (a, b)]
+    parts = [part_of(CalibrationPart, report.calibration) for report in (a, b)]
+    plans = [part_of(PlanPart, report.plan) for report in (a, b)]
     nodes: dict[str, str] = {}
-    for report in (b, a):
-        for site in report.entries("plan", "sites"):
-            nodes.setdefault(text(site.get("tensor")), reader(site))
+    for plan in reversed(plans):
+        for site in plan.sites:
+            nodes.setdefault(site.tensor, reader(site))
+    one, other = (part.scales for part in parts)
     for tensor in dict.fromkeys([*one, *other]):
         x, y = number(one.get(tensor)), number(other.get(tensor))
-        why = _origin(tensor, origins)
+        why = _origin(tensor, parts)
         if x is None or y is None:
             judge.other("scale", x, y, name=tensor, node=nodes.get(tensor, ""), why=why)
         else:
             judge.ratio("scale", x, y, name=tensor, node=nodes.get(tensor, ""), why=why)
-    _groups(a, b, judge)
+    _groups(plans, judge)
 
 
-def _origin(tensor: str, origins: list[Mapping[str, object]]) -> str:
+def _origin(tensor: str, parts: list[CalibrationPart]) -> str:
     """Where the range is from, where both reports say it."""
-    found = []
-    for thresholds in origins:
-        entry = thresholds.get(tensor)
-        found.append(text(entry.get("because")) if isinstance(entry, Mapping) else "")
+    ends = [part.thresholds.get(tensor) for part in parts]
+    found = ["" if end is None else end.because for end in ends]
     if found[0] == found[1]:
         return found[1]
     return f"{found[1]}, was {found[0]}" if all(found) else ""
 
 
-def _groups(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
+def _groups(plans: list[PlanPart], judge: Judge) -> None:
     """Groups that fell apart, and those that were joined; of tensors that both plans have."""
-    one, other = (_group_of(r) for r in (a, b))
+    one, other = map(_group_of, plans)
     both = [tensor for tensor in one if tensor in other]
     for what, here, there in (("shares a scale", one, other), ("shares a scale now", other, one)):
         members: dict[int, list[str]] = {}
@@ -57,13 +57,9 @@ def _groups(a: OpenedReport, b: OpenedReport, judge: Judge) -> None:
                 judge.other(what, *((whole, split) if here is one else (split, whole)), name=group[0])
 
 
-def _group_of(report: OpenedReport) -> dict[str, int]:
+def _group_of(plan: PlanPart) -> dict[str, int]:
     """The group of each tensor."""
-    return {
-        tensor: number_of
-        for number_of, group in enumerate(report.entries("plan", "groups"))
-        for tensor in names(group.get("tensors"))
-    }
+    return {tensor: place for place, group in enumerate(plan.groups) for tensor in group.tensors}
 
 
 def _listed(parts: list[list[str]]) -> str:

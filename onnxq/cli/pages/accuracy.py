@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from onnxq.analysis.lost import ADVICE, judged, lost_words
+from onnxq.analysis.lost import ADVICE, Judged, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
+from onnxq.documents.json_values import to_json
 from onnxq.run.about_mean import NAME, not_compared
+from onnxq.typed import typed
 
 _LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
@@ -21,7 +24,7 @@ _LEAST_HALF = 45.0
 def lost_alarm(page: Page, report: Mapping[str, Any]) -> None:
     """Says before all else which outputs are lost, with their figures."""
     found = {one["output"]: one for one in report.get("accuracy") or ()}
-    outputs = judged(list(found.values()), report.get("about_mean"))
+    outputs = _judged(list(found.values()), report.get("about_mean"))
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         worst = found.get(outputs[0].output)
@@ -54,6 +57,13 @@ def accuracy_section(
     _destroyed(page, accuracy, body, about_mean)
     if calibration["not_verified"]:
         page.entry(calibration["not_verified"], style="yellow")
+
+
+def _judged(
+    accuracy: Sequence[Mapping[str, Any]], about_mean: Mapping[str, Any] | None
+) -> tuple[Judged, ...]:
+    part = None if about_mean is None else typed(AboutMeanPart, to_json(about_mean), lenient=True)
+    return judged([typed(OutputOfRun, to_json(one), lenient=True) for one in accuracy], part)
 
 
 def about_mean_line(part: Mapping[str, Any]) -> str:
@@ -94,7 +104,7 @@ def _destroyed(
     about_mean: Mapping[str, Any] | None,
 ) -> None:
     """Says which outputs have little to do with those of the float model, why perhaps, and what may help."""
-    outputs = judged(accuracy, about_mean)
+    outputs = _judged(accuracy, about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         page.entry(f"{said}: {ADVICE}", style="yellow")

@@ -9,6 +9,9 @@ from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.worth import ESTIMATE, HELPS_READING, MERGED, ONLY_A_GPU, reading, worth_of
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
+from onnxq.compiled.verdict import Verdict
+from onnxq.documents.json_values import to_json
+from onnxq.typed import typed
 
 _SHARE = 0.005
 """Layers that take less of the time are not shown."""
@@ -36,7 +39,7 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
     else:
         said = "; ".join(filter(None, (worth.said, worth.figures)))
         page.section("Verdict", said, "yellow" if worth.is_more else "")
-        built = worth_of(opened, "built") if verdict["form"] == "merged" else None
+        built = worth_of(compared, "built") if verdict["form"] == "merged" else None
         if built is not None:
             page.entry(f"that is {MERGED}; as built by TensorRT-RTX it moves {built.moves}", style="dim")
         page.entry(f"{ONLY_A_GPU}: time it by the first line of Next, and the same model in plain float16 "
@@ -119,7 +122,7 @@ def verdict_page(name: str, verdict: Mapping[str, Any], *, estimated: bool = Fal
     titles = {"merged": ("TensorRT", MERGED), "built": ("For RTX", "as TensorRT-RTX builds it here")}
     for form in sorted(titles, key=lambda form: form != verdict["form"]):
         title, note = titles[form]
-        worth = worth_of(OpenedReport("", {"verdict": verdict}), form)
+        worth = worth_of(typed(Verdict, to_json(verdict)), form)
         page.section(title, note if worth is None else worth.said)
         if worth is not None:
             page.entry(worth.figures)
