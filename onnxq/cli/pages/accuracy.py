@@ -70,7 +70,8 @@ def about_mean_line(part: AboutMeanPart) -> str:
         return f"{NAME}: not measured: {not_compared({one.output: one.why for one in part.left_out})}"
     text, worst = f"{NAME}: {decibels(part.sqnr_about_mean_db)}", shorten(part.worst_output, 40)
     if len(part.outputs) > 1:
-        text += f" of {len(part.outputs)} outputs together, the worst {worst} {decibels(part.worst_output_db)}"
+        text += f" of {len(part.outputs)} outputs together"
+        text += f", the worst {worst} {decibels(part.worst_output_db)}"
     else:
         text += f", of {worst} alone"
     left_out = len(part.left_out)
@@ -155,9 +156,7 @@ def closeness(entry: OutputAccuracy) -> str:
 def accuracy_page(found: Comparison) -> Page:
     """How near the outputs of two models are."""
     page = Page()
-    page.head(
-        f"{found.candidate} against {found.reference}, {counted(found.accuracy[0].samples, 'sample')}"
-    )
+    page.head(f"{found.candidate} against {found.reference}, {counted(found.accuracy[0].samples, 'sample')}")
     _outputs(page.plain, sorted(found.accuracy, key=nearness), len(found.accuracy))
     page.plain(about_mean_line(found.about_mean))
     if found.emulated:

@@ -21,8 +21,8 @@ def data_page(found: DataSeen) -> Page:
     """Data as the model will see them, and what is doubtful about them."""
     page = Page()
     data, read, count = found.data, found.samples, found.count
-    known = count is not None and count != read
-    samples = f"{read} of {counted(count, 'sample')}" if known else counted(read, "sample")
+    known = counted(read if count is None else count, "sample")
+    samples = known if count in (None, read) else f"{read} of {known}"
     page.head(f"{found.model} on {data.path or data.script}: {samples} read")
     settings_section(page, found.config)
     data_section(page, data)

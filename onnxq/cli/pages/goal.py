@@ -91,9 +91,7 @@ def _search(page: Page, search: GoalSearch) -> None:
     else:
         page.entry("no layer is left in float for it")
     for entry in left[:FEW]:
-        text = (
-            f"{shorten(entry.node)}: {entry.gain_db:.1f} dB for {_cost(entry.cost, search.unit)}"
-        )
+        text = f"{shorten(entry.node)}: {entry.gain_db:.1f} dB for {_cost(entry.cost, search.unit)}"
         page.entry(text, 2)
     if len(left) > FEW:
         page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
