@@ -168,7 +168,8 @@ def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) ->
     options = {**COMMON, "heads": "auto"}
     plan = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).document.plan
     said = "the samples that chose confirmed it as well: give more, 16 at least"
-    assert plan and plan.heads is not None
+    assert plan
+    assert plan.heads is not None
     assert plan.heads.few == (said if few else None)
     page = Page()
     heads_entry(page, plan.heads)
