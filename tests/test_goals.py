@@ -23,6 +23,7 @@ from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.screen import Page
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
+from onnxq.documents.accuracy import GoalPart
 from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
@@ -482,7 +483,7 @@ def test_the_screen_names_what_a_time_limit_left(monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     page = Page()
     monkeypatch.setattr(Page, "entry", lambda page, text, *more, **style: said.append(text))
-    goal_section(page, {"gates": [], "scores": None, "cut": "the time limit", "kept": "q.onnx.part"})
+    goal_section(page, GoalPart(False, (), None, cut="the time limit", kept="q.onnx.part"))
     assert any("kept in q.onnx.part" in text for text in said)
 
 

@@ -50,7 +50,8 @@ def calibrate(
     import onnxq
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
-    from onnxq.cli.pages.stats import statistics_page, to_json
+    from onnxq.cli.pages.stats import statistics_page, statistics_taken
+    from onnxq.documents.json_values import to_json
 
     if merge:
         if output is None:
@@ -58,7 +59,7 @@ def calibrate(
         result = onnxq.merge_stats(paths, output, force=force)
         if not screen.quiet:
             screen.show(statistics_page(output, result, merged=True))
-        screen.document(to_json(output, result))
+        screen.document(to_json(statistics_taken(output, result)))
         return 0
     (model, *more) = paths
     if more:
@@ -89,7 +90,7 @@ def calibrate(
         return report_error(screen, "interrupted", _kept(Checkpoints(path)), interrupts.EXIT_CODE)
     if not screen.quiet:
         screen.show(statistics_page(path, result))
-    screen.document(to_json(path, result))
+    screen.document(to_json(statistics_taken(path, result)))
     return 0
 
 

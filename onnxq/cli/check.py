@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -62,11 +63,11 @@ def check(
             again=chosen.again(*_OF_QUANTIZE, without=("stats", "partial")),
             observe=observe,
         )
+    found = replace(found, config=chosen.settings_file)
     document = to_json(found)
-    chosen.tell(document)
     if report is not None:
         files.save_models(report.parent, {}, None, {report.name: document})
-    screen.show(check_page(document, report))
+    screen.show(check_page(found, report))
     screen.document(document)
     return found.exit_code(strict=strict)
 

@@ -86,10 +86,10 @@ class Chosen:
         """What is different for some layers."""
         return self.config.layers if self.config is not None else ()
 
-    def tell(self, report: dict[str, Any]) -> None:
-        """Adds the path of the file to a report."""
-        if self.config is not None:
-            report["config"] = str(self.config.path)
+    @property
+    def settings_file(self) -> str | None:
+        """The path of the settings file, None for none."""
+        return None if self.config is None else str(self.config.path)
 
     def asked(self, model: Path, output: Path | None, *, force: bool) -> list[list[str]]:
         """The command line: its verb, its model, and each flag with its values."""

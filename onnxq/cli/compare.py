@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -42,19 +43,9 @@ def compare(
             feeding=chosen.group(settings.Feeding), images=chosen.images,
             runtime=chosen.group(settings.Runtime), observe=observe,
         )  # fmt: skip
-    document = to_json(found)
-    document["data"]["path"] = chosen.place.script or str(chosen.place.path)
+    path = chosen.place.script or str(chosen.place.path)
+    found = replace(found, data=replace(found.data, path=path))
     if not screen.quiet:
-        screen.show(
-            accuracy_page(
-                reference,
-                candidate,
-                document["accuracy"],
-                document["data"],
-                emulated=found.emulated,
-                about_mean=document["about_mean"],
-                goal=document["goal"],
-            )
-        )
-    screen.document(document)
+        screen.show(accuracy_page(found))
+    screen.document(to_json(found))
     return int(not found.met)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -44,8 +45,9 @@ def data(
             force=force, feeding=chosen.group(settings.Feeding), images=chosen.images,
             inputs=chosen.group(settings.Inputs), observe=observe,
         )  # fmt: skip
-    document, place = to_json(found), chosen.place
-    document["data"] |= {"path": None if place.path is None else str(place.path), "script": place.script}
-    chosen.tell(document)
-    screen.show(data_page(document))
-    screen.document(document)
+    place = chosen.place
+    path = None if place.path is None else str(place.path)
+    read = replace(found.data, path=path, script=place.script)
+    found = replace(found, data=read, config=chosen.settings_file)
+    screen.show(data_page(found))
+    screen.document(to_json(found))

@@ -65,6 +65,6 @@ def engine(
     screen.show(engine_page(document, match or ()))
     if document.verdict is not None:
         estimated = screen.verbose or wanted.gpu is not None
-        screen.show(verdict_page(str(model), to_json(document.verdict), estimated=estimated))
+        screen.show(verdict_page(str(model), document.verdict, estimated=estimated))
     screen.document(to_json(document))
     return 0 if document.compiles else 1

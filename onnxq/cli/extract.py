@@ -40,8 +40,7 @@ def extract(
     """
     import onnxq
     from onnxq.cli.pages.pieces import extract_page
-    from onnxq.documents.pieces import ExtractReport
-    from onnxq.documents.typed import published
+    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.piece.onnx")
@@ -52,6 +51,7 @@ def extract(
     with screen.progress() as observe:
         result = onnxq.extract(model, start=first, end=last, node=node, observe=observe)
         result.save(path, force=force)
+    document = result.document
     if not screen.quiet:
-        screen.show(extract_page(result.report))
-    screen.document(published(ExtractReport, result.report))
+        screen.show(extract_page(document))
+    screen.document(to_json(document))

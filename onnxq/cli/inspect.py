@@ -61,12 +61,13 @@ def inspect(
 
     shapes = chosen.group(settings.Inputs).shapes
     if tensor is None:
-        document = to_json(onnxq.describe(model, shapes=shapes))
-        screen.show(model_page(document, full=ops))
+        held = onnxq.describe(model, shapes=shapes)
+        screen.show(model_page(held, full=ops))
+        screen.document(to_json(held))
     else:
-        document = to_json(onnxq.describe_tensor(model, tensor, shapes=shapes))
-        screen.show(tensor_page(document))
-    screen.document(document)
+        seen = onnxq.describe_tensor(model, tensor, shapes=shapes)
+        screen.show(tensor_page(seen))
+        screen.document(to_json(seen))
     return None
 
 

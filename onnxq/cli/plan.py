@@ -35,8 +35,7 @@ def plan(
     """
     import onnxq
     from onnxq.cli.pages.planned import planned_page
-    from onnxq.documents.report import PlanReport
-    from onnxq.documents.typed import published
+    from onnxq.documents.json_values import to_json
     from onnxq.pipeline.planning import check_plan_output
 
     calibration = chosen.calibration()
@@ -61,10 +60,11 @@ def plan(
             inputs=chosen.group(settings.Inputs),
             observe=observe,
         )
-        chosen.tell(result.report)
+        result.report["config"] = chosen.settings_file
         result.save(path, force=force)
+    document = result.document
     if not screen.quiet:
         again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
-        screen.show(planned_page(result.report, again))
-    screen.document(published(PlanReport, result.report))
+        screen.show(planned_page(document, again))
+    screen.document(to_json(document))
     return 0

@@ -42,10 +42,9 @@ def quantize(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
-    from onnxq.documents.report import Report
-    from onnxq.documents.typed import published
+    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output, report_path
-    from onnxq.pipeline.goals import forget
+    from onnxq.pipeline.goals import forget, tell_cut
     from onnxq.pipeline.result import Result, save_made, save_page, save_told
     from onnxq.target import load_target
 
@@ -81,12 +80,9 @@ def quantize(
 
     def ready(result: Result) -> None:
         """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
-        chosen.tell(result.report)
+        result.report["config"] = chosen.settings_file
         result.report["asked"] = chosen.asked(model, output, force=force)
-        missed = result.report["goal"]
-        cut = bool(missed and missed["cut"])  # what the time limit cut goes on when repeated
-        if cut and state is not None and state.exists():
-            missed["kept"] = str(state)
+        cut = state is not None and tell_cut(result.report, state)  # it goes on when repeated
         save_made(result, path, force=force, page=page)
         if state is not None and not cut:
             forget(state)
@@ -117,13 +113,12 @@ def quantize(
             interrupts.stands(written + to_come)
             save_page(result, document)
         interrupts.stands("")
+    report = result.document
     if not screen.quiet:
-        screen.show(end_screen(result.report, estimated=screen.verbose or compilation.gpu is not None))
-    screen.document(published(Report, result.report))
-    engine = result.report["engine"]
-    missed = result.report["goal"]
-    failed = strict and (engine["regressed"] or engine["status"] == "not-run")
-    return int(failed or (missed is not None and not missed["met"]))
+        screen.show(end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
+    screen.document(to_json(report))
+    failed = strict and (report.engine.regressed or report.engine.status == "not-run")
+    return int(failed or (report.goal is not None and not report.goal.met))
 
 
 def _check_strict(target: Target, *, no_engine: bool) -> None:

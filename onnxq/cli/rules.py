@@ -24,9 +24,9 @@ def list_rules(screen: Screen, chosen: Chosen) -> None:
     from onnxq.cli.pages.rules import rules_page
     from onnxq.reporting import to_json
 
-    document = to_json(onnxq.list_rules(chosen.group(Repairs).rules))
-    screen.show(rules_page(document["rules"]))
-    screen.document(document)
+    found = onnxq.list_rules(chosen.group(Repairs).rules)
+    screen.show(rules_page(found.rules))
+    screen.document(to_json(found))
 
 
 @takes(Repairs, without=[name for name in read_options(Repairs) if name not in ("rules", "target")])
@@ -58,14 +58,14 @@ def explain(
         )
     repairs = chosen.group(Repairs)
     if message is not None:
-        known = to_json(onnxq.explain_message(message, target=repairs.target, rules=repairs.rules))
-        screen.show(message_page(known["known"]))
-        screen.document(known)
-        return 0 if known["known"] else 1
+        found = onnxq.explain_message(message, target=repairs.target, rules=repairs.rules)
+        screen.show(message_page(found.known))
+        screen.document(to_json(found))
+        return 0 if found.known else 1
     assert name is not None
-    document = to_json(onnxq.explain_rule(name, rules=repairs.rules))
-    screen.show(rule_page(document["rule"]))
-    screen.document(document)
+    explained = onnxq.explain_rule(name, rules=repairs.rules)
+    screen.show(rule_page(explained.rule))
+    screen.document(to_json(explained))
     return 0
 
 
@@ -82,9 +82,8 @@ def run_examples(
 
     with screen.progress() as observe:
         found = onnxq.try_rules(folder, observe=observe)
-    document = to_json(found)
-    screen.show(tested_page(document["rules"]))
-    screen.document(document)
+    screen.show(tested_page(found.rules))
+    screen.document(to_json(found))
     return int(found.failed > 0)
 
 

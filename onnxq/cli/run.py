@@ -61,9 +61,8 @@ def run(
             images=chosen.images, skip_bad=feeding.skip_bad, input_names=feeding.input_names, save=save,
             observe=observe,
         )  # fmt: skip
-    document = to_json(found)
-    screen.show(chain_page(document))
-    screen.document(document)
+    screen.show(chain_page(found))
+    screen.document(to_json(found))
     return 1 if found.within is False else 0
 
 

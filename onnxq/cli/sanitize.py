@@ -34,8 +34,7 @@ def sanitize(
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
-    from onnxq.documents.report import Report
-    from onnxq.documents.typed import published
+    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.clean.onnx")
@@ -58,8 +57,9 @@ def sanitize(
             inputs=inputs,
             observe=observe,
         )
-        chosen.tell(result.report)
+        result.report["config"] = chosen.settings_file
         result.save(path, force=force, page=page)
+    document = result.document
     if not screen.quiet:
-        screen.show(end_screen(result.report))
-    screen.document(published(Report, result.report))
+        screen.show(end_screen(document))
+    screen.document(to_json(document))

@@ -77,7 +77,7 @@ class Page:
         """A line without a section."""
         self.lines.append(_Line(text, 2 * level, style))
 
-    def names(self, names: list[str], shown: int = 3, level: int = 2) -> None:
+    def names(self, names: Sequence[str], shown: int = 3, level: int = 2) -> None:
         """The first few of a list of names."""
         for name in names[:shown]:
             self.entry(shorten(name), level, "dim")

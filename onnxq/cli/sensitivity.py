@@ -40,8 +40,7 @@ def sensitivity(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
-    from onnxq.documents.report import SensitivityReport
-    from onnxq.documents.typed import published
+    from onnxq.documents.json_values import to_json
     from onnxq.pipeline.causes import check_settings_output
     from onnxq.pipeline.goals import forget
 
@@ -69,15 +68,16 @@ def sensitivity(
             state=state,
             observe=observe,
         )
-        chosen.tell(result.report)
+        result.report["config"] = chosen.settings_file
         if output is not None:
             result.save(output, force=force)
     forget(state)
+    document = result.document
     if not screen.quiet:
         again = chosen.again(
             settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
             settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
         )  # fmt: skip
-        screen.show(sensitivity_page(result.report, again))
-    screen.document(published(SensitivityReport, result.report))
+        screen.show(sensitivity_page(document, again))
+    screen.document(to_json(document))
     return 0

@@ -7,6 +7,7 @@ import functools
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from onnxq import interrupts, remarks
 from onnxq.cli import fault
 from onnxq.cli.chosen import flag_of
 from onnxq.cli.screen import Screen, write_json
+from onnxq.documents.ended import ErrorEnd, ErrorSaid
 from onnxq.errors import OnnxqError, UserError
 from onnxq.option import read_options
 from onnxq.settings import Common
@@ -93,7 +95,5 @@ def report_error(screen: Screen, message: str, hint: str, code: int) -> int:
     screen.error(message, hint)
     if screen.json:
         with contextlib.suppress(UserError):  # standard output takes nothing: it is what failed
-            write_json(
-                {"kind": "error", "schema": 2, "error": {"message": message, "hint": hint, "exit_code": code}}
-            )
+            write_json(asdict(ErrorEnd("error", 2, ErrorSaid(message, hint, code))))
     return code

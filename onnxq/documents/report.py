@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.compiled.verdict import Verdict
@@ -37,7 +38,7 @@ REPORT_SCHEMA = 2
 class Nothing:
     """A part of a report that was not made, `{}`."""
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
 

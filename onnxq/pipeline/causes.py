@@ -55,7 +55,7 @@ class Sensitivity(Shown):
 
     def words(self) -> Words:
         """How near the outputs are, and the first decisions."""
-        return sensitivity_words(self.report)
+        return sensitivity_words(self.document)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, settings that take the best decisions: `quantize --config X.toml`.

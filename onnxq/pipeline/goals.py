@@ -615,6 +615,15 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
         )
 
 
+def tell_cut(report: Mapping[str, Any], state: Path) -> bool:
+    """Whether the time limit cut the search for a goal; then a report says where what is measured is kept."""
+    goal = report["goal"]
+    cut = bool(goal and goal["cut"])
+    if cut and state.exists():
+        goal["kept"] = str(state)
+    return cut
+
+
 def forget(state: Path) -> None:
     """Removes what was kept of a measurement that is done."""
     for path in (state, *(state.with_name(f"{state.name}.{stage}") for stage in STAGES)):

@@ -51,7 +51,7 @@ class Planned(Shown):
 
     def words(self) -> Words:
         """How many layers are in int8, and what stays in float."""
-        return planned_words(self.report)
+        return planned_words(self.document)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, and what is too long for it beside it, `X.<hash>.npz`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from PIL import Image
 from onnxq.cli.app import app
 from onnxq.cli.pages.end import end_screen
 from onnxq.cli.pages.repair import outcome
+from onnxq.cli.screen import Page
+from onnxq.documents.repair import RepairStep
+from onnxq.documents.report import Report
+from onnxq.typed import typed
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {
@@ -147,6 +152,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
     return folder, found
 
 
+def screen_of(report: dict[str, Any]) -> Page:
+    return end_screen(typed(Report, report))
+
+
 @pytest.mark.parametrize(
     ("measured", "lost"),
     [
@@ -166,10 +175,10 @@ def test_which_outputs_are_destroyed(
     monkeypatch.chdir(plain[0])
     report = dict(plain[1])
     report["accuracy"] = [report["accuracy"][0] | measured, report["accuracy"][0] | {"output": "z"}]
-    said = [line for line in end_screen(report).lines if "little to do with" in line.text]
+    said = [line for line in screen_of(report).lines if "little to do with" in line.text]
     assert [line.text[:6] for line in said] == ["y has ", "y has "] * lost
     assert [line.style for line in said] == ["bold red", "yellow"] * lost
-    assert not lost or end_screen(report).lines.index(said[0]) == 0
+    assert not lost or screen_of(report).lines.index(said[0]) == 0
 
 
 @pytest.mark.parametrize(
@@ -189,7 +198,7 @@ def test_an_output_is_destroyed_though_its_sqnr_is_high(
     report["accuracy"] = [report["accuracy"][0] | {"sqnr_db": 30.2, "top1": top1}]
     levels = [{"output": "y", "sqnr_about_mean_db": about}]
     report["about_mean"] = report["about_mean"] | {"sqnr_about_mean_db": about, "outputs": levels}
-    said = [line.text for line in end_screen(report).lines if "little to do with" in line.text]
+    said = [line.text for line in screen_of(report).lines if "little to do with" in line.text]
     assert [line.partition(": ")[0] for line in said] == (
         [f"y has little to do with the float model's ({named})"] * 2 if named else []
     )
@@ -214,7 +223,7 @@ def test_a_model_that_magnifies_what_is_rounded(
             "accuracy": [entry | {"sqnr_db": sqnr, "cosine": 0.95}],
             "body": plain[1]["body"] | {"type": kind, "outputs": [output]},
         }
-        text = "\n".join(line.text for line in end_screen(report).lines)
+        text = "\n".join(line.text for line in screen_of(report).lines)
         assert ("the model magnifies whatever is rounded" in text) == (told and sqnr == 5.0)
 
 
@@ -412,10 +421,8 @@ def test_it_says_which_outputs_are_not_compared_and_why(here: Path, onnxq) -> No
 
 
 def test_a_step_that_more_samples_kept_says_so() -> None:
-    entry = {
-        "verdict": "kept", "before_db": 35.01, "after_db": 34.05, "runs": 160.0, "worst": None,
-        "changed": {"biases": 6}, "why": "it gains 1.95 dB, on the samples that fit and choose; and so on",
-    }  # fmt: skip
-    said = outcome(entry)
+    why = "it gains 1.95 dB, on the samples that fit and choose; and so on"
+    step = RepairStep("biases", "kept", why, 35.01, 34.05, None, {"biases": 6}, 160.0, 0, ())
+    said = outcome(step)
     assert said.endswith("6 biases; it gains 1.95 dB, on the samples that fit and choose")
-    assert outcome({**entry, "after_db": 36.0}).endswith("160 runs: 6 biases")
+    assert outcome(replace(step, after_db=36.0)).endswith("160 runs: 6 biases")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from onnxq.cli.pages.verdict import verdict_page, verdict_section
 from onnxq.cli.screen import Page
 from onnxq.compiled.verdict import Compared, ComparedLayers, EngineFigures, Fastest, OnGpu, Verdict
-from onnxq.reporting import to_json
 
 HALF = EngineFigures(4, 0, 1.5, 0.5, {"fp16": 2_000_000})
 CODES = EngineFigures(3, 1, 1.0, 0.25, {"int8": 1_900_000, "fp16": 75_000, "fp32": 25_000})
@@ -24,8 +22,7 @@ ESTIMATED = f"times as fast as plain float16, {BY}: T4 1.60, L4 1.20"
 
 def lines(verdict: Verdict | None, status: str = "compiled", *, estimated: bool = False) -> list[str]:
     page = Page()
-    document: dict[str, Any] | None = None if verdict is None else to_json(verdict)
-    verdict_section(page, {"verdict": document, "engine": {"status": status}}, estimated=estimated)
+    verdict_section(page, verdict, compiled=status == "compiled", estimated=estimated)
     return [line.text for line in page.lines]
 
 
@@ -78,8 +75,8 @@ def test_what_was_left_in_float_and_what_it_cost_is_said() -> None:
 
 
 def test_the_page_has_both_forms_and_the_estimate_where_it_is_asked_for() -> None:
-    document = to_json(replace(VERDICT, assumptions=("nothing",)))
-    plain, asked = (verdict_page("m.onnx", document, estimated=estimated) for estimated in (False, True))
+    found = replace(VERDICT, assumptions=("nothing",))
+    plain, asked = (verdict_page("m.onnx", found, estimated=estimated) for estimated in (False, True))
     text = [line.text for line in plain.lines]
     assert text[0] == "m.onnx: int8 against plain fp16"
     assert [line.label for line in plain.lines if line.label] == ["TensorRT", "For RTX", "Faster?"]
@@ -93,5 +90,5 @@ def test_the_page_has_both_forms_and_the_estimate_where_it_is_asked_for() -> Non
     assert text.count(ESTIMATED) == 2
     assert "0.80  conv: 25 % of the time, 3 kernels for 1" in text
     assert "nothing" in text
-    refused = verdict_page("m.onnx", to_json(Verdict("why", "built")))
+    refused = verdict_page("m.onnx", Verdict("why", "built"))
     assert [line.text for line in refused.lines][1:] == ["none: why"]

@@ -166,11 +166,13 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
 @pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
 def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) -> None:
     options = {**COMMON, "heads": "auto"}
-    told = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).report["plan"]["heads"]
+    plan = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).document.plan
     said = "the samples that chose confirmed it as well: give more, 16 at least"
-    assert told["few"] == (said if few else None)
+    assert plan
+    assert plan.heads is not None
+    assert plan.heads.few == (said if few else None)
     page = Page()
-    heads_entry(page, told)
+    heads_entry(page, plan.heads)
     assert (said in [line.text for line in page.lines]) == few
 
 

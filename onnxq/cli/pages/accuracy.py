@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from onnxq.analysis.lost import ADVICE, Judged, judged, lost_words
+from onnxq.analysis.lost import ADVICE, judged, lost_words
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
-from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
 from onnxq.documents.json_values import to_json
 from onnxq.run.about_mean import NAME, not_compared
-from onnxq.typed import typed
+
+if TYPE_CHECKING:
+    from onnxq.analysis.lost import Judged
+    from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
+    from onnxq.documents.body import BodyPart, OutputOfBody
+    from onnxq.documents.calibration import CalibrationPart
+    from onnxq.documents.report import Report
+    from onnxq.pipeline.comparing import Comparison
+    from onnxq.run.compare import OutputAccuracy
 
 _LEAST_HALF = 45.0
 """What a body of float16 leaves of outputs, dB: 90 of 92 nets that int8 leaves 25 dB have more."""
 
 
-def lost_alarm(page: Page, report: Mapping[str, Any]) -> None:
+def lost_alarm(page: Page, report: Report) -> None:
     """Says before all else which outputs are lost, with their figures."""
-    found = {one["output"]: one for one in report.get("accuracy") or ()}
-    outputs = _judged(list(found.values()), report.get("about_mean"))
+    found = {one.output: one for one in report.accuracy}
+    outputs = _judged(tuple(found.values()), report.about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         worst = found.get(outputs[0].output)
@@ -33,89 +39,82 @@ def lost_alarm(page: Page, report: Mapping[str, Any]) -> None:
 
 def accuracy_section(
     page: Page,
-    accuracy: Sequence[Mapping[str, Any]],
-    calibration: Mapping[str, Any],
-    body: Mapping[str, Any],
-    about_mean: Mapping[str, Any] | None = None,
+    accuracy: Sequence[OutputOfRun],
+    calibration: CalibrationPart,
+    body: BodyPart,
+    about_mean: AboutMeanPart | None = None,
 ) -> None:
     """How near the int8 model's outputs are, and on which samples."""
-    held_out = calibration["held_out"]
     accuracy = sorted(accuracy, key=nearness)
     if not accuracy:
-        no_data = calibration["held_out_code"] == "none"
+        no_data = calibration.held_out_code == "none"
         why = "there was no data (--calib)" if no_data else "onnxruntime runs no output of the model"
         page.section("Accuracy", f"not measured: {why}", "yellow")
         return
-    count = accuracy[0]["samples"]
-    alone = calibration["held_out_code"] != "apart"
-    text = f"on {held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
+    count = accuracy[0].samples
+    alone = calibration.held_out_code != "apart"
+    text = f"on {calibration.held_out}" if alone else f"on {counted(count, 'sample')} held out of calibration"
     page.section("Accuracy", f"int8 against float {text}", "yellow" if alone else "")
     _outputs(page.entry, accuracy, 6)
     if about_mean is not None:
         page.entry(about_mean_line(about_mean))
     _of_each(page, accuracy, body)
     _destroyed(page, accuracy, body, about_mean)
-    if calibration["not_verified"]:
-        page.entry(calibration["not_verified"], style="yellow")
+    if calibration.not_verified:
+        page.entry(calibration.not_verified, style="yellow")
 
 
-def _judged(
-    accuracy: Sequence[Mapping[str, Any]], about_mean: Mapping[str, Any] | None
-) -> tuple[Judged, ...]:
-    part = None if about_mean is None else typed(AboutMeanPart, to_json(about_mean), lenient=True)
-    return judged([typed(OutputOfRun, to_json(one), lenient=True) for one in accuracy], part)
-
-
-def about_mean_line(part: Mapping[str, Any]) -> str:
+def about_mean_line(part: AboutMeanPart) -> str:
     """The figure that goals are about: of all outputs together, and of the worst one."""
-    level, worst = part["sqnr_about_mean_db"], part["worst_output"]
-    if level is None:
-        why = not_compared({entry["output"]: entry["why"] for entry in part["left_out"]})
-        return f"{NAME}: not measured: {why}"
-    text = f"{NAME}: {decibels(level)}"
-    if len(part["outputs"]) > 1:
-        text += f" of {len(part['outputs'])} outputs together"
-        text += f", the worst {shorten(worst, 40)} {decibels(part['worst_output_db'])}"
+    if part.sqnr_about_mean_db is None or part.worst_output is None:
+        return f"{NAME}: not measured: {not_compared({one.output: one.why for one in part.left_out})}"
+    text, worst = f"{NAME}: {decibels(part.sqnr_about_mean_db)}", shorten(part.worst_output, 40)
+    if len(part.outputs) > 1:
+        text += f" of {len(part.outputs)} outputs together"
+        text += f", the worst {worst} {decibels(part.worst_output_db)}"
     else:
-        text += f", of {shorten(worst, 40)} alone"
-    left_out = len(part["left_out"])
+        text += f", of {worst} alone"
+    left_out = len(part.left_out)
     return text + (f" ({counted(left_out, 'output')} left out: see the report)" if left_out else "")
 
 
-def _of_each(page: Page, accuracy: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> None:
+def _of_each(page: Page, accuracy: Sequence[OutputOfRun], body: BodyPart) -> None:
     """What int8 and half precision do by themselves, of the output that is furthest off."""
-    by_name = {entry["output"]: entry for entry in body.get("outputs", ())}
-    worst = next((by_name[e["output"]] for e in accuracy if e["output"] in by_name), None)
-    if worst is None or worst["int8_db"] is None:
+    by_name = {entry.output: entry for entry in body.outputs}
+    worst = next((by_name[one.output] for one in accuracy if one.output in by_name), None)
+    if worst is None or worst.int8_db is None:
         return
-    alone = (
-        "" if worst["body_db"] is None else f", the {body['type']} body alone {decibels(worst['body_db'])}"
-    )
+    alone = "" if worst.body_db is None else f", the {body.type} body alone {decibels(worst.body_db)}"
     page.entry(
-        f"{shorten(worst['output'], 40)}: int8 alone {decibels(worst['int8_db'])}{alone}; half precision is "
+        f"{shorten(worst.output, 40)}: int8 alone {decibels(worst.int8_db)}{alone}; half precision is "
         "rounded after every node here, in fused kernels less often"
     )
 
 
 def _destroyed(
     page: Page,
-    accuracy: Sequence[Mapping[str, Any]],
-    body: Mapping[str, Any],
-    about_mean: Mapping[str, Any] | None,
+    accuracy: Sequence[OutputOfRun],
+    body: BodyPart,
+    about_mean: AboutMeanPart | None,
 ) -> None:
     """Says which outputs have little to do with those of the float model, why perhaps, and what may help."""
     outputs = _judged(accuracy, about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         page.entry(f"{said}: {ADVICE}", style="yellow")
-        worst = outputs[0].output
-        _magnifies(page, next((one for one in body.get("outputs", ()) if one["output"] == worst), {}), body)
+        of_body = next((one for one in body.outputs if one.output == outputs[0].output), None)
+        if of_body is not None and body.type == "fp16":
+            _magnifies(page, of_body)
 
 
-def _magnifies(page: Page, output: Mapping[str, Any], body: Mapping[str, Any]) -> None:
+def _judged(accuracy: Sequence[OutputOfRun], about_mean: AboutMeanPart | None) -> tuple[Judged, ...]:
+    return judged(to_json(accuracy), to_json(about_mean))
+
+
+def _magnifies(page: Page, output: OutputOfBody) -> None:
     """Says that half precision alone is far off, too: then it is not int8 that does not suit the model."""
-    level = output.get("body_db")
-    if body.get("type") == "fp16" and isinstance(level, int | float) and level < _LEAST_HALF:
+    level = output.body_db
+    if level is not None and level < _LEAST_HALF:
         page.entry(
             f"half precision alone leaves {decibels(level)}, where {_LEAST_HALF:g} and more are usual: "
             "the model magnifies whatever is rounded, as one does whose weights are not trained",
@@ -123,57 +122,46 @@ def _magnifies(page: Page, output: Mapping[str, Any], body: Mapping[str, Any]) -
         )
 
 
-def nearness(entry: Mapping[str, Any]) -> float:
+def nearness(entry: OutputAccuracy) -> float:
     """How near an output is to the float model's, dB; where it is no float, what differs is the noise."""
-    if entry["mismatched"] or entry["nonfinite"]:
+    if entry.mismatched or entry.nonfinite:
         return -math.inf
-    if entry["sqnr_db"] is not None:
-        return float(entry["sqnr_db"])
-    equal = entry["equal"]
-    return math.inf if equal is None or equal == 1 else -10 * math.log10(1 - equal)
+    if entry.sqnr_db is not None:
+        return entry.sqnr_db
+    return math.inf if entry.equal is None or entry.equal == 1 else -10 * math.log10(1 - entry.equal)
 
 
-def _outputs(line: Callable[[str], None], accuracy: Sequence[Mapping[str, Any]], shown: int) -> None:
+def _outputs(line: Callable[[str], None], accuracy: Sequence[OutputAccuracy], shown: int) -> None:
     for entry in accuracy[:shown]:
-        line(f"{shorten(entry['output'], 40)}: {closeness(entry)}")
+        line(f"{shorten(entry.output, 40)}: {closeness(entry)}")
     if len(accuracy) > shown:
         line(f"+{len(accuracy) - shown} more outputs in the report")
 
 
-def closeness(entry: Mapping[str, Any]) -> str:
+def closeness(entry: OutputAccuracy) -> str:
     """How near an output is, in words: `SQNR 31.2 dB, cosine 0.99961, ...`."""
-    if entry["mismatched"]:
-        return f"another shape in {entry['mismatched']} of {entry['samples']} samples"
-    if entry["sqnr_db"] is None:
-        return "no values" if entry["equal"] is None else f"{100 * entry['equal']:.2f} % equal"
-    if entry["sqnr_db"] == "inf":
+    if entry.mismatched:
+        return f"another shape in {entry.mismatched} of {entry.samples} samples"
+    if entry.sqnr_db is None:
+        return "no values" if entry.equal is None else f"{100 * entry.equal:.2f} % equal"
+    if entry.sqnr_db == math.inf:
         return "equal"
-    if entry["nonfinite"]:
-        return f"{entry['nonfinite']} values are NaN or infinite where the reference is finite"
-    cosine = "" if entry["cosine"] is None else f", cosine {entry['cosine']:.5f}"
-    sqnr = entry["sqnr_db"] if isinstance(entry["sqnr_db"], str) else f"{entry['sqnr_db']:.1f}"
-    text = f"SQNR {sqnr} dB{cosine}, max error {entry['max_abs']:.2g} of {entry['max_ref']:.2g}"
-    return text + ("" if entry["top1"] is None else f", top-1 same in {100 * entry['top1']:.1f} %")
+    if entry.nonfinite:
+        return f"{entry.nonfinite} values are NaN or infinite where the reference is finite"
+    cosine = "" if entry.cosine is None else f", cosine {entry.cosine:.5f}"
+    text = f"SQNR {decibels(entry.sqnr_db)}{cosine}, max error {entry.max_abs:.2g} of {entry.max_ref:.2g}"
+    return text + ("" if entry.top1 is None else f", top-1 same in {100 * entry.top1:.1f} %")
 
 
-def accuracy_page(
-    reference: Path,
-    candidate: Path,
-    accuracy: Sequence[Mapping[str, Any]],
-    data: Mapping[str, Any],
-    *,
-    emulated: bool,
-    about_mean: Mapping[str, Any],
-    goal: Mapping[str, Any] | None,
-) -> Page:
-    """How near the outputs of two models are; `emulated`: whether half precision is."""
+def accuracy_page(found: Comparison) -> Page:
+    """How near the outputs of two models are."""
     page = Page()
-    page.head(f"{candidate} against {reference}, {counted(accuracy[0]['samples'], 'sample')}")
-    _outputs(page.plain, sorted(accuracy, key=nearness), len(accuracy))
-    page.plain(about_mean_line(about_mean))
-    if emulated:
+    page.head(f"{found.candidate} against {found.reference}, {counted(found.accuracy[0].samples, 'sample')}")
+    _outputs(page.plain, sorted(found.accuracy, key=nearness), len(found.accuracy))
+    page.plain(about_mean_line(found.about_mean))
+    if found.emulated:
         page.plain("half precision is rounded after every node, in fused kernels less often")
-    data_section(page, data)
-    if goal is not None:
-        goal_section(page, goal)
+    data_section(page, found.data)
+    if found.goal is not None:
+        goal_section(page, found.goal)
     return page

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import counted, decibels, first_few, tally
 from onnxq.cli.screen import Page, shorten
+
+if TYPE_CHECKING:
+    from onnxq.documents.body import BodyPart
 
 _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "own": "as the model has it"}
 
@@ -16,49 +18,49 @@ _QUIET = ("between",)
 """Reasons that are no news: what stands between two int8 layers."""
 
 
-def body_section(page: Page, body: Mapping[str, Any]) -> None:
+def body_section(page: Page, body: BodyPart) -> None:
     """The type of what is not quantized, what stays float32, and why."""
-    page.section("Body", f"{_NAMES[body['type']]}: {body['because']}")
-    half = body["type"] in ("fp16", "bf16")
+    page.section("Body", f"{_NAMES[body.type]}: {body.because}")
+    half = body.type in ("fp16", "bf16")
     if half:
-        if body["io"] != "float32":
-            names = first_few(body.get("interface", ()))
+        if body.io != "float32":
+            names = first_few(body.interface)
             page.entry("so are inputs and outputs" + (f": {names}" if names else ""), style="yellow")
         _float32(page, body)
-    forms = len(body["post_scaled"])
+    forms = len(body.post_scaled)
     if forms:
         page.entry(
             f"{counted(forms, 'layer')} with one weight scale, its ratios behind the product "
             "(--scale-form per-channel: a scale a channel)"
         )
-    other = body.get("onnxruntime")
-    if other is not None and other["int8"] < other["planned"]:
+    other = body.onnxruntime
+    if other is not None and other.int8 < other.planned:
         page.entry(
-            f"onnxruntime on this CPU makes int8 operators of {other['int8']} of {other['planned']} int8 "
+            f"onnxruntime on this CPU makes int8 operators of {other.int8} of {other.planned} int8 "
             "layers, and computes the others in float",
             style="dim",
         )
-    for note in body["notes"]:
+    for note in body.notes:
         page.entry(note, style="yellow")
 
 
-def _float32(page: Page, body: Mapping[str, Any]) -> None:
+def _float32(page: Page, body: BodyPart) -> None:
     """What stays float32, by kind of reason."""
-    stays = [entry for entry in body.get("float32", ()) if entry["code"] not in _QUIET]
+    stays = [entry for entry in body.float32 if entry.code not in _QUIET]
     if not stays:
         return
     page.entry(f"{counted(len(stays), 'node')} stay{'s' if len(stays) == 1 else ''} float32")
-    for code, count in tally(entry["code"] for entry in stays).items():
-        first = next(entry for entry in stays if entry["code"] == code)
+    for code, count in tally(entry.code for entry in stays).items():
+        first = next(entry for entry in stays if entry.code == code)
         more = f" (and {count - 1} like it)" if count > 1 else ""
-        page.entry(f"{shorten(first['node'])} ({first['op']}): {first['because']}{more}", 2, "dim")
+        page.entry(f"{shorten(first.node)} ({first.op}): {first.because}{more}", 2, "dim")
 
 
-def outputs_alone(page: Page, body: Mapping[str, Any]) -> None:
+def outputs_alone(page: Page, body: BodyPart) -> None:
     """How near the outputs of a model with this body are, where nothing is quantized."""
-    for entry in body.get("outputs", ())[:_SHOWN]:
-        if entry["body_db"] is not None:
+    for entry in body.outputs[:_SHOWN]:
+        if entry.body_db is not None:
             page.entry(
-                f"{shorten(entry['output'], 40)}: {decibels(entry['body_db'])} rounded after every "
+                f"{shorten(entry.output, 40)}: {decibels(entry.body_db)} rounded after every "
                 "node; fused kernels round less often"
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.changes import misses_section, rejected_text
 from onnxq.cli.pages.settings import settings_section
@@ -14,65 +15,70 @@ from onnxq.finding import SEVERITIES
 from onnxq.run import trt
 from onnxq.target import load_target
 
+if TYPE_CHECKING:
+    from onnxq.finding import Finding
+    from onnxq.pipeline.checking import Checks, MeasuredForChecks
+
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
-def check_page(document: Mapping[str, Any], report: Path | None = None) -> Page:
+def check_page(document: Checks, report: Path | None = None) -> Page:
     """The findings of `check`, and what `sanitize` would change; `report`: the file that holds all of it."""
     page = Page()
     where = f"in {report}" if report is not None else "(--report FILE writes all)"
-    findings = document["findings"]
-    counts = tally(finding["severity"] for finding in findings)
+    findings = document.findings
+    counts = tally(finding.severity for finding in findings)
     each = ", ".join(counted(counts[name], name) for name in SEVERITIES if name in counts)
     of = f" ({each})" if each else ""
-    page.head(f"{document['model']}  ({document['target']}): {counted(len(findings), 'finding')}{of}")
-    settings_section(page, document)
+    page.head(f"{document.model}  ({document.target}): {counted(len(findings), 'finding')}{of}")
+    settings_section(page, document.config)
     _findings(page, findings)
-    _measured(page, document["measured"])
-    changed = tally(change["rule"] for change in document["changes"])
+    _measured(page, document.measured)
+    changed = tally(change.rule for change in document.changes)
     if changed:
-        page.section("Sanitize", f"would make {counted(len(document['changes']), 'change')}")
+        page.section("Sanitize", f"would make {counted(len(document.changes), 'change')}")
         page.entry(listed(changed))
     else:
         page.section("Sanitize", "would change nothing")
-    for change in document["rejected"]:
+    for change in document.rejected:
         page.entry(rejected_text(change), 1, "red")
-    said = {finding["node"] for finding in findings if finding["kind"] == "near-miss"}
-    misses_section(page, [miss for miss in document["near_misses"] if miss["node"] not in said], where)
+    said = {finding.node for finding in findings if finding.kind == "near-miss"}
+    misses_section(page, [miss for miss in document.near_misses if miss.node not in said], where)
     _compiler(page, document, where)
     if report is not None:
         page.section("Files", str(report))
     return page
 
 
-def _findings(page: Page, findings: Sequence[Mapping[str, Any]]) -> None:
+def _findings(page: Page, findings: Sequence[Finding]) -> None:
     """The findings, alike ones together: what is wrong, what comes of it, what to do, where."""
-    groups: dict[tuple[Any, ...], list[str]] = {}
+    groups: dict[Finding, list[str]] = {}
     for finding in findings:
-        alike = ("severity", "op", "reason", "consequence", "advice", "confirmed")
-        groups.setdefault(tuple(finding[name] for name in alike), []).append(finding["node"])
-    for (severity, op, reason, consequence, advice, confirmed), nodes in groups.items():
-        page.section(severity.capitalize(), f"{op or 'the model'}: {first_lines(reason)}", _STYLES[severity])
-        if consequence:
-            page.entry(f"{consequence} (the engine shows it)" if confirmed else consequence)
-        if advice:
-            page.entry(f"-> {advice}" if consequence else advice)
+        alike = replace(finding, kind="", check="", node="", tensor="", db=None)
+        groups.setdefault(alike, []).append(finding.node)
+    for one, nodes in groups.items():
+        text = f"{one.op or 'the model'}: {first_lines(one.reason)}"
+        page.section(one.severity.capitalize(), text, _STYLES[one.severity])
+        if one.consequence:
+            page.entry(f"{one.consequence} (the engine shows it)" if one.confirmed else one.consequence)
+        if one.advice:
+            page.entry(f"-> {one.advice}" if one.consequence else one.advice)
         page.names([node for node in nodes if node], shown=FEW)
 
 
-def _measured(page: Page, measured: Mapping[str, Any] | None) -> None:
+def _measured(page: Page, measured: MeasuredForChecks | None) -> None:
     """What the checks on data looked at."""
     if measured is not None:
-        scales = "the model's own pairs" if measured["pairs"] else "quantize, as it would begin"
-        of = f"{counted(measured['tensors'], 'tensor')} on {counted(measured['samples'], 'sample')}"
+        scales = "the model's own pairs" if measured.pairs else "quantize, as it would begin"
+        of = f"{counted(measured.tensors, 'tensor')} on {counted(measured.samples, 'sample')}"
         page.section("Data", f"{of}; scales are those of {scales}")
 
 
-def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:
+def _compiler(page: Page, document: Checks, where: str) -> None:
     """What NVIDIA's compiler made of the model, in one section."""
-    compiler, engine = document["compiler"], document["engine"]
+    engine = document.engine
     if engine is None:
-        is_here = load_target(document["target"]).is_compiled_here
+        is_here = load_target(document.target).is_compiled_here
         why = trt.missing() if is_here else "it is not of this target"
         page.section("Compiler", f"NVIDIA's compiler was not asked: {why}")
         return
@@ -82,14 +88,14 @@ def _compiler(page: Page, document: Mapping[str, Any], where: str) -> None:
         ("compiled", "failed"): "it takes the original, not the sanitized model",
         ("failed", "failed"): "it does not take the model",
         ("not-run", "not-run"): "only its parser (--no-engine)",
-    }[engine["original"], engine["sanitized"]]
-    page.section("Compiler", f"NVIDIA's compiler was asked ({compiler}, sm {engine['sm']}): {text}")
-    if engine["original"] == "failed" and engine["beyond"]:
-        ops = ", ".join(dict.fromkeys(engine["beyond"].values()))
+    }[engine.original, engine.sanitized]
+    page.section("Compiler", f"NVIDIA's compiler was asked ({document.compiler}, sm {engine.sm}): {text}")
+    if engine.original == "failed" and engine.beyond:
+        ops = ", ".join(dict.fromkeys(engine.beyond.values()))
         page.entry(f"the target takes {ops}; TensorRT-RTX, which is here, does not", style="yellow")
-    for name, profile in engine["profiles"].items():
+    for name, profile in engine.profiles.items():
         page.entry(f"{name} {':'.join('x'.join(map(str, shape)) for shape in profile)}")
-    for warning in engine["warnings"][:FEW]:
+    for warning in engine.warnings[:FEW]:
         page.entry(f"warning: {first_lines(warning)}", style="dim")
-    if len(engine["warnings"]) > FEW:
-        page.entry(f"+{len(engine['warnings']) - FEW} more {where}", style="dim")
+    if len(engine.warnings) > FEW:
+        page.entry(f"+{len(engine.warnings) - FEW} more {where}", style="dim")

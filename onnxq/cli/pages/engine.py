@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
 from onnxq.cli.screen import Page, shorten
@@ -13,47 +13,46 @@ if TYPE_CHECKING:
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
     from onnxq.compiled.side_by_side import SideBySide
     from onnxq.compiled.traffic import Traffic
+    from onnxq.documents.engine import EnginePart
     from onnxq.pipeline.engine_reading import EngineDocument
     from onnxq.run.trt import Engine
 
 
-def regression_alarm(page: Page, engine: Mapping[str, Any]) -> None:
+def regression_alarm(page: Page, engine: EnginePart) -> None:
     """Says before all else that the result does not compile, and the original does."""
-    if not engine["regressed"]:
+    found = engine.regression
+    if not engine.regressed or found is None:
         return
-    found = engine["regression"]
-    at = f", at {shorten(found['node'])}" if found["node"] else ""
-    quantized = found["by"] == "quantization"
+    at = f", at {shorten(found.node)}" if found.node else ""
+    quantized = found.by == "quantization"
     what = "quantization" if quantized else "the repair"
     page.alarm(f"NOT COMPILED, and NVIDIA's compiler takes the original: {what} breaks it{at}")
-    page.plain(first_lines(found["reason"]), 1, "red")
+    page.plain(first_lines(found.reason), 1, "red")
     advice = "keep layers in float (--keep-float)" if quantized else "leave rules out (--skip)"
     page.plain(f"{advice}, and report this", 1)
 
 
-def engine_section(page: Page, engine: Mapping[str, Any]) -> None:
+def engine_section(page: Page, engine: EnginePart) -> None:
     """What the compiler made of the result."""
-    where = f"({engine['compiler']}, sm {engine['sm']})"
-    if engine["unread"]:
+    where = f"({engine.compiler}, sm {engine.sm})"
+    if engine.unread:
         page.section("Engine", f"it compiles {where}; what runs in int8 is not known", "yellow")
-        page.entry(first_lines(engine["unread"]))
-    elif engine["status"] == "compiled":
-        text = f"{engine['int8']} of {counted(engine['planned'], 'planned int8 layer')} run in int8 {where}"
-        missing = engine["not_int8"]
-        page.section("Engine", text, "yellow" if missing else "")
-        page.names(missing)
-        if engine["regression"] is not None:
-            node, reason = engine["regression"]["node"], engine["regression"]["reason"]
-            page.entry(
-                f"{shorten(node)} is left in float: quantized, it fails: {first_lines(reason)}", 1, "yellow"
-            )
-    elif engine["status"] == "failed":
-        why = "see above" if engine["regressed"] else first_lines(engine["reason"])
+        page.entry(first_lines(engine.unread))
+    elif engine.status == "compiled":
+        text = f"{engine.int8} of {counted(engine.planned, 'planned int8 layer')} run in int8 {where}"
+        page.section("Engine", text, "yellow" if engine.not_int8 else "")
+        page.names(engine.not_int8)
+        left = engine.regression
+        if left is not None:
+            why = f"quantized, it fails: {first_lines(left.reason)}"
+            page.entry(f"{shorten(left.node)} is left in float: {why}", 1, "yellow")
+    elif engine.status == "failed":
+        why = "see above" if engine.regressed else first_lines(engine.reason)
         page.section("Engine", f"it does not compile {where}: {why}", "red")
-    elif engine["status"] == "not-run":
-        page.section("Engine", f"not compiled: {engine['reason']}")
+    elif engine.status == "not-run":
+        page.section("Engine", f"not compiled: {engine.reason}")
     else:
-        page.section("Engine", engine["reason"])
+        page.section("Engine", engine.reason)
 
 
 def engine_page(document: EngineDocument, match: Sequence[str] = ()) -> Page:

@@ -2,75 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
+
+if TYPE_CHECKING:
+    from onnxq.documents.accuracy import GateMeasured, GoalPart, GoalSearch, ScoresPart
 
 _UNITS = {"sqnr": " dB", "agreement": " %", "drop": ""}
 RAISED = {"agreement": " %", "drop": " of the score"}
 COSTS = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
 
 
-def goal_section(page: Page, goal: Mapping[str, Any]) -> None:
+def goal_section(page: Page, goal: GoalPart) -> None:
     """What was asked for, what is reached, and at what price."""
-    gates, search = goal["gates"], goal.get("search")
+    gates, search = goal.gates, goal.search
     for number, gate in enumerate(gates):
-        page.section("Goal" if number == 0 else "", _gate(gate), "" if gate["met"] else "bold red")
-        before = next((one for one in goal.get("default", ()) if one["kind"] == gate["kind"]), None)
+        page.section("Goal" if number == 0 else "", _gate(gate), "" if gate.met else "bold red")
+        before = next((one for one in goal.default if one.kind == gate.kind), None)
         if search is not None and before is not None:
             page.entry(f"without layers in float for it: {_figure(before)}")
-    if goal["scores"] is not None:
-        scores_section(page, goal["scores"], headed=bool(gates))
+    if goal.scores is not None:
+        scores_section(page, goal.scores, headed=bool(gates))
     if search is not None:
         _search(page, search)
-    if goal.get("cut"):
-        page.entry(goal["cut"], style="yellow")
-    if goal.get("kept"):
-        page.entry(f"what is measured so far is kept in {goal['kept']}: the same command goes on from there")
-    for text in goal.get("missing", ()):
+    if goal.cut:
+        page.entry(goal.cut, style="yellow")
+    if goal.kept:
+        page.entry(f"what is measured so far is kept in {goal.kept}: the same command goes on from there")
+    for text in goal.missing:
         page.entry(text, style="yellow")
-    for text in goal.get("notes", ()):
+    for text in goal.notes:
         page.entry(text, style="yellow")
 
 
-def _figure(gate: Mapping[str, Any]) -> str:
-    if gate["measured"] is None:
+def _figure(gate: GateMeasured) -> str:
+    if gate.measured is None:
         return "not measured"
-    return f"{_number(gate['measured'], gate['kind'])}{_UNITS[gate['kind']]}"
+    return f"{_number(gate.measured, gate.kind)}{_UNITS[gate.kind]}"
 
 
-def _number(value: Any, kind: str) -> str:
+def _number(value: float, kind: str) -> str:
     """A figure in so few digits that it does not look like another one."""
     return f"{value:.4g}" if kind == "drop" else f"{value:.2f}"
 
 
-def _gate(gate: Mapping[str, Any]) -> str:
-    of = f" of {shorten(gate['of'], 40)}" if gate["of"] else ""
-    most = "at most" if gate["kind"] == "drop" else "at least"
-    unit = _UNITS[gate["kind"]]
-    text = f"{gate['what']}{of}: {_figure(gate)}, {most} {gate['goal']:g}{unit} asked for"
-    if gate["met"]:
+def _gate(gate: GateMeasured) -> str:
+    of = f" of {shorten(gate.of, 40)}" if gate.of else ""
+    most = "at most" if gate.kind == "drop" else "at least"
+    unit = _UNITS[gate.kind]
+    text = f"{gate.what}{of}: {_figure(gate)}, {most} {gate.goal:g}{unit} asked for"
+    if gate.met:
         return f"met: {text}"
-    missing = gate["missing"]
-    more = "" if missing is None else f": {_number(missing, gate['kind'])}{unit} are missing"
-    if gate["kind"] == "drop" and missing is not None:
+    missing = gate.missing
+    more = "" if missing is None else f": {_number(missing, gate.kind)}{unit} are missing"
+    if gate.kind == "drop" and missing is not None:
         more = f": {_number(missing, 'drop')} too much"
     return f"not met: {text}{more}"
 
 
-def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> None:
+def scores_section(page: Page, scores: ScoresPart, *, headed: bool) -> None:
     """The user's scores: of the float model, of int8, and of what is written."""
-    one, other = scores.get("names") or ("float", "int8")
-    text = f"{shorten(scores['function'], 60)}: {one} {scores['float']:.6g}, {other} {scores['int8']:.6g}"
-    if scores.get("result") is not None and scores["result"] != scores["int8"]:
-        text += f", with layers in float {scores['result']:.6g}"
+    one, other = scores.names or ("float", "int8")
+    text = f"{shorten(scores.function, 60)}: {one} {scores.floating:.6g}, {other} {scores.int8:.6g}"
+    if scores.result is not None and scores.result != scores.int8:
+        text += f", with layers in float {scores.result:.6g}"
     if headed:
         page.entry(text)
     else:
         page.section("Score", text)
-    if scores["same_samples"]:
+    if scores.same_samples:
         page.entry(
             'the same samples chose and judged: give the function a second parameter, which is "choose" or '
             '"verify", and other samples for each',
@@ -78,41 +80,39 @@ def scores_section(page: Page, scores: Mapping[str, Any], *, headed: bool) -> No
         )
 
 
-def _search(page: Page, search: Mapping[str, Any]) -> None:
+def _search(page: Page, search: GoalSearch) -> None:
     """Which layers went to float, why, and for what."""
-    left = search["float"]
-    share = f"{100 * search['share_of_int8_macs']:.3g} % of the int8 multiply-accumulates"
+    left = search.floats
+    share = f"{100 * search.share_of_int8_macs:.3g} % of the int8 multiply-accumulates"
     if left:
-        cost = "" if search["unit"] == "macs" else f", costs {search['cost']:,.6g} ({COSTS[search['unit']]})"
+        cost = "" if search.unit == "macs" else f", costs {search.cost:,.6g} ({COSTS[search.unit]})"
         beside = "" if len(left) == 1 else ", with what each gains beside the others"
         page.entry(f"{counted(len(left), 'layer')} left in float for it, {share}{cost}{beside}:")
     else:
         page.entry("no layer is left in float for it")
     for entry in left[:FEW]:
-        text = (
-            f"{shorten(entry['node'])}: {entry['gain_db']:.1f} dB for {_cost(entry['cost'], search['unit'])}"
-        )
+        text = f"{shorten(entry.node)}: {entry.gain_db:.1f} dB for {_cost(entry.cost, search.unit)}"
         page.entry(text, 2)
     if len(left) > FEW:
         page.entry(f"+{len(left) - FEW} more in the report", 2, "dim")
-    apart = " apart" if search["apart"] else ""
+    apart = " apart" if search.apart else ""
     page.entry(
-        f"{counted(len(search['trials']), 'set')} tried on {counted(search['samples'], 'sample')}{apart}; "
-        f"{counted(search['sources'], 'source')} of noise, {search['runs_per_source']:.2f} runs each"
+        f"{counted(len(search.trials), 'set')} tried on {counted(search.samples, 'sample')}{apart}; "
+        f"{counted(search.sources, 'source')} of noise, {search.runs_per_source:.2f} runs each"
     )
-    if search["margin_db"]:
+    if search.margin_db:
         page.entry(
-            f"aimed {search['margin_db']:.2f} dB higher than asked for, one standard error: samples that "
+            f"aimed {search.margin_db:.2f} dB higher than asked for, one standard error: samples that "
             "chose nothing may differ by that"
         )
-    if search["few"]:
-        page.entry(search["few"], style="yellow")
-    if search["raised"]:
-        raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search["raised"].items())
+    if search.few:
+        page.entry(search.few, style="yellow")
+    if search.raised:
+        raised = ", ".join(f"{more:.3g}{RAISED[kind]}" for kind, more in search.raised.items())
         page.entry(
             f"{raised} more than is asked for was aimed at: the first choice fell short where confirmed"
         )
-    if not search["reliable"]:
+    if not search.reliable:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
 
 

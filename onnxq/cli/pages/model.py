@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import FEW, counted, decimal, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 
+if TYPE_CHECKING:
+    from onnxq.graph.past import KeyValueCache, Lengths
+    from onnxq.pipeline.describing import ModelSummary, TensorSummary, WeightedLayer
 
-def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
+
+def model_page(document: ModelSummary, *, full: bool) -> Page:
     """What a model holds."""
     page = Page()
-    by = f", by {document['producer']}" if document["producer"] else ""
-    page.head(
-        f"{document['model']}  {size_text(document['bytes'])}, opset {document['opset']}, "
-        f"IR {document['ir_version']}{by}"
-    )
-    for kind in ("inputs", "outputs"):
-        for number, entry in enumerate(document[kind]):
-            page.section(kind.capitalize() if number == 0 else "", f"{entry['name']}  {type_text(entry)}")
-    for number, (dim, places) in enumerate(document["dynamic"].items()):
+    by = f", by {document.producer}" if document.producer else ""
+    size = "in memory" if document.bytes is None else size_text(document.bytes)
+    page.head(f"{document.model}  {size}, opset {document.opset}, IR {document.ir_version}{by}")
+    for label, entries in (("Inputs", document.inputs), ("Outputs", document.outputs)):
+        for number, entry in enumerate(entries):
+            text = f"{entry.name}  {type_text(entry.dtype, entry.shape)}"
+            page.section(label if number == 0 else "", text)
+    for number, (dim, places) in enumerate(document.dynamic.items()):
         page.section("Dynamic" if number == 0 else "", f"{dim}: {', '.join(places)}")
-    _caches(page, document["caches"], document["lengths"], full)
-    ops = document["ops"]
+    _caches(page, document.caches, document.lengths, full)
+    ops = document.ops
     shown = ops if full else dict(list(ops.items())[:8])
     rest = f", +{len(ops) - len(shown)} kinds (--ops)" if len(ops) > len(shown) else ""
     page.section("Nodes", f"{sum(ops.values())}: {listed(shown)}{rest}")
-    weights = document["weights"]
-    where = ", external data" if weights["external"] else ""
-    held = f"{weights['count']}, {size_text(weights['bytes'])}{where}: {listed(weights['dtypes'])}"
-    page.section("Weights", held if weights["count"] else "none")
-    qdq = document["qdq"]
+    weights = document.weights
+    where = ", external data" if weights.external else ""
+    held = f"{weights.count}, {size_text(weights.bytes)}{where}: {listed(weights.dtypes)}"
+    page.section("Weights", held if weights.count else "none")
+    qdq = document.qdq
     page.section(
         "Q/DQ",
         f"{qdq['QuantizeLinear']} QuantizeLinear, {qdq['DequantizeLinear']} DequantizeLinear; "
@@ -39,76 +42,75 @@ def model_page(document: Mapping[str, Any], *, full: bool) -> Page:
         if any(qdq.values())
         else "none: a float model",
     )
-    _layers(page, document["layers"], full)
+    _layers(page, document.layers, full)
     return page
 
 
-def _caches(
-    page: Page, caches: Sequence[Mapping[str, Any]], lengths: Mapping[str, Any] | None, full: bool
-) -> None:
+def _caches(page: Page, caches: Sequence[KeyValueCache], lengths: Lengths | None, full: bool) -> None:
     """The keys and values that a decoder keeps, and what its dynamic dimensions count."""
     if lengths is None:
         return
     page.section("Caches", f"{len(caches)} of keys and values: a past that comes back longer as the present")
     for one in caches if full else caches[:2]:
-        page.entry(f"{one['past']} -> {one['present']}, along axis {one['axis']}")
+        page.entry(f"{one.past} -> {one.present}, along axis {one.axis}")
     if not full and len(caches) > 2:
         page.entry(f"+{len(caches) - 2} more (--ops)", style="dim")
-    counted_by = {
-        "past": "tokens seen before", "new": "new tokens", "whole": "both together", "batch": "sequences",
-        "others": "not known",
-    }  # fmt: skip
-    said = (f"{', '.join(lengths[key])}: {words}" for key, words in counted_by.items() if lengths[key])
-    page.section("Lengths", "; ".join(said))
+    counted_by = (
+        (lengths.past, "tokens seen before"), (lengths.new, "new tokens"), (lengths.whole, "both together"),
+        (lengths.batch, "sequences"), (lengths.others, "not known"),
+    )  # fmt: skip
+    page.section("Lengths", "; ".join(f"{', '.join(dims)}: {words}" for dims, words in counted_by if dims))
 
 
-def _layers(page: Page, layers: Sequence[Mapping[str, Any]], full: bool) -> None:
+def _layers(page: Page, layers: Sequence[WeightedLayer], full: bool) -> None:
     if not layers:
         page.section("Layers", "none in float with constant weights")
         return
-    eligible = [layer for layer in layers if layer["eligible"]]
-    macs = [layer["macs"] for layer in eligible]
-    known = "size unknown, see --shape" if None in macs else f"{decimal(sum(macs))} MACs a sample"
+    eligible = [layer for layer in layers if layer.eligible]
+    macs = [layer.macs for layer in eligible if layer.macs is not None]
+    known = f"{decimal(sum(macs))} MACs a sample"
+    if len(macs) < len(eligible):
+        known = "size unknown, see --shape"
     page.section("Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {known}")
     shown = layers if full else layers[:FEW]
     for layer in shown:
-        size = "?" if layer["macs"] is None else f"{decimal(layer['macs'])} MACs"
-        why = "eligible" if layer["eligible"] else f"not eligible: {layer['because']}"
-        page.entry(f"{shorten(layer['node'], 40)} ({layer['op']}) {size}, {why}")
+        size = "?" if layer.macs is None else f"{decimal(layer.macs)} MACs"
+        why = "eligible" if layer.eligible else f"not eligible: {layer.because}"
+        page.entry(f"{shorten(layer.node, 40)} ({layer.op}) {size}, {why}")
     if len(layers) > len(shown):
         page.entry(f"+{len(layers) - len(shown)} more (--ops)", style="dim")
 
 
-def tensor_page(document: Mapping[str, Any]) -> Page:
+def tensor_page(document: TensorSummary) -> Page:
     """All about one tensor."""
     page = Page()
-    tensor, found = document["tensor"], document["quantization"]
-    page.head(f"{tensor['name']}  {tensor['kind']}, {type_text(tensor)}")
-    maker = tensor["producer"]
-    page.section("Written by", f"{maker['node']} ({maker['op']})" if maker else f"nothing: {tensor['kind']}")
-    for number, user in enumerate(tensor["consumers"] or [None]):
-        text = f"{user['node']} ({user['op']})" if user else "nothing"
+    tensor, found = document.tensor, document.quantization
+    page.head(f"{tensor.name}  {tensor.kind}, {type_text(tensor.dtype, tensor.shape)}")
+    maker = tensor.producer
+    page.section("Written by", f"{maker.node} ({maker.op})" if maker else f"nothing: {tensor.kind}")
+    for number, user in enumerate(tensor.consumers or (None,)):
+        text = f"{user.node} ({user.op})" if user else "nothing"
         page.section("Read by" if number == 0 else "", text)
-    stats = tensor["statistics"]
-    if stats:
-        text = ", ".join(f"{name} {stats[name]:.6g}" for name in ("min", "max", "mean"))
-        page.section("Values", f"{text}, {stats['zeros']} zeros")
+    held = tensor.statistics
+    if held is not None:
+        text = f"min {held.min:.6g}, max {held.max:.6g}, mean {held.mean:.6g}, {held.zeros} zeros"
+        page.section("Values", text)
     if found is None:
         return page
-    if found["scale"] is not None:
-        page.section("Scale", f"{found['scale']:.9g}, int8 covers +-{127 * found['scale']:.6g}")
-    elif found["axis"] is not None:
-        page.section("Scale", f"one for each channel of axis {found['axis']}")
+    if found.scale is not None:
+        page.section("Scale", f"{found.scale:.9g}, int8 covers +-{127 * found.scale:.6g}")
+    elif found.axis is not None:
+        page.section("Scale", f"one for each channel of axis {found.axis}")
     else:
         page.section("Scale", "one for all values")
-    if found["because"]:
-        page.entry(f"because {found['because']}")
-    others = [name for name in found["group"]["tensors"] if name != tensor["name"]]
-    page.section("Group", f"{found['group']['id']}, " + ("shared with" if others else "its own"))
+    if found.because:
+        page.entry(f"because {found.because}")
+    others = [name for name in found.group.tensors if name != tensor.name]
+    page.section("Group", f"{found.group.id}, " + ("shared with" if others else "its own"))
     page.names(others, shown=8, level=1)
-    for reason in found["group"]["reasons"]:
+    for reason in found.group.reasons:
         page.entry(f"because {reason}")
-    for number, reader in enumerate(found["readers"]):
-        text = f"{reader['node']}, input {reader['input']}"
+    for number, reader in enumerate(found.readers):
+        text = f"{reader.node}, input {reader.input}"
         page.section("Read int8" if number == 0 else "", text)
     return page

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Set
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.accuracy import closeness
 from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.words import counted, listed, size_text, type_text
 from onnxq.cli.screen import Page, shorten
 
+if TYPE_CHECKING:
+    from onnxq.documents.pieces import ChainRun, ExtractReport, Manifest, TensorDescribed
 
-def split_page(model: Path, manifest: Path, document: Mapping[str, Any]) -> Page:
+
+def split_page(model: Path, manifest: Path, document: Manifest) -> Page:
     """The pieces of a model."""
     page = Page()
-    pieces = document["pieces"]
-    symbols = {dim for entry in document["inputs"] for dim in entry["shape"] or ()}
-    page.head(f"{model} -> {counted(len(pieces), 'piece')}")
-    for index, piece in enumerate(pieces):
-        path = manifest.with_name(piece["file"])
+    symbols = {dim for entry in document.inputs for dim in entry.shape or ()}
+    page.head(f"{model} -> {counted(len(document.pieces), 'piece')}")
+    for index, piece in enumerate(document.pieces):
+        assert piece.file is not None  # it is saved
+        path = manifest.with_name(piece.file)
         size = sum(p.stat().st_size for p in (path, path.with_name(f"{path.name}.data")) if p.exists())
-        text = f"{path}  {counted(piece['nodes'], 'node')}, {size_text(size)}, for {piece['runs']}"
+        text = f"{path}  {counted(piece.nodes, 'node')}, {size_text(size)}, for {piece.runs}"
         page.section(f"Piece {index}", text)
-        for kind in ("inputs", "outputs"):
-            _tensors(page, kind, piece[kind], symbols)
-    for note in document["notes"]:
+        _tensors(page, "input", piece.inputs, symbols)
+        _tensors(page, "output", piece.outputs, symbols)
+    for note in document.notes:
         page.section("Note", note, "yellow")
     page.section("Manifest", str(manifest))
     page.section("Next", "")
@@ -34,46 +37,46 @@ def split_page(model: Path, manifest: Path, document: Mapping[str, Any]) -> Page
     return page
 
 
-def _tensors(page: Page, kind: str, entries: Sequence[Mapping[str, Any]], symbols: set[Any]) -> None:
+def _tensors(page: Page, kind: str, entries: tuple[TensorDescribed, ...], symbols: Set[object]) -> None:
     """Inputs or outputs of a piece; `?` is for sizes under a symbol that the model does not have."""
     for entry in entries[:6]:
-        dims = [d if isinstance(d, int) or d in symbols else None for d in entry["shape"] or ()]
-        known = {**entry, "shape": None if entry["shape"] is None else dims}
-        page.entry(f"{kind[:-1]} {shorten(entry['name'])}  {type_text(known)}")
+        dims = tuple(dim if isinstance(dim, int) or dim in symbols else None for dim in entry.shape or ())
+        known = type_text(entry.dtype, None if entry.shape is None else dims)
+        page.entry(f"{kind} {shorten(entry.name)}  {known}")
     if len(entries) > 6:
-        page.entry(f"+{len(entries) - 6} more {kind}", style="dim")
+        page.entry(f"+{len(entries) - 6} more {kind}s", style="dim")
 
 
-def chain_page(document: Mapping[str, Any]) -> Page:
+def chain_page(found: ChainRun) -> Page:
     """What the pieces gave, against the original."""
     page = Page()
-    against = f" against {document['original']}" if document["original"] else ""
-    pieces, samples = len(document["pieces"]), document["samples"]
-    page.head(f"{counted(pieces, 'piece')} in a chain{against}, {counted(samples, 'sample')}")
-    bound = document["tolerance_db"]
-    for entry in document["outputs"]:
-        style = "" if entry["verdict"] == "equal" else "yellow"
+    against = f" against {found.original}" if found.original else ""
+    pieces, samples = counted(len(found.pieces), "piece"), counted(found.samples, "sample")
+    page.head(f"{pieces} in a chain{against}, {samples}")
+    bound = found.tolerance_db
+    for entry in found.outputs:
+        style = "" if entry.verdict == "equal" else "yellow"
         text = closeness(entry)
-        if entry["verdict"] != "equal":
+        if entry.verdict != "equal":
             text = f"differs: {text}" + ("" if bound is None else f"; the bound is {bound:g} dB")
-        page.plain(f"{shorten(entry['output'], 40)}: {text}", style=style)
-    for note in document["notes"]:
+        page.plain(f"{shorten(entry.output, 40)}: {text}", style=style)
+    for note in found.notes:
         page.plain(note, style="yellow")
-    data_section(page, document["data"])
-    if document["saved"]:
-        page.plain(f"each sample's tensors are in {document['saved']}")
+    data_section(page, found.data)
+    if found.saved:
+        page.plain(f"each sample's tensors are in {found.saved}")
     return page
 
 
-def extract_page(document: Mapping[str, Any]) -> Page:
+def extract_page(document: ExtractReport) -> Page:
     """A part of a model."""
     page = Page()
-    page.head(f"{document['model']} -> {document['output']}")
-    page.section("Nodes", f"{sum(document['ops'].values())}: {listed(document['ops'])}")
-    for kind in ("inputs", "outputs"):
-        for number, entry in enumerate(document[kind] or [None]):
-            text = f"{entry['name']}  {type_text(entry)}" if entry else "none"
-            page.section(kind.capitalize() if number == 0 else "", text)
-    for number, file in enumerate(document["files"]):
+    page.head(f"{document.model} -> {document.output}")
+    page.section("Nodes", f"{sum(document.ops.values())}: {listed(document.ops)}")
+    for label, entries in (("Inputs", document.inputs), ("Outputs", document.outputs)):
+        for number, entry in enumerate(entries or (None,)):
+            text = f"{entry.name}  {type_text(entry.dtype, entry.shape)}" if entry else "none"
+            page.section(label if number == 0 else "", text)
+    for number, file in enumerate(document.files):
         page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
     return page

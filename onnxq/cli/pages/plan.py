@@ -2,150 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.size import size_section
 from onnxq.cli.pages.words import counted, first_few, tally
 from onnxq.cli.screen import Page, shorten
 
+if TYPE_CHECKING:
+    from onnxq.documents.calibration import CalibrationPart, MethodChosen
+    from onnxq.documents.plan import FloatKept, Heads, PlanPart
+    from onnxq.documents.report import Report
+    from onnxq.quant.plan import Site
+
 _FEW_SAMPLES = 32
 
 
-def plan_section(page: Page, report: Mapping[str, Any]) -> None:
-    """What runs in int8, with which scales, from which data, and what stays in float."""
-    plan, calibration = report["plan"], report["calibration"]
-    deployment_section(page, report.get("deployment") or {"dimensions": []}, report.get("deployments") or ())
+def plan_section(page: Page, report: Report, plan: PlanPart, calibration: CalibrationPart) -> None:
+    """What runs in int8, with which scales, from which data, and what stays in float.
+
+    Args:
+        page: the screen.
+        report: the report.
+        plan: its plan.
+        calibration: what it says of calibration.
+    """
+    deployment_section(page, report.deployment, report.deployments)
     layers_section(page, plan)
-    size_section(page, report)
-    data_section(page, calibration["data"])
-    if plan["sites"] or calibration["cached"]:
+    size_section(page, report.size, int8=bool(plan.sites))
+    calibration_data_section(page, calibration.data)
+    if plan.sites or calibration.cached:
         scales_section(page, plan, calibration)
-    for note in calibration["notes"]:
+    for note in calibration.notes:
         page.entry(note, style="yellow")
-    kept_float_section(page, plan["kept_float"])
-    heads_entry(page, plan.get("heads"))
+    kept_float_section(page, plan.kept_float)
+    heads_entry(page, plan.heads)
 
 
-def layers_section(page: Page, plan: Mapping[str, Any]) -> None:
+def layers_section(page: Page, plan: PlanPart) -> None:
     """How much of the model runs in int8."""
-    layers = plan["layers"]
-    eligible = [layer for layer in layers if layer["eligible"]]
-    int8 = [layer for layer in layers if layer["format"] != "float"]
-    share = plan["int8_share_of_eligible_macs"]
-    done = sum(layer["format"] != "float" for layer in eligible)
+    layers = plan.layers
+    eligible = [layer for layer in layers if layer.eligible]
+    int8 = [layer for layer in layers if layer.quantized]
+    share = plan.int8_share_of_eligible_macs
+    done = sum(layer.quantized for layer in eligible)
     text = f"{done} of {counted(len(eligible), 'eligible layer')}"
     text += f", {100 * share:.1f} % of their multiply-accumulates" if share is not None else ""
-    of_all = plan["int8_share_of_all_macs"]
+    of_all = plan.int8_share_of_all_macs
     if of_all is not None:
         text = f"{100 * of_all:.1f} % of all multiply-accumulates: {text}"
-    unknown = sum(layer["macs"] is None for layer in eligible)
+    unknown = sum(layer.macs is None for layer in eligible)
     if unknown:
         text += ", whose sizes are not known" if share is None else f" (without {unknown} of unknown size)"
     extra = len(int8) - done
     page.section("Int8", text + (f"; {extra} more" if extra else ""), "" if int8 else "yellow")
-    if not (int8 or plan["sites"]):
-        held = sum(layer["code"] == "other-codes" for layer in plan["kept_float"])
+    if not (int8 or plan.sites):
+        held = sum(layer.code == "other-codes" for layer in plan.kept_float)
         text = "nothing is quantized: the file is a float model"
         if held:
             text = f"nothing more is quantized: {counted(held, 'layer')} of codes that the model has"
         page.entry(text, style="yellow")
 
 
-def scales_section(page: Page, plan: Mapping[str, Any], calibration: Mapping[str, Any]) -> None:
+def scales_section(page: Page, plan: PlanPart, calibration: CalibrationPart) -> None:
     """How many scales there are, and what found them."""
-    scales = calibration["scales"]
-    used = [group for group in plan["groups"] if group["tensors"][0] in scales]
-    shared = sum(len(group["tensors"]) > 1 for group in used)
-    over = f" over {counted(calibration['samples'], 'sample')}" if calibration["samples"] else ""
+    scales = calibration.scales
+    used = [group for group in plan.groups if group.tensors[0] in scales]
+    shared = sum(len(group.tensors) > 1 for group in used)
+    over = f" over {counted(calibration.samples, 'sample')}" if calibration.samples else ""
     page.section(
         "Scales",
-        f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration['method']}"
-        f"{over}; {_weight_scales(plan['sites'])}",
+        f"{len(used)} for {counted(len(scales), 'activation')} ({shared} shared), {calibration.method}"
+        f"{over}; {_weight_scales(plan.sites)}",
     )
-    if plan["file"] is not None:
-        page.entry(f"by {plan['file']}")
+    if plan.file is not None:
+        page.entry(f"by {plan.file}")
     _origins(page, calibration)
-    samples = calibration["samples"] * calibration["data"].get("batch", 1)
+    samples = calibration.samples * (calibration.data.batch or 1)
     if 0 < samples < _FEW_SAMPLES:
         page.entry(f"{counted(samples, 'sample')} calibrated: 100 or more are usual", style="yellow")
 
 
-def _weight_scales(sites: Sequence[Mapping[str, Any]]) -> str:
-    single = sum(site["kind"] == "weight" and site["axis"] is None for site in sites)
+def _weight_scales(sites: Sequence[Site]) -> str:
+    single = sum(site.kind == "weight" and site.axis is None for site in sites)
     return "weights have one a channel" + (f", {single} of them one for all" if single else "")
 
 
-def _origins(page: Page, calibration: Mapping[str, Any]) -> None:
+def _origins(page: Page, calibration: CalibrationPart) -> None:
     """Where the scales are from."""
-    if calibration["stats_file"] is not None:
-        page.entry(f"read from {calibration['stats_file']}")
-    choice = calibration["choice"]
+    if calibration.stats_file is not None:
+        page.entry(f"read from {calibration.stats_file}")
+    choice = calibration.choice
     if choice is not None:
         _choice(page, choice)
-    entries = calibration["thresholds"].values()
-    own = (entry["because"] for entry in entries if entry["code"] in ("fixed", "cache", "layer"))
-    for why, number in tally(why for why in own if why != calibration["method"]).items():
+    entries = calibration.thresholds.values()
+    own = (entry.because for entry in entries if entry.code in ("fixed", "cache", "layer"))
+    for why, number in tally(why for why in own if why != calibration.method).items():
         page.entry(f"{counted(number, 'tensor')}: {why}")
-    if calibration["cached"] is not None:
-        page.entry(f"the calibration cache has {counted(calibration['cached'], 'scale')}")
-    sampling = calibration["sampling"]
-    if sampling is not None and sampling["sampled_tensors"]:
+    if calibration.cached is not None:
+        page.entry(f"the calibration cache has {counted(calibration.cached, 'scale')}")
+    sampling = calibration.sampling
+    if sampling is not None and sampling.sampled_tensors:
         page.entry(
-            f"histograms of {sampling['least_values'] / 1e6:.1f} M values or more of "
-            f"{counted(sampling['sampled_tensors'], 'tensor')}: the share above the 99.99 percentile is "
-            f"known to {100 * sampling['tail_error']:.1f} % (--exact counts all)"
+            f"histograms of {sampling.least_values / 1e6:.1f} M values or more of "
+            f"{counted(sampling.sampled_tensors, 'tensor')}: the share above the 99.99 percentile is "
+            f"known to {100 * sampling.tail_error:.1f} % (--exact counts all)"
         )
 
 
-def _choice(page: Page, choice: Mapping[str, Any]) -> None:
+def _choice(page: Page, choice: MethodChosen) -> None:
     """What the outputs chose."""
-    if len(choice["trials"]) > 1:
-        tried = ", ".join(f"{t['method']} {t['sqnr_db']:.1f}" for t in choice["trials"])
-        apart = "" if choice["why"] else " kept apart"
-        several = len(choice["outputs"]) > 1
-        of = f", the mean of {len(choice['outputs'])} outputs" if several else ""
-        page.entry(f"output SQNR on {counted(choice['samples'], 'sample')}{apart}{of}, dB: {tried}")
-    if choice["refined"]:
+    if len(choice.trials) > 1:
+        tried = ", ".join(f"{one.method} {one.sqnr_db:.1f}" for one in choice.trials)
+        apart = "" if choice.why else " kept apart"
+        several = len(choice.outputs) > 1
+        of = f", the mean of {len(choice.outputs)} outputs" if several else ""
+        page.entry(f"output SQNR on {counted(choice.samples, 'sample')}{apart}{of}, dB: {tried}")
+    if choice.refined:
         page.entry(
-            f"{counted(len(choice['refined']), 'scale')} of the worst tensors chosen one by one: "
-            f"{choice['sqnr_db']:.1f} dB"
+            f"{counted(len(choice.refined), 'scale')} of the worst tensors chosen one by one: "
+            f"{choice.sqnr_db:.1f} dB"
         )
-        page.names([entry["tensors"][0] for entry in choice["refined"]])
-    if len(choice["outputs"]) > 1:
-        levels = [f"{shorten(o['output'], 40)} {o['sqnr_db']:.1f}" for o in choice["outputs"]]
+        page.names([entry.tensors[0] for entry in choice.refined])
+    if len(choice.outputs) > 1:
+        levels = [f"{shorten(one.output, 40)} {one.sqnr_db:.1f}" for one in choice.outputs]
         page.entry(f"of each output, the worst first: {first_few(levels)}")
     reasons: dict[str, list[str]] = {}
-    for entry in choice["left_out"]:
-        reasons.setdefault(entry["why"], []).append(shorten(entry["output"], 40))
+    for entry in choice.left_out:
+        reasons.setdefault(entry.why, []).append(shorten(entry.output, 40))
     for why, names in reasons.items():
         page.entry(f"not counted ({why}): {first_few(names)}")
-    if choice["why"]:
-        page.entry(choice["why"], style="yellow")
+    if choice.why:
+        page.entry(choice.why, style="yellow")
 
 
-def heads_entry(page: Page, heads: Mapping[str, Any] | None) -> None:
+def heads_entry(page: Page, heads: Heads | None) -> None:
     """What became of the heads, where something else than int8 was asked for."""
-    if heads is None or heads["asked"] == "int8":
+    if heads is None or heads.asked == "int8":
         return
-    text = f"{len(heads['left_float'])} of {len(heads['heads'])} in float"
-    if heads["left_float"]:
-        text += f", {heads['share']:.2%} of the eligible multiply-accumulates"
-        text += "" if heads["gain_db"] is None else f", for {heads['gain_db']:.1f} dB of SQNR"
+    text = f"{len(heads.left_float)} of {len(heads.heads)} in float"
+    if heads.left_float:
+        text += f", {heads.share:.2%} of the eligible multiply-accumulates"
+        text += "" if heads.gain_db is None else f", for {heads.gain_db:.1f} dB of SQNR"
     page.section("Heads", text)
-    if heads["why"]:
-        page.entry(heads["why"], style="yellow" if heads["gain_db"] is None else "")
-    if heads.get("few"):
-        page.entry(heads["few"], style="yellow")
+    if heads.why:
+        page.entry(heads.why, style="yellow" if heads.gain_db is None else "")
+    if heads.few:
+        page.entry(heads.few, style="yellow")
 
 
-def kept_float_section(page: Page, kept: Sequence[Mapping[str, Any]]) -> None:
+def kept_float_section(page: Page, kept: Sequence[FloatKept]) -> None:
     """The layers that stay in float, by reason."""
     reasons: dict[str, list[str]] = {}
     for entry in kept:
-        reasons.setdefault(f"{entry['op']}: {entry['because']}", []).append(entry["node"])
+        reasons.setdefault(f"{entry.op}: {entry.because}", []).append(entry.node)
     if reasons:
         page.section("Float", counted(len(kept), "layer"))
     for reason, nodes in sorted(reasons.items(), key=lambda item: -len(item[1])):

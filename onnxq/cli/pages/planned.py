@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.body import body_section
-from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.deployment import deployment_section
 from onnxq.cli.pages.plan import heads_entry, kept_float_section, layers_section, scales_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page
+from onnxq.documents.calibration import CalibrationPart
+
+if TYPE_CHECKING:
+    from onnxq.documents.report import PlanReport
 
 
-def planned_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
+def planned_page(report: PlanReport, again: Sequence[str]) -> Page:
     """What a run of `plan` wrote; `again`: the flags that `quantize` needs as well."""
     page = Page()
-    plan, calibration = report["plan"], report["calibration"]
-    page.head(f"{report['model']} -> {report['output']}")
-    page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
-    settings_section(page, report)
-    deployment_section(page, report["deployment"], report["deployments"])
+    plan, calibration = report.plan, report.calibration
+    page.head(f"{report.model} -> {report.output}")
+    page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
+    settings_section(page, report.config)
+    deployment_section(page, report.deployment, report.deployments)
     layers_section(page, plan)
-    sites = sum(site["kind"] == "activation" for site in plan["sites"])
-    if calibration["measured"]:
-        data_section(page, calibration["data"])
+    if isinstance(calibration, CalibrationPart):
+        calibration_data_section(page, calibration.data)
         scales_section(page, plan, calibration)
     else:
+        sites = sum(site.kind == "activation" for site in plan.sites)
         page.section("Scales", f"not measured: there was no data; {counted(sites, 'activation')}")
-    for note in calibration["notes"]:
+    for note in calibration.notes:
         page.entry(note, style="yellow")
-    kept_float_section(page, plan["kept_float"])
-    heads_entry(page, plan.get("heads"))
-    repair_section(page, report["repair"])
-    body_section(page, report["body"])
-    for number, file in enumerate(report["files"]):
+    kept_float_section(page, plan.kept_float)
+    heads_entry(page, plan.heads)
+    repair_section(page, report.repair)
+    body_section(page, report.body)
+    for number, file in enumerate(report.files):
         page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
     page.section("Next", "edit it, then")
-    command = ["onnxq", "quantize", str(report["model"]), "--plan", report["output"], *again]
-    page.code(shlex.join(command) + ("" if calibration["measured"] else " --calib DATA"))
+    command = ["onnxq", "quantize", str(report.model), "--plan", str(report.output), *again]
+    page.code(shlex.join(command) + ("" if calibration.measured else " --calib DATA"))
     return page

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
+
+if TYPE_CHECKING:
+    from onnxq.documents.repair import RepairPart, RepairStep
 
 _SHOWN = ("kept", "dropped", "failed")
 _ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}
 
 
-def repair_section(page: Page, part: Mapping[str, Any] | None) -> None:
+def repair_section(page: Page, part: RepairPart | None) -> None:
     """What repair did; nothing where none was asked for."""
     if part is None:
         return
-    if part["why_not"] is not None:
-        page.section("Repair", part["why_not"], "dim")
+    if part.why_not is not None:
+        page.section("Repair", part.why_not, "dim")
         return
     page.section("Repair", _summary(part))
-    if part["after_db"] is None:
+    if part.after_db is None:
         return
-    steps, auto = part["steps"], part["asked"] == "auto"
-    shown = [entry for entry in steps if not auto or entry["verdict"] in _SHOWN]
-    width = max((len(entry["step"]) for entry in shown), default=0)
+    steps, auto = part.steps, part.asked == "auto"
+    shown = [entry for entry in steps if not auto or entry.verdict in _SHOWN]
+    width = max((len(entry.step) for entry in shown), default=0)
     for entry in shown:
-        head = f"{entry['step']:<{width}}  {entry['verdict'].replace('-', ' '):<7}"
-        page.entry(f"{head}  {outcome(entry)}", style="yellow" if entry["verdict"] == "failed" else "")
+        head = f"{entry.step:<{width}}  {entry.verdict.replace('-', ' '):<7}"
+        page.entry(f"{head}  {outcome(entry)}", style="yellow" if entry.verdict == "failed" else "")
     if auto:
         _unmeasured(page, steps)
-    if part.get("few"):
-        page.entry(part["few"], style="yellow")
+    if part.few:
+        page.entry(part.few, style="yellow")
 
 
-def _unmeasured(page: Page, steps: Sequence[Mapping[str, Any]]) -> None:
+def _unmeasured(page: Page, steps: Sequence[RepairStep]) -> None:
     """The steps that there was nothing for, and those that would have taken too much."""
-    nothing = [entry["step"] for entry in steps if entry["verdict"] == "not-applicable"]
-    dear = [entry["step"] for entry in steps if entry["verdict"] == "left-out"]
+    nothing = [entry.step for entry in steps if entry.verdict == "not-applicable"]
+    dear = [entry.step for entry in steps if entry.verdict == "left-out"]
     if nothing:
         page.entry(f"nothing to do for {', '.join(nothing)}: the report says why", style="dim")
     if dear:
-        names = ",".join(entry["step"] for entry in steps if entry["verdict"] != "not-applicable")
+        names = ",".join(entry.step for entry in steps if entry.verdict != "not-applicable")
         page.entry(
             f"left out, as more would be run than for all else: {', '.join(dear)}; --repair {names} "
             f"{'tries it' if len(dear) == 1 else 'tries them'}",
@@ -49,36 +52,35 @@ def _unmeasured(page: Page, steps: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _summary(part: Mapping[str, Any]) -> str:
-    samples = f"{counted(part['judged_on'], 'sample')} kept apart"
-    if not part["apart"]:
-        samples = counted(part["judged_on"], "sample")
-    took = f"fitted on {part['fitted_on']}, {part['runs']:.0f} runs of the model"
-    if part["runs_before"] is not None:
-        took += f" (all else: {part['runs_before']:.0f})"
-    before, after = part["before_db"], part["after_db"]
+def _summary(part: RepairPart) -> str:
+    samples = f"{counted(part.judged_on, 'sample')} kept apart"
+    if not part.apart:
+        samples = counted(part.judged_on, "sample")
+    took = f"fitted on {part.fitted_on}, {part.runs:.0f} runs of the model"
+    if part.runs_before is not None:
+        took += f" (all else: {part.runs_before:.0f})"
+    before, after = part.before_db, part.after_db
     if before is None or after is None:
-        why = part["steps"][0]["why"] if part["steps"] else "no output could be compared"
+        why = part.steps[0].why if part.steps else "no output could be compared"
         return f"not tried: {why}; {took}"
     return f"{decibels(before)} -> {decibels(after)} on {samples}; {took}"
 
 
-def outcome(entry: Mapping[str, Any]) -> str:
+def outcome(step: RepairStep) -> str:
     """What a step did: figures where it was measured, else why not."""
-    if entry["after_db"] is None:
-        return str(entry["why"])
-    text = f"{entry['before_db']:.2f} dB -> {entry['after_db']:.2f} dB, {entry['runs']:.0f} runs"
+    if step.before_db is None or step.after_db is None:
+        return step.why
+    text = f"{step.before_db:.2f} dB -> {step.after_db:.2f} dB, {step.runs:.0f} runs"
+    if step.verdict != "kept":
+        return f"{text}: {step.why}"
     changed = ", ".join(
         f"{count:,} {what if count != 1 else _ONE.get(what, what)}"
-        for what, count in entry["changed"].items()
+        for what, count in step.changed.items()
         if count
     )
-    if entry["verdict"] != "kept":
-        return f"{text}: {entry['why']}"
-    worst = entry["worst"]
     text += f": {changed}" if changed else ""
-    if entry["after_db"] < entry["before_db"]:  # more samples than these judged
-        text += f"; {entry['why'].split(';')[0]}"
-    if worst is not None and worst["change_db"] < -0.05:
-        text += f"; {shorten(worst['output'], 40)} {worst['change_db']:.2f} dB"
+    if step.after_db < step.before_db:  # more samples than these judged
+        text += f"; {step.why.split(';')[0]}"
+    if step.worst is not None and step.worst.change_db < -0.05:
+        text += f"; {shorten(step.worst.output, 40)} {step.worst.change_db:.2f} dB"
     return text

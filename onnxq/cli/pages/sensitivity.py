@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onnxq.cli.pages.accuracy import about_mean_line
-from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.goal import COSTS, cost_text, scores_section
 from onnxq.cli.pages.repair import repair_section
 from onnxq.cli.pages.settings import settings_section
@@ -17,79 +17,82 @@ from onnxq.cli.pages.words import FEW, counted, decibels, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.run.about_mean import NAME
 
+if TYPE_CHECKING:
+    from onnxq.documents.report import BestFloats, SensitivityPart, SensitivityReport
+
 _SHOWN = 12
 
 
-def sensitivity_page(report: Mapping[str, Any], again: Sequence[str]) -> Page:
+def sensitivity_page(report: SensitivityReport, again: Sequence[str]) -> Page:
     """What causes the error; `again`: the flags that `quantize` needs as well."""
     page = Page()
-    part = report["sensitivity"]
-    page.head(f"{report['model']}: what causes the error of int8")
-    page.section("Target", f"{report['target']}, done in {report['seconds']:.1f} s")
-    settings_section(page, report)
-    data_section(page, part["calibration"]["data"])
-    for note in part["calibration"]["notes"]:
+    part = report.sensitivity
+    page.head(f"{report.model}: what causes the error of int8")
+    page.section("Target", f"{report.target}, done in {report.seconds:.1f} s")
+    settings_section(page, report.config)
+    calibration_data_section(page, part.calibration.data)
+    for note in part.calibration.notes:
         page.entry(note, style="yellow")
-    repair_section(page, part["repair"])
+    repair_section(page, part.repair)
     _noise(page, part)
     _ranked(page, part)
     _best(page, part)
-    if part["scores"] is not None:
-        scores_section(page, part["scores"], headed=False)
-    for number, file in enumerate(report["files"]):
+    if part.scores is not None:
+        scores_section(page, part.scores, headed=False)
+    for number, file in enumerate(report.files):
         page.section("Files" if number == 0 else "", f"{file}  {size_text(Path(file).stat().st_size)}")
-        if not part["best"]["float"]:
+        if not part.best.nodes:
             page.entry("it leaves nothing in float: there is nothing to take")
-    if report["files"] and part["best"]["float"]:
-        command = ["onnxq", "quantize", str(report["model"]), "--config", report["files"][0], *again]
+    if report.files and part.best.nodes:
+        command = ["onnxq", "quantize", str(report.model), "--config", report.files[0], *again]
         page.section("Next", "")
         page.code(shlex.join(command))
     return page
 
 
-def _noise(page: Page, part: Mapping[str, Any]) -> None:
+def _noise(page: Page, part: SensitivityPart) -> None:
     """How much there is, and what measuring it took."""
-    page.section("Noise", f"{NAME}: {decibels(part['sqnr_about_mean_db'])}")
-    nothing = "nothing" if part["apart"] else "as well"
+    page.section("Noise", f"{NAME}: {decibels(part.sqnr_about_mean_db)}")
+    nothing = "nothing" if part.apart else "as well"
     page.entry(
-        f"{counted(part['sources'], 'source')} on {counted(part['samples'], 'sample')} that calibrated "
-        f"{nothing}, {part['runs_per_source']:.2f} runs each; they add up to "
-        f"{decibels(part['predicted_sqnr_db'])}"
+        f"{counted(part.sources, 'source')} on {counted(part.samples, 'sample')} that calibrated "
+        f"{nothing}, {part.runs_per_source:.2f} runs each; they add up to "
+        f"{decibels(part.predicted_sqnr_db)}"
     )
-    if part["few"]:
-        page.entry(part["few"], style="yellow")
-    if not part["reliable"]:
+    if part.few:
+        page.entry(part.few, style="yellow")
+    if not part.reliable:
         page.entry("the body's noise is near that of int8: predictions are rough", style="yellow")
-    for entry in part["left_out"][:FEW]:
-        page.entry(f"{shorten(entry['output'], 40)} does not count: {entry['why']}")
+    for entry in part.left_out[:FEW]:
+        page.entry(f"{shorten(entry.output, 40)} does not count: {entry.why}")
 
 
-def _ranked(page: Page, part: Mapping[str, Any]) -> None:
+def _ranked(page: Page, part: SensitivityPart) -> None:
     """The decisions, the greatest gain first."""
-    decisions = part["decisions"]
+    decisions = part.decisions
     page.section("In float", "what each gains by itself, dB; the first ones are measured as well")
-    unit = part["unit"]
+    unit = part.unit
     head = ["left in float", "gain", "measured", "int8 MACs"]
     head += [f"cost, {COSTS[unit]}"] if unit != "macs" else []
-    scored = any("score" in entry for entry in decisions)
+    scored = any(entry.score is not None for entry in decisions)
     head += ["score"] if scored else []
     rows = []
     for entry in decisions[:_SHOWN]:
-        measured = entry["measured_gain_db"]
+        measured = entry.measured_gain_db
         row = [
-            _name(entry["nodes"]),
-            f"{entry['gain_db']:+.2f}",
+            _name(entry.nodes),
+            f"{entry.gain_db:+.2f}",
             "" if measured is None else f"{measured:+.2f}",
-            f"{100 * entry['share_of_int8_macs']:.1f} %",
+            f"{100 * entry.share_of_int8_macs:.1f} %",
         ]
-        row += [cost_text(entry["cost"])] if unit != "macs" else []
-        row += [f"{entry['score']:.6g}" if "score" in entry else ""] if scored else []
+        row += [cost_text(entry.cost)] if unit != "macs" else []
+        row += ["" if entry.score is None else f"{entry.score:.6g}"] if scored else []
         rows.append(row)
     page.table(head, rows)
     if len(decisions) > _SHOWN:
         page.entry(f"+{len(decisions) - _SHOWN} more (--json)", style="dim")
     for entry in decisions[:1]:
-        page.entry(f"the first: {entry['why']}")
+        page.entry(f"the first: {entry.why}")
 
 
 def _name(nodes: Sequence[str]) -> str:
@@ -97,26 +100,26 @@ def _name(nodes: Sequence[str]) -> str:
     return f"{shorten(nodes[0], 48)}{more}"
 
 
-def _best(page: Page, part: Mapping[str, Any]) -> None:
+def _best(page: Page, part: SensitivityPart) -> None:
     """The best of them together."""
-    best = part["best"]
-    floats = best["float"]
+    best = part.best
+    floats = best.nodes
     if not floats:
         page.section("Best", _nothing(best))
         return
-    share = f"{100 * best['share_of_int8_macs']:.3g} % of the int8 MACs"
+    share = f"{100 * best.share_of_int8_macs:.3g} % of the int8 MACs"
     page.section("Best", f"{counted(len(floats), 'layer')} together, {share}: {_gain(part)} dB")
     page.names(floats, shown=FEW, level=1)
-    before, after = best["verified_before"], best["verified"]
-    if after["sqnr_about_mean_db"] is not None:
-        alone = part["calibration"]["held_out_code"] == "apart"
+    before, after = best.verified_before, best.verified
+    if after.sqnr_about_mean_db is not None:
+        alone = part.calibration.held_out_code == "apart"
         judged = "samples that chose nothing" if alone else "the same samples"
-        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {_level(before)}")
+        page.entry(f"on {judged}, {about_mean_line(after)}; int8 {decibels(before.sqnr_about_mean_db)}")
 
 
-def _nothing(best: Mapping[str, Any]) -> str:
+def _nothing(best: BestFloats) -> str:
     """Why nothing is best."""
-    limit, least = best["max_float"], best["smallest_share"]
+    limit, least = best.max_float, best.smallest_share
     within = f"{100 * limit:.3g} % of the int8 MACs"
     if least is None or least <= limit:
         return f"none: what takes no more than {within} gains nothing (--max-float)"
@@ -127,9 +130,5 @@ def _nothing(best: Mapping[str, Any]) -> str:
     )
 
 
-def _gain(part: Mapping[str, Any]) -> str:
-    return f"{part['sqnr_about_mean_db']:.1f} -> {part['best']['sqnr_about_mean_db']:.1f}"
-
-
-def _level(entry: Mapping[str, Any]) -> str:
-    return decibels(entry["sqnr_about_mean_db"])
+def _gain(part: SensitivityPart) -> str:
+    return f"{part.sqnr_about_mean_db:.1f} -> {part.best.sqnr_about_mean_db:.1f}"

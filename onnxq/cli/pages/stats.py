@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile
-from onnxq.cli.pages.data import data_section
+from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
+from onnxq.documents.data import CalibrationData, LeftOutSample
+from onnxq.documents.json_values import to_json
+from onnxq.documents.taken import StatisticsTaken, TensorTaken
+from onnxq.typed import typed
 
 _FEW = 8
 
@@ -32,7 +35,7 @@ def statistics_page(path: Path, file: StatsFile, *, merged: bool = False) -> Pag
         page.entry(f"left out as bad: {why if where in why else f'{where}: {why}'}", style="yellow")
     if len(file.skipped) > _FEW:
         page.entry(f"+{len(file.skipped) - _FEW} more", style="yellow")
-    data_section(page, {"lines": file.lines, "images": origin.images, "notes": [], **file.doubts})
+    calibration_data_section(page, _data(file))
     quantized = {name: entry for name, entry in stats.tensors.items() if entry.total is not None}
     page.section("Tensors", f"{len(quantized)}, {_counting(origin, stats)}")
     for name, entry in list(quantized.items())[:_FEW]:
@@ -89,30 +92,31 @@ def _spread(entry: TensorStats) -> str:
     return f", mean {entry.mean:.4g}, std {entry.variance**0.5:.4g}"
 
 
-def to_json(path: Path, file: StatsFile) -> dict[str, Any]:
-    """The page for programs."""
-    from onnxq.documents.data import LeftOutSample
-    from onnxq.documents.taken import StatisticsTaken, TensorTaken
-    from onnxq.documents.typed import published
+def statistics_taken(path: Path, file: StatsFile) -> StatisticsTaken:
+    """The document of a file of statistics."""
+    data = _data(file)
+    return StatisticsTaken(
+        kind="calibration",
+        schema=2,
+        file=str(path),
+        samples=file.stats.samples,
+        of=file.origin.samples,
+        available=file.origin.available,
+        counting=file.origin.counting,
+        model_hash=file.origin.model,
+        data_hash=file.data_hash,
+        missing=tuple(file.missing),
+        skipped=tuple(LeftOutSample(where, why) for where, why in file.skipped),
+        doubts=data.doubts,
+        looked_at=data.looked_at,
+        tensors={
+            name: TensorTaken(entry.min, entry.max, entry.size, entry.mean, entry.variance, entry.counted)
+            for name, entry in file.stats.tensors.items()
+        },
+    )
 
-    taken = {
-        name: TensorTaken(entry.min, entry.max, entry.size, entry.mean, entry.variance, entry.counted)
-        for name, entry in file.stats.tensors.items()
-    }
-    fields = {
-        "kind": "calibration",
-        "schema": 2,
-        "file": str(path),
-        "samples": file.stats.samples,
-        "of": file.origin.samples,
-        "available": file.origin.available,
-        "counting": file.origin.counting,
-        "model_hash": file.origin.model,
-        "data_hash": file.data_hash,
-        "missing": file.missing,
-        "skipped": [LeftOutSample(where, why) for where, why in file.skipped],
-        "doubts": file.doubts.get("doubts", []),
-        "looked_at": file.doubts.get("looked_at", 0),
-        "tensors": taken,
-    }
-    return published(StatisticsTaken, fields)
+
+def _data(file: StatsFile) -> CalibrationData:
+    """What a file says of the data."""
+    plain = {"lines": file.lines, "images": file.origin.images, "notes": [], "doubts": [], "looked_at": 0}
+    return typed(CalibrationData, to_json({**plain, "place": None, **file.doubts}))

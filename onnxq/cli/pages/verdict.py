@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from onnxq.analysis.reports import OpenedReport
-from onnxq.analysis.worth import ESTIMATE, HELPS_READING, MERGED, ONLY_A_GPU, reading, worth_of
+from onnxq.analysis.worth import (
+    ESTIMATE,
+    HELPS_READING,
+    MERGED,
+    ONLY_A_GPU,
+    compared,
+    reading,
+    worth_of,
+)
 from onnxq.cli.pages.words import FEW, counted
 from onnxq.cli.screen import Page, shorten
-from onnxq.compiled.verdict import Verdict
-from onnxq.documents.json_values import to_json
-from onnxq.typed import typed
+
+if TYPE_CHECKING:
+    from onnxq.compiled.verdict import Compared, Fastest, Form, Verdict
+    from onnxq.documents.deployment import DeploymentPart, NamedDeployment
+    from onnxq.documents.report import Report
 
 _SHARE = 0.005
 """Layers that take less of the time are not shown."""
 
 
-def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = False) -> None:
+def verdict_section(page: Page, report: Report, *, estimated: bool = False) -> None:
     """The section of the end screen; none where the section on the engine says that there is none.
 
     Args:
@@ -25,132 +34,136 @@ def verdict_section(page: Page, report: Mapping[str, Any], *, estimated: bool = 
         report: the report.
         estimated: whether the estimate of the speed is shown.
     """
-    verdict = report["verdict"]
-    if verdict is None or (report["engine"]["status"] != "compiled" and verdict["fastest"] is None):
-        reading_section(page, report)
+    verdict = report.verdict
+    if verdict is None or not (report.engine.status == "compiled" or verdict.fastest is not None):
+        _reading_section(page, report)
         return
-    opened = OpenedReport("", report)
-    worth = worth_of(opened)
-    several = [one for one in report.get("deployments") or () if one["verdict"] is not None]
+    worth = worth_of(verdict)
+    several = [one for one in report.deployments if one.verdict is not None]
     if several:
         _deployments(page, several, estimated=estimated)
     elif worth is None:
-        page.section("Verdict", f"none: {verdict['reason']}")
+        page.section("Verdict", f"none: {verdict.reason}")
     else:
         said = "; ".join(filter(None, (worth.said, worth.figures)))
         page.section("Verdict", said, "yellow" if worth.is_more else "")
-        built = worth_of(compared, "built") if verdict["form"] == "merged" else None
+        built = worth_of(verdict, "built") if verdict.form == "merged" else None
         if built is not None:
             page.entry(f"that is {MERGED}; as built by TensorRT-RTX it moves {built.moves}", style="dim")
         page.entry(f"{ONLY_A_GPU}: time it by the first line of Next, and the same model in plain float16 "
                    "(onnxq sanitize FLOAT.onnx --body fp16 --calib DATA)")  # fmt: skip
         if estimated:
-            _estimate(page, verdict[verdict["form"]])
+            _estimate(page, compared(verdict))
     if not several:
-        _reading(page, [report.get("deployment") or {}])
-    _fastest(page, verdict["fastest"])
+        _reading(page, report.deployment)
+    _fastest(page, verdict.fastest)
 
 
-def reading_section(page: Page, report: Mapping[str, Any]) -> None:
+def _reading_section(page: Page, report: Report) -> None:
     """The deployments that are bound by reading weights, where no engine tells more; none: no section."""
-    named = report.get("deployments") or ()
-    waiting = [(one, said) for one in named or [report.get("deployment") or {}] if (said := reading(one))]
-    for place, (one, said) in enumerate(waiting):
-        page.section("" if place else "Verdict", f"{one['name']}: {said}" if named else said, "yellow")
+    waiting = [f"{one.name}: {said}" for one in report.deployments if (said := reading(one))]
+    if not report.deployments:
+        waiting = [said for said in [reading(report.deployment)] if said]
+    for place, said in enumerate(waiting):
+        page.section("" if place else "Verdict", said, "yellow")
     if waiting:
         page.entry(HELPS_READING)
 
 
-def _reading(page: Page, deployments: Sequence[Mapping[str, Any]]) -> None:
-    """That one is bound by reading weights, and what helps."""
-    for said in filter(None, map(reading, deployments)):
+def _reading(page: Page, deployment: DeploymentPart | NamedDeployment) -> None:
+    """That it is bound by reading weights, and what helps."""
+    said = reading(deployment)
+    if said:
         page.entry(said, style="yellow")
         page.entry(HELPS_READING)
 
 
-def _deployments(page: Page, several: Sequence[Mapping[str, Any]], *, estimated: bool) -> None:
+def _deployments(page: Page, several: Sequence[NamedDeployment], *, estimated: bool) -> None:
     """The verdict in each of several deployments, and the memory of the engine."""
     for number, one in enumerate(several):
-        verdict = one["verdict"]
-        worth = worth_of(OpenedReport("", {"verdict": verdict}))
+        worth = worth_of(one.verdict)
         if worth is None:
-            said = f"none: {verdict['reason']}"
+            said = f"none: {'' if one.verdict is None else one.verdict.reason}"
         else:
             said = "; ".join(filter(None, (worth.said, worth.figures)))
         more = worth is not None and worth.is_more
-        page.section("" if number else "Verdict", f"{one['name']}: {said}", "yellow" if more else "")
-        if one["activation_mb"] is not None:
-            page.entry(f"the engine takes {one['activation_mb']:.4g} MB for activations")
-        _reading(page, [one])
+        page.section("" if number else "Verdict", f"{one.name}: {said}", "yellow" if more else "")
+        if one.activation_mb is not None:
+            page.entry(f"the engine takes {one.activation_mb:.4g} MB for activations")
+        _reading(page, one)
         if estimated and worth is not None:
-            _estimate(page, verdict[verdict["form"]])
+            _estimate(page, compared(one.verdict))
     page.entry(f"{ONLY_A_GPU}: time it by the first line of Next", style="dim")
 
 
-def _estimate(page: Page, found: Mapping[str, Any]) -> None:
+def _estimate(page: Page, found: Compared | None) -> None:
     """The estimate of the speed, GPU by GPU."""
-    each = ", ".join(f"{one['gpu']} {one['ratio']:.2f}" for one in found["gpus"])
+    if found is None:
+        return
+    each = ", ".join(f"{one.gpu} {one.ratio:.2f}" for one in found.gpus)
     page.entry(f"times as fast as plain float16, by {ESTIMATE}: {each}", style="dim")
 
 
-def _fastest(page: Page, fastest: Mapping[str, Any] | None) -> None:
+def _fastest(page: Page, fastest: Fastest | None) -> None:
     """What was left in float for speed."""
     if fastest is None:
         return
-    if not fastest["layers"]:
+    if not fastest.layers:
         page.entry(f"no layer is left in float for speed: what was tried is no faster, by {ESTIMATE}")
         return
     page.entry(
-        f"{counted(len(fastest['layers']), 'layer')} left in float for speed: "
-        f"{fastest['ratio_before']:.2f} -> {fastest['ratio']:.2f} times as fast as float16, by {ESTIMATE}; "
-        f"int8 share {_percent(fastest['int8_before'])} -> {_percent(fastest['int8'])}"
+        f"{counted(len(fastest.layers), 'layer')} left in float for speed: "
+        f"{fastest.ratio_before:.2f} -> {fastest.ratio:.2f} times as fast as float16, by {ESTIMATE}; "
+        f"int8 share {_percent(fastest.int8_before)} -> {_percent(fastest.int8)}"
     )
-    page.names(fastest["layers"])
+    page.names(fastest.layers)
 
 
 def _percent(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.1f} %"
 
 
-def verdict_page(name: str, verdict: Mapping[str, Any], *, estimated: bool = False) -> Page:
+def verdict_page(name: str, verdict: Verdict, *, estimated: bool = False) -> Page:
     """A comparison with plain float16 in both forms; `estimated`: with the estimate of the speed."""
     page = Page()
-    page.head(f"{name}: int8 against plain {verdict['against']}")
-    if verdict["reason"]:
-        page.section("Verdict", f"none: {verdict['reason']}")
+    page.head(f"{name}: int8 against plain {verdict.against}")
+    if verdict.reason:
+        page.section("Verdict", f"none: {verdict.reason}")
         return page
-    titles = {"merged": ("TensorRT", MERGED), "built": ("For RTX", "as TensorRT-RTX builds it here")}
-    for form in sorted(titles, key=lambda form: form != verdict["form"]):
+    titles: dict[Form, tuple[str, str]] = {
+        "merged": ("TensorRT", MERGED),
+        "built": ("For RTX", "as TensorRT-RTX builds it here"),
+    }
+    for form in sorted(titles, key=lambda form: form != verdict.form):
         title, note = titles[form]
-        worth = worth_of(typed(Verdict, to_json(verdict)), form)
+        worth, found = worth_of(verdict, form), compared(verdict, form)
         page.section(title, note if worth is None else worth.said)
         if worth is not None:
             page.entry(worth.figures)
             page.entry(note)
-        for what in ("fp16", "int8"):
-            one = verdict[form][what]
-            macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in one["macs"].items())
+        for what, one in (("fp16", found.fp16), ("int8", found.int8)) if found is not None else ():
+            macs = ", ".join(f"{kind} {count / 1e6:,.0f} M" for kind, count in one.macs.items())
             page.entry(
-                f"{what}: {counted(one['kernels'], 'kernel')}, {one['moved_mb']:.4g} MB of activations, "
-                f"{one['weights_mb']:.4g} MB of weights, multiplies {macs}"
+                f"{what}: {counted(one.kernels, 'kernel')}, {one.moved_mb:.4g} MB of activations, "
+                f"{one.weights_mb:.4g} MB of weights, multiplies {macs}"
             )
         if estimated:
-            _estimate(page, verdict[form])
+            _estimate(page, found)
     page.section("Faster?", f"{ONLY_A_GPU}: build both with trtexec --exportLayerInfo=F --exportProfile=G")
     page.entry(f"where its time goes: onnxq engine {shorten(name, 40)} --layer-info F --profile-times G")
     if not estimated:
         page.entry(f"-v and --gpu NAME show {ESTIMATE}", style="dim")
         return page
-    losing = [one for one in verdict["layers"] if one["ratio"] < 1 and one["share"] >= _SHARE]
-    for number, one in enumerate(losing[: 2 * FEW]):
-        more = f" +{len(one['layers']) - 1}" if len(one["layers"]) > 1 else ""
+    losing = [one for one in verdict.layers if one.ratio < 1 and one.share >= _SHARE]
+    for number, layers in enumerate(losing[: 2 * FEW]):
+        more = f" +{len(layers.layers) - 1}" if len(layers.layers) > 1 else ""
         text = (
-            f"{one['ratio']:.2f}  {shorten(one['layers'][0])}{more}: {100 * one['share']:.0f} % of the time, "
-            f"{counted(one['kernels_int8'], 'kernel')} for {one['kernels_fp16']}"
+            f"{layers.ratio:.2f}  {shorten(layers.layers[0])}{more}: {100 * layers.share:.0f} % of the time, "
+            f"{counted(layers.kernels_int8, 'kernel')} for {layers.kernels_fp16}"
         )
         page.section("Estimated" if number == 0 else "", text)
     if len(losing) > 2 * FEW:
         page.section("", f"+{len(losing) - 2 * FEW} more (--json)", "dim")
-    for number, text in enumerate(verdict["assumptions"]):
+    for number, text in enumerate(verdict.assumptions):
         page.section("Assumed" if number == 0 else "", text, "dim")
     return page

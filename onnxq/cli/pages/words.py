@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from onnxq import shown
 
 FEW = 4
 
-decimal, size_text = shown.decimal, shown.size
+decimal, decibels, size_text = shown.decimal, shown.decibels, shown.size
 
 
 def counted(count: int, noun: str) -> str:
@@ -41,14 +40,8 @@ def first_lines(text: str, count: int = 3, width: int = 300) -> str:
     return "\n".join(lines[:count]) + rest
 
 
-def type_text(entry: Mapping[str, Any]) -> str:
+def type_text(dtype: str | None, shape: tuple[int | str | None, ...] | None) -> str:
     """The type of a tensor: `float32 [Nx3x224x224]`."""
     from onnxq.graph.types import shape_text
 
-    shape = None if entry["shape"] is None else tuple(entry["shape"])
-    return f"{entry['dtype'] or 'unknown type'} [{shape_text(shape)}]"
-
-
-def decibels(level: float | str) -> str:
-    """A level in dB; infinities are strings."""
-    return f"{level} dB" if isinstance(level, str) else f"{level:.1f} dB"
+    return f"{dtype or 'unknown type'} [{shape_text(shape)}]"
