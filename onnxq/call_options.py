@@ -55,6 +55,14 @@ class _RepairsOfCheck(TypedDict, total=False):
     prove: Prove
 
 
+class _InputsOfCheck(TypedDict, total=False):
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+    profiles: Mapping[str, Profile] | None
+    batch: Batch | Mapping[str, Batch] | None
+
+
 class _CompilationOfCheck(TypedDict, total=False):
     sm: int
     compile: bool
@@ -190,7 +198,7 @@ class CalibrateOptions(_Division, _RepairsOfCalibrate, _Inputs, _Feeding, _Runti
     """Of `onnxq.calibrate`."""
 
 
-class CheckOptions(_RepairsOfCheck, _Inputs, _CompilationOfCheck, _Calibration, _Feeding, _Runtime):
+class CheckOptions(_RepairsOfCheck, _InputsOfCheck, _CompilationOfCheck, _Calibration, _Feeding, _Runtime):
     """Of `onnxq.check`."""
 
 

@@ -140,7 +140,12 @@ class Checks(Shown):
         return exit_code(self.findings, strict=strict)
 
 
-_NOT_HERE = ("allow_interface_changes", "gpu", "fastest")  # options of what is made, and nothing is
+_NOT_HERE = (
+    "allow_interface_changes",
+    "gpu",
+    "fastest",
+    "profile_weights",  # options of what is made, and nothing is
+)
 
 
 @takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime, without=_NOT_HERE)
@@ -184,7 +189,8 @@ def check(
         Fault: a fault of onnxq.
     """
     keywords = Keywords("check", options)
-    repairs, inputs = keywords.group(Repairs, repairs, without=_NOT_HERE), keywords.group(Inputs, inputs)
+    repairs = keywords.group(Repairs, repairs, without=_NOT_HERE)
+    inputs = keywords.group(Inputs, inputs, without=_NOT_HERE)
     compilation = keywords.group(Compilation, compilation, without=_NOT_HERE)
     calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
