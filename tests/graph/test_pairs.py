@@ -176,3 +176,44 @@ def test_an_index_has_the_pairs_of_bodies_where_it_is_asked_for_them() -> None:
     found = main.behind("d")
     assert found is not None
     assert found.node.name == "d"
+
+
+def test_blocks_of_one_axis_are_no_channels() -> None:
+    held = "<int8[4] w = {1, 2, 3, 4}, float[2] k = {1, 2}>"
+    model = opened("[k] y = DequantizeLinear <axis = 0, block_size = 2> (w, k)", constants=held)
+    pair = Pair(node(model, "k"))
+    assert not pair.is_per_channel
+    spread = pair.spread(np.array([1, 2]), (4,))
+    assert spread is not None
+    assert spread.tolist() == [1, 1, 2, 2]
+
+
+def test_codes_that_nobody_knows_may_be_int8() -> None:
+    """Nobody is told that codes are no int8 whose type an operator of another domain hides."""
+    model = opened("q = other.Codes (x)  [d] d = DequantizeLinear (q, s)  y = Relu (d)")
+    pair = Pair(node(model, "d"))
+    assert (pair.format, pair.ends, pair.quantizer, pair.source) == ("", None, None, None)
+    assert pair.is_int8
+    assert pairs.other_codes(tensor(model, "d")) == ""
+
+
+@pytest.mark.parametrize(
+    ("back", "serves"),
+    [
+        ("<axis = 0> (q, c, b)", True),
+        ("<axis = 1> (q, c, b)", False),
+        ("<axis = 0> (q, e, b)", False),
+        ("<axis = 0> (q, c)", False),
+    ],
+)
+def test_a_pair_serves_others_where_its_nodes_undo_each_other(back: str, serves: bool) -> None:
+    held = "<float[2] c = {1, 2}, float[2] e = {1, 3}, int8[2] b = {0, 0}, int64[2] square = {2, 2}>"
+    model = opened(
+        f"m = Reshape (x, square)  q = QuantizeLinear <axis = 0> (m, c, b)  d = DequantizeLinear {back}"
+        "  y = Relu (d)",
+        outputs="float[2, 2] y",
+        constants=held,
+    )
+    nodes = {Node(model, raw) for raw in model.graph.nodes}
+    own = pairs.own_pair(tensor(model, "m"), nodes)
+    assert own == (tensor(model, "d") if serves else None)
