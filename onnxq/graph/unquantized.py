@@ -84,7 +84,8 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
     del graph.node[:], graph.value_info[:]
     graph.node.extend(kept)
     read = {name for node in graph.node for name in node.input} | outputs
-    left = [tensor for tensor in graph.initializer if tensor.name in read or _bodies(graph)]
+    every = _bodies(graph)
+    left = [tensor for tensor in graph.initializer if every or tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(left)
     return found
