@@ -59,7 +59,7 @@ class Result(Shown):
 
     def words(self) -> Words:
         """What it is, how near its outputs are, what runs in int8 and whether that pays."""
-        return result_words(self.document)
+        return result_words(typed(Report, to_json(self.report), lenient=True))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False, page: bool = True) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data`), `X.report.json`, `X.report.html`, and any `X.cache`.
