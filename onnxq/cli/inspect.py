@@ -15,7 +15,7 @@ from onnxq.cli.screen import Screen
 from onnxq.errors import UserError
 
 
-@takes(settings.Inputs, without=("assume", "freeze", *settings.DEPLOYED))
+@takes(settings.Inputs, without=("assume", "freeze"))
 def inspect(
     screen: Screen,
     chosen: Chosen,
@@ -59,13 +59,16 @@ def inspect(
     from onnxq.cli.pages.model import model_page, tensor_page
     from onnxq.reporting import to_json
 
-    shapes = chosen.group(settings.Inputs).shapes
+    inputs = chosen.group(settings.Inputs)
     if tensor is None:
-        held = onnxq.describe(model, shapes=shapes)
+        held = onnxq.describe(
+            model, shapes=inputs.shapes, profiles=inputs.profiles, batch=inputs.batch,
+            profile_weights=inputs.profile_weights,
+        )  # fmt: skip
         screen.show(model_page(held, full=ops))
         screen.document(to_json(held))
     else:
-        seen = onnxq.describe_tensor(model, tensor, shapes=shapes)
+        seen = onnxq.describe_tensor(model, tensor, shapes=inputs.shapes)
         screen.show(tensor_page(seen))
         screen.document(to_json(seen))
     return None

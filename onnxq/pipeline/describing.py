@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onnxq.analysis.reports import part_of
+from onnxq.data.layout import leading
+from onnxq.data.samples import InputSpec
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
 from onnxq.errors import UserError, unknown_name
 from onnxq.flag_words import tells_keywords
-from onnxq.graph.layers import WEIGHTED, layer_of
+from onnxq.graph.layers import WEIGHTED, balance, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
@@ -24,6 +26,8 @@ from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.reporting import counted
+from onnxq.run.deployments import all_deployed, main_of, stated_deployments
+from onnxq.settings import Batch, Inputs, Profile
 from onnxq.shown import Shown, Words, count
 
 _ROWS = 10
@@ -102,6 +106,8 @@ class ModelSummary(Shown):
         layers: the layers in float with constant weights.
         caches: the inputs that keep keys and values of the tokens seen before, and come back longer.
         lengths: what the dynamic dimensions count, where there are such; else None.
+        usual: the shapes of the inputs for which multiply-accumulates are counted, by deployment ("" where
+            there is one) and input; empty where no sizes are stated: then a dynamic batch counts as 1.
     """
 
     kind: str
@@ -120,6 +126,7 @@ class ModelSummary(Shown):
     layers: tuple[WeightedLayer, ...]
     caches: tuple[KeyValueCache, ...] = ()
     lengths: Lengths | None = None
+    usual: Mapping[str, Mapping[str, tuple[int | str | None, ...]]] = field(default_factory=dict)
 
     def words(self) -> Words:
         """How large it is, and its largest layers."""
@@ -238,19 +245,29 @@ class TensorSummary(Shown):
 
 
 @tells_keywords
-def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummary:
+def describe(
+    model: ModelSource,
+    *,
+    shapes: Shapes | None = None,
+    profiles: Mapping[str, Profile] | None = None,
+    batch: Batch | Mapping[str, Batch] | None = None,
+    profile_weights: Mapping[str, float] | None = None,
+) -> ModelSummary:
     """What a model holds: inputs, operators, weights, layers; the nodes are what `onnxq.inspect` gives.
 
     Args:
         model: a path or a ModelProto, which is not modified; its weights may be missing.
         shapes: shapes of inputs, for the sizes that follow.
+        profiles: as in `quantize`: layers and their eligibility are those of the usual sizes.
+        batch: likewise the batch.
+        profile_weights: likewise the shares of several deployments.
 
     Raises:
-        UserError: the model cannot be read; there is no such input.
+        UserError: the model cannot be read; there is no such input, or the sizes do not fit it.
     """
     opened = _opened(model, shapes, stripped=True)
     nodes = [Node(opened, node) for graph in opened.graphs() for node in graph.nodes]
-    opened.set_typical_input({name: _one_sample(dims) for name, _, dims in opened.inputs if dims})
+    usual = _usual(opened, Inputs(profiles=profiles, batch=batch, profile_weights=profile_weights))
     layers = [layer for layer in map(layer_of, nodes) if layer is not None]
     weights = {t.name: t for node in nodes for t in node.inputs if t is not None and t.is_constant}
     source, kept = opened.source, caches(opened)
@@ -295,7 +312,42 @@ def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummar
         ),
         caches=kept,
         lengths=lengths(opened, kept),
+        usual=usual,
     )
+
+
+def _usual(model: Model, stated: Inputs) -> dict[str, dict[str, tuple[int | str | None, ...]]]:
+    """Has the layers be those of the usual sizes; these, by deployment, where any are stated.
+
+    Raises:
+        UserError: what is stated does not fit the model.
+    """
+    if stated == Inputs():
+        model.set_typical_input({name: _one_sample(dims) for name, _, dims in model.inputs if dims})
+        return {}
+    specs = [InputSpec(name, dtype, dims) for name, dtype, dims in model.inputs if dtype is not None]
+    found = all_deployed(
+        [(spec.name, spec.shape) for spec in specs],
+        stated_deployments([spec.name for spec in specs], stated),
+        [],
+        batched=[spec.name for spec in specs if leading(spec) == "batch"],
+    )
+    usual: dict[str, dict[str, tuple[int | str | None, ...]]] = {}
+    for one in found:
+        known = {*one.stated, *one.batch}
+        usual[one.name] = {
+            name: tuple(
+                size if isinstance(dim, int) or dim in known else dim
+                for dim, size in zip(dims, one.usual[name], strict=True)
+            )
+            for name, dims in one.names.items()
+        }
+    main = main_of(found)
+    model.set_typical_input(
+        usual[main.name], [(one.name, one.weight, usual[one.name]) for one in found if len(found) > 1]
+    )
+    balance(model)
+    return usual
 
 
 @tells_keywords

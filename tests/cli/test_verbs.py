@@ -206,6 +206,25 @@ def test_compare_sees_a_difference(folder: Path, onnxq) -> None:
     assert 15 < entry["sqnr_db"] < 25  # the product is off by a tenth, 20 dB
 
 
+def test_inspect_tells_what_is_eligible_at_stated_sizes(folder: Path, onnxq) -> None:
+    """The last layer of `digits` is a product with a row for each sample."""
+
+    def eligible(*flags: str) -> tuple[bool, int]:
+        document = onnxq("inspect", DIGITS, "--json", *flags).json()
+        (layer,) = (one for one in document["layers"] if one["node"] == "/head/Gemm")
+        return layer["eligible"], layer["macs"]
+
+    (alone, macs), several = eligible(), eligible("--batch", "64")
+    assert not alone
+    assert several == (True, 64 * macs)
+    shape = ":".join(["{0}x1x8x8"] * 3)
+    both = [f"--profile=one/image={shape.format(1)}", f"--profile=many/image={shape.format(64)}"]
+    assert not eligible(*both, "--profile-weight", "one=0.9")[0]
+    assert eligible(*both, "--profile-weight", "one=0.1")[0]
+    ran = onnxq("inspect", DIGITS, "--profile", "imag=1x1x8x8:2x1x8x8:4x1x8x8")
+    assert (ran.code, "there is no input 'imag'" in ran.err) == (2, True)
+
+
 def test_inspect_tensor_tells_its_scale_and_why(folder: Path, onnxq) -> None:
     assert onnxq("-q", "quantize", DIGITS, "--calib", CALIB, "--no-engine", "-o", "d.onnx").code == 0
     document = onnxq("inspect", "d.onnx", "--tensor", "/Concat_output_0", "--json").json()

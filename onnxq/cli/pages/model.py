@@ -42,7 +42,11 @@ def model_page(document: ModelSummary, *, full: bool) -> Page:
         if any(qdq.values())
         else "none: a float model",
     )
-    _layers(page, document.layers, full)
+    for place, (name, shapes) in enumerate(document.usual.items()):
+        sizes = ", ".join(f"{one} {'x'.join(map(str, dims))}" for one, dims in shapes.items())
+        page.section("" if place else "Sizes", f"{name}: {sizes}" if name else sizes)
+    where = "at these sizes" if document.usual else "a sample"
+    _layers(page, document.layers, where, full)
     return page
 
 
@@ -62,13 +66,13 @@ def _caches(page: Page, caches: Sequence[KeyValueCache], lengths: Lengths | None
     page.section("Lengths", "; ".join(f"{', '.join(dims)}: {words}" for dims, words in counted_by if dims))
 
 
-def _layers(page: Page, layers: Sequence[WeightedLayer], full: bool) -> None:
+def _layers(page: Page, layers: Sequence[WeightedLayer], where: str, full: bool) -> None:
     if not layers:
         page.section("Layers", "none in float with constant weights")
         return
     eligible = [layer for layer in layers if layer.eligible]
     macs = [layer.macs for layer in eligible if layer.macs is not None]
-    known = f"{decimal(sum(macs))} MACs a sample"
+    known = f"{decimal(sum(macs))} MACs {where}"
     if len(macs) < len(eligible):
         known = "size unknown, see --shape"
     page.section("Layers", f"{len(layers)} in float with constant weights, {len(eligible)} eligible: {known}")
