@@ -21,6 +21,7 @@ from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
 from onnxq.page.reproduce import ReproduceView, reproduce_view
 from onnxq.page.samples import SheetView, sheets_of
+from onnxq.page.sizes import SizesView, sizes_view
 from onnxq.page.surgery import SurgeryView, surgery_view
 from onnxq.page.verdict import VerdictView, verdict_view
 from onnxq.page.words import decimal, figure, file_name, fragment, short, tail, visible
@@ -47,6 +48,7 @@ class ReportPage:
         ledger: the ledger of noise.
         layers: the layers.
         depth: errors, memory and kernels along the network.
+        sizes: what sizes it was decided for.
         surgery: what was changed.
         checks: what checks found.
         worst: the worst sample.
@@ -62,6 +64,7 @@ class ReportPage:
     ledger: LedgerView | None
     layers: LayersView | None
     depth: DepthView | None
+    sizes: SizesView | None
     surgery: SurgeryView | None
     checks: ChecksView | None
     worst: WorstView | None
@@ -99,6 +102,7 @@ def page_of(
         ledger=ledger_view(found),
         layers=layers,
         depth=depth_view(found, errors, kernels),
+        sizes=sizes_view(found),
         surgery=surgery_view(found),
         checks=checks_view(found, suspicious),
         worst=worst_view(errors),

@@ -58,7 +58,4 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         "repair asked for": asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False),
         "data": None if place is None else place.path,
     }  # fmt: skip
-    facts = [(label, "" if value is None else str(value)) for label, value in found.items()]
-    for name, shapes in report.profiles.items():
-        facts.append((f"profile of {name}", " : ".join(" × ".join(map(str, shape)) for shape in shapes)))
-    return facts
+    return [(label, "" if value is None else str(value)) for label, value in found.items()]

@@ -200,6 +200,30 @@ def test_five_thousand_layers() -> None:
     assert len(Read(html).data["layers"]) == 5000
 
 
+def test_sizes_are_told_by_deployment() -> None:
+    report = synthetic(12)
+    tokens = {"name": "T", "smallest": 1, "usual": 1, "largest": 1, "origin": "stated", "batch": False}
+    worth = {"at": "the usual sizes", "share": 0.2, "weights": 0.93, "reads_weights": True}
+    report["deployments"] = [
+        {"name": "decode", "weight": 0.8, "is_weight_assumed": False, "samples": 5, "dimensions": [tokens],
+         "profiles": {"ids": [[1, 1], [1, 1], [1, 1]]}, "worth": [worth], "activation_mb": 8.194,
+         "verdict": None},
+        {"name": "prefill<b>", "weight": 0.2, "is_weight_assumed": True, "samples": 0,
+         "dimensions": [tokens | {"smallest": 8, "usual": 64, "largest": 512, "origin": "data"}],
+         "profiles": {"ids": [[1, 8], [1, 64], [1, 512]]}, "worth": [], "activation_mb": None,
+         "verdict": None},
+    ]  # fmt: skip
+    page = Read(made(report))
+    assert page.sections.index("sizes") == page.sections.index("surgery") - 1
+    for said in (
+        "decode: 80 % of the work, 5 samples", "T 1 (stated)", "bound by reading weights: they are 93 %",
+        "the engine takes 8.194 MB for activations", "prefill<b>: 20 % of the work (assumed",
+        "no sample is of it", "T 8 to 512, usually 64 (in the samples)",
+        "prefill<b>: ids 1 × 8 : 1 × 64 : 1 × 512",
+    ):  # fmt: skip
+        assert any(said in one for one in page.text), said
+
+
 def test_what_a_report_lacks_is_left_out() -> None:
     assert Read(made({"schema": 1, "onnxq": "0.1.0"})).sections == ["verdict", "reproduce"]
     early = Read(made(json.loads(EARLY.read_text())))

@@ -1,0 +1,63 @@
+"""The sizes that a run decided for, deployment by deployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnxq.analysis.sizes import dimension_words, share_words, worth_words
+from onnxq.analysis.worth import HELPS_READING, reading, worth_of
+from onnxq.documents.deployment import DeploymentPart, NamedDeployment
+from onnxq.documents.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class SizesOf:
+    """A deployment.
+
+    Attributes:
+        title: its name, and its share of the work; "" of the only one.
+        lines: its sizes, what they decide, and what int8 does to the engine at them.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizesView:
+    """The section.
+
+    Attributes:
+        deployments: each of them.
+        profiles: the profiles of the engine: the inputs, with their smallest, usual and largest shape.
+    """
+
+    deployments: tuple[SizesOf, ...]
+    profiles: tuple[str, ...]
+
+
+def sizes_view(report: Report) -> SizesView | None:
+    """What a run decided for; None where all sizes are static, or the report is older and has no profiles."""
+    named = report.deployments or ()
+    found = [SizesOf(share_words(one), _lines(one)) for one in named]
+    if not found and report.deployment and report.deployment.dimensions:
+        found = [SizesOf("", _lines(report.deployment))]
+    profiles = [(f"{one.name}: ", one.profiles) for one in named] or [("", report.profiles)]
+    said = [
+        f"{of}{name} {' : '.join(' × '.join(map(str, shape)) for shape in shapes)}"
+        for of, each in profiles
+        for name, shapes in (each or {}).items()
+    ]
+    return SizesView(tuple(found), tuple(said)) if found or said else None
+
+
+def _lines(one: DeploymentPart | NamedDeployment) -> tuple[str, ...]:
+    lines = [*map(dimension_words, one.dimensions or ()), worth_words(one.worth or ())]
+    if isinstance(one, NamedDeployment):
+        worth = worth_of(one.verdict)
+        lines.append("" if worth is None else "; ".join(filter(None, (worth.said, worth.figures))))
+        if one.activation_mb is not None:
+            lines.append(f"the engine takes {one.activation_mb:.4g} MB for activations")
+    said = reading(one)
+    lines += [said, HELPS_READING] if said else []
+    return tuple(filter(None, lines))
