@@ -149,7 +149,8 @@ def test_where_the_terminal_goes_away(arguments: Sequence[str], here: Path) -> N
 
 
 IN_TERMINAL = """
-import fcntl, sys, termios
+import fcntl, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from onnxq.cli.app import main
 main()
