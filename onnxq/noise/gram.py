@@ -99,17 +99,6 @@ class NoiseModel:
         """The predicted SQNR about the mean with some nodes in float, dB."""
         return decibels(self.noise(floats))
 
-    def output_db(self, floats: Collection[str] = ()) -> dict[str, float]:
-        """That of each output that counts, the worst first."""
-        on = self.sources.on_each([floats])
-        found = {
-            name: decibels(
-                float(_bent(noises(gram, on), self.bends.get(name, 0.0))[0]) + self.body.get(name, 0.0)
-            )
-            for name, gram in self.by_output.items()
-        }
-        return dict(sorted(found.items(), key=lambda entry: entry[1]))
-
     def alone_db(self) -> np.ndarray:
         """The SQNR with each source alone, dB, float64 [sources]."""
         return np.array([decibels(power) for power in np.diag(self.gram)])
