@@ -77,7 +77,7 @@ def reading(deployment: DeploymentPart | NamedDeployment) -> str:
         return ""
     return (
         f"bound by reading weights: they are {100 * (usual.weights or 0.0):.0f} % of what its products move, "
-        "and most of the work is in layers of too few rows for int8"
+        "and most of the work is in layers of a few rows"
     )
 
 
