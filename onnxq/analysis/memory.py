@@ -14,6 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, size
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
@@ -22,7 +23,7 @@ _INPUT = -1  # the step at which inputs are there
 
 
 @dataclass(frozen=True, slots=True)
-class LiveTensor:
+class LiveTensor(DocumentPart):
     """A tensor that is held at the peak.
 
     Attributes:
@@ -47,7 +48,7 @@ class LiveTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryStep:
+class MemoryStep(DocumentPart):
     """What is held while a node runs.
 
     Attributes:
@@ -71,7 +72,7 @@ class MemoryStep:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeBytes:
+class TypeBytes(DocumentPart):
     """The constants of one type.
 
     Attributes:
@@ -86,7 +87,7 @@ class TypeBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenSize:
+class TakenSize(DocumentPart):
     """A size that the file leaves open.
 
     Attributes:
@@ -101,7 +102,7 @@ class TakenSize:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryOf:
+class MemoryOf(DocumentPart):
     """The memory of a model.
 
     Attributes:
@@ -132,7 +133,7 @@ class MemoryOf:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelMemory(Shown):
+class ModelMemory(Shown, DocumentPart):
     """What `onnxq memory` finds.
 
     Attributes:

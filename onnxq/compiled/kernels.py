@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import (
     EngineLayer,
     EngineTensor,
@@ -95,7 +96,7 @@ _TYPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(DocumentPart):
     """A kernel of an engine, in the order in which they run.
 
     Attributes:

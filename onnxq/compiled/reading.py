@@ -10,6 +10,7 @@ from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements,
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, is_unknown
 
 # Our name of the type of codes, by numpy's.
@@ -26,7 +27,7 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
-class NodeInEngine:
+class NodeInEngine(DocumentPart):
     """What became of an ONNX node.
 
     Attributes:
@@ -76,7 +77,7 @@ class NodeInEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeWeights:
+class RuntimeWeights(DocumentPart):
     """Weights that the file holds quantized and the engine dequantizes at each run.
 
     Attributes:
@@ -99,7 +100,7 @@ class RuntimeWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTotals:
+class EngineTotals(DocumentPart):
     """An engine in figures.
 
     Attributes:
@@ -166,7 +167,7 @@ class EngineTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineReading:
+class EngineReading(DocumentPart):
     """An engine, read.
 
     Attributes:

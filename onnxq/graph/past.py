@@ -16,6 +16,7 @@ import onnx
 from onnxq.graph.model import Model
 from onnxq.graph.types import Dim, Shape, set_shape, shape_of
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 
 _RANKS = (3, 4, 5)  # of 5 dimensions are keys and values in one tensor
 _SAME = ("Identity", "Cast", "QuantizeLinear", "DequantizeLinear")
@@ -32,7 +33,7 @@ _PAST, _STEP = 3, 101  # sizes to infer with: of the past, and the multiples of 
 
 
 @dataclass(frozen=True, slots=True)
-class KeyValueCache:
+class KeyValueCache(DocumentPart):
     """Keys or values (or both in one) of the tokens that were seen.
 
     Attributes:
@@ -51,7 +52,7 @@ class KeyValueCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(DocumentPart):
     """The dynamic dimensions of a decoder's inputs that are numbers of tokens.
 
     Attributes:

@@ -22,6 +22,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.reporting import counted
 from onnxq.shown import Shown, Words, count
@@ -31,7 +32,7 @@ Shapes = Mapping[str, Sequence[int | str]]
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(DocumentPart):
     """The type of a tensor.
 
     Attributes:
@@ -46,7 +47,7 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightsSummary:
+class WeightsSummary(DocumentPart):
     """The weights of a model.
 
     Attributes:
@@ -63,7 +64,7 @@ class WeightsSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedLayer:
+class WeightedLayer(DocumentPart):
     """A layer in float with constant weights.
 
     Attributes:
@@ -82,7 +83,7 @@ class WeightedLayer:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelSummary(Shown):
+class ModelSummary(Shown, DocumentPart):
     """What a model holds.
 
     Attributes:
@@ -142,7 +143,7 @@ class ModelSummary(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNamed:
+class NodeNamed(DocumentPart):
     """A node.
 
     Attributes:
@@ -155,7 +156,7 @@ class NodeNamed:
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantFigures:
+class ConstantFigures(DocumentPart):
     """What a constant holds.
 
     Attributes:
@@ -172,7 +173,7 @@ class ConstantFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleOfTensor:
+class ScaleOfTensor(DocumentPart):
     """The scale of a tensor, by the report beside the model.
 
     Attributes:
@@ -208,7 +209,7 @@ class TensorSeen(TensorType):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TensorSummary(Shown):
+class TensorSummary(Shown, DocumentPart):
     """All about one tensor.
 
     Attributes:

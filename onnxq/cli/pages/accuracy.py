@@ -11,7 +11,7 @@ from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
-from onnxq.documents.json_values import to_json
+from onnxq.plain import to_json
 from onnxq.run.about_mean import NAME, not_compared
 
 if TYPE_CHECKING:
