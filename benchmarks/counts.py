@@ -102,11 +102,12 @@ def string_reads(parsed: Sequence[File], fields: frozenset[str]) -> Iterator[Pla
 
 
 def pair_readers(parsed: Sequence[File]) -> Iterator[Place]:
-    """Where `DequantizeLinear` is named, but in the room of pairs and where they are made."""
+    """Where DequantizeLinear is named, as a text or as `DEQUANTIZE`, but where pairs are read and made."""
     for file in _outside(parsed, PAIR_ROOM):
         for node in ast.walk(file.tree):
-            if isinstance(node, ast.Constant) and node.value == "DequantizeLinear":
-                yield Place(file.path, node.lineno, node.value)
+            match node:
+                case ast.Constant(value="DequantizeLinear") | ast.Name(id="DEQUANTIZE"):
+                    yield Place(file.path, node.lineno, "DequantizeLinear")
 
 
 def carrier_setters(parsed: Sequence[File]) -> Iterator[Place]:

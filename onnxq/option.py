@@ -126,14 +126,22 @@ def check_some(kind: str, given: str | Sequence[str], names: Sequence[str], alon
             )
 
 
-def name_or_path(names: Sequence[str]) -> Kind:
-    """One of some names, else a path; in a file a path is relative to that file."""
+def name_or_path(kind: str, names: Sequence[str], suffix: str) -> Kind:
+    """One of some names, else the path of a file; in a file a path is relative to that file.
+
+    Args:
+        kind: what is named, for messages.
+        names: the names.
+        suffix: how the paths end; where they end anyhow, "".
+    """
 
     def read(key: str, value: Any) -> str | Path:
         said = text(key, value)
+        if said not in names and not said.endswith(suffix):
+            raise unknown_name(kind, said, names)
         return said if said in names else Path(said)
 
-    return Kind(str, read, read, is_path=True)
+    return Kind(str, read, read, is_path=True, names=names)
 
 
 def at_least(least: int) -> Kind:

@@ -107,7 +107,7 @@ class Repairs(Group):
 
     target: PathLike = option(
         DEFAULT, "What the model is for; the README lists them. Or a table of your own, X.toml.",
-        kinds.name_or_path(TARGETS), metavar="NAME", tables=("",),
+        kinds.name_or_path("target", TARGETS, ".toml"), metavar="NAME", tables=("",),
     )  # fmt: skip
     rules: Sequence[PathLike] = option(
         (), "A folder of your own rules; their Python is run.", PATHS, metavar="DIR", runs_code=True
@@ -730,7 +730,7 @@ class Goal(Group):
     )  # fmt: skip
     costs: str | PathLike | Mapping[str, float] = option(
         "macs", "What a layer in float costs: macs, bytes or a JSON file {node: cost}.",
-        kinds.name_or_path(UNITS), metavar="FILE.json",
+        kinds.name_or_path("unit", UNITS, ""), metavar="FILE.json",
     )  # fmt: skip
     weigh: Mapping[str, float] | None = option(
         None, "What an output weighs, 1 by default.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxq.rule import MOVES, Node, Skip, Tensor, Value, constant, is_static, made_by, op, required
+from onnxq.rule import MOVES, Node, Pair, Skip, Tensor, Value, constant, is_static, made_by, op, required
 
 FLOAT, FLOAT16, INT32 = 1, 10, 6  # onnx.TensorProto
 TYPES = {
@@ -25,19 +25,6 @@ SHARED = (*MOVES, "Concat")
 
 MOVED = (*SHARED, "Pad", "Resize")
 """Those, and what does so with some attributes."""
-
-
-def codes_type(node: Node) -> str:
-    """The type of the codes of a QuantizeLinear or a DequantizeLinear; "" where it is not known."""
-    codes = node.outputs[0] if node.op == "QuantizeLinear" else node.operands(1)[0]
-    zero = node.operands(3)[2]
-    if codes is not None and codes.dtype is not None:
-        return str(codes.dtype.name)
-    if zero is not None and zero.dtype is not None:
-        return str(zero.dtype.name)
-    return (
-        "uint8" if node.op == "QuantizeLinear" and zero is None and not node.attr("output_dtype", 0) else ""
-    )
 
 
 def is_zero(zero: Tensor | None) -> bool:
@@ -112,12 +99,12 @@ def spread(numbers: Tensor | None, source: Tensor, node: Node) -> Value | np.nda
     """
     if numbers is None:
         return None
-    values, block = numbers.constant, node.attr("block_size", 0)
+    values, block = numbers.constant, Pair(node).block
     if numbers.shape is None:
         raise Skip(f"the shape of {numbers.name!r} is not known")
     if not block and (numbers.rank == 0 or numbers.shape == (1,)):
         return as_float(numbers if values is None else values.reshape(()))
-    rank, axis = source.rank, node.attr("axis", 1)
+    rank, axis = source.rank, Pair(node).axis
     if rank is None or source.shape is None:
         raise Skip(f"the rank of {source.name!r} is not known")
     axis = axis + rank if axis < 0 else axis
@@ -149,7 +136,7 @@ def quantized(node: Node) -> Value:
     codes = rounded(op.Div(as_float(x), steps), node.opset)
     if not is_zero(zero):
         codes = op.Add(codes, spread(zero, x, node))
-    return clipped(codes, *limits_of(codes_type(node)), node.opset)
+    return clipped(codes, *limits_of(Pair(node).format), node.opset)
 
 
 def limits_of(name: str) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from _quantized import (
     FLOAT16,
     TYPES,
     becomes_int8,
-    codes_type,
     is_positive,
     is_zero,
     less,
@@ -29,13 +28,27 @@ from _quantized import (
     waits,
 )
 
-from onnxq.rule import Except, Fires, Node, Skip, Skips, Tensor, Value, constant, made_by, op, required, rule
+from onnxq.rule import (
+    Except,
+    Fires,
+    Node,
+    Pair,
+    Skip,
+    Skips,
+    Tensor,
+    Value,
+    constant,
+    made_by,
+    op,
+    required,
+    rule,
+)
 
 
 @rule("DequantizeLinear", "com.microsoft.DequantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def dequantize_in_float(node: Node) -> Except | None:
     (codes, scale), zero = required(node, 2), node.operands(3)[2]
-    name = codes_type(node)
+    name = Pair(node).format
     if codes.is_constant or name not in TYPES or becomes_int8(node) or waits(codes):
         return None
     if name in ("int8", "int4") and is_zero(zero) and is_positive(scale):

@@ -19,9 +19,9 @@ nobody else reads the codes.
 """
 
 import numpy as np
-from _quantized import SHARED, TYPES, becomes_int8, codes_type, is_positive, is_zero, quantized
+from _quantized import SHARED, TYPES, becomes_int8, is_positive, is_zero, quantized
 
-from onnxq.rule import Except, Fires, Node, Skips, Tensor, constant, evaluate, op, required, rule
+from onnxq.rule import Except, Fires, Node, Pair, Skips, Tensor, constant, evaluate, op, required, rule
 
 _WHY = "the code of a NaN is not defined"
 
@@ -29,7 +29,7 @@ _WHY = "the code of a NaN is not defined"
 @rule("QuantizeLinear", "com.microsoft.QuantizeLinear", stage="compat", lacks="asymmetric-quantization")
 def quantize_in_float(node: Node) -> Except | np.ndarray | None:
     (x, scale), zero = required(node, 2), node.operands(3)[2]
-    name = codes_type(node)
+    name = Pair(node).format
     if name not in ("uint8", "int8", "uint16", "int16"):
         return None
     if name == "int8" and is_zero(zero) and is_positive(scale):

@@ -282,6 +282,30 @@ def test_pages_say_what_they_show() -> None:
     assert found == []
 
 
+# Who names DequantizeLinear, and for what else than to follow a tensor to its pair.
+NAMES_DEQUANTIZE = {
+    "graph/pairs.py": "reads pairs, for all others",
+    "quant/insert.py": "writes them",
+    "graph/features.py": "what a target lacks, by operator",
+    "analysis/memory.py": "which tensors an engine holds as codes",
+    "analysis/tensor_pass.py": "which tensors of a file are written by something else",
+    "quant/slices_apart.py": "whether all that reads codes dequantizes them",
+    "repair/stream.py": "what is computed anew wherever it is read, in a model that changes on the way",
+    "cli/pages/model.py": "the word that is printed",
+}
+
+
+def test_pairs_are_read_in_one_place() -> None:
+    named = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if (isinstance(node, ast.Constant) and node.value == "DequantizeLinear")
+        or (isinstance(node, ast.Name) and node.id == "DEQUANTIZE")
+    }
+    assert named == set(NAMES_DEQUANTIZE)
+
+
 def test_a_rule_file_imports_the_facade_only() -> None:
     found = []
     for path in RULES:

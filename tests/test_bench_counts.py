@@ -59,6 +59,7 @@ def test_readers_of_pairs() -> None:
     text = 'PAIRS = ("QuantizeLinear", "DequantizeLinear")\n"""Of a DequantizeLinear."""\n'
     assert len(found(counts.pair_readers(parsed(text)))) == 1
     assert not found(counts.pair_readers(parsed(text, "graph/pairs.py")))
+    assert len(found(counts.pair_readers(parsed("found = node.op == DEQUANTIZE")))) == 1
 
 
 def test_setters_of_carriers() -> None:

@@ -20,7 +20,7 @@ from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.rows import Cause
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
-from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import IN_SIGHT
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
 """The codes of causes, the worst first."""
@@ -253,7 +253,7 @@ class Suspicions:
         node = segment.layer
         if node is None or node.domain:
             return []
-        quantized = [_through_pair(self._b, name) for name in node.input[:2]]
+        quantized = [self._b.pairs.behind(name, IN_SIGHT) is not None for name in node.input[:2]]
         fixed = [name in self._b.fixed for name in node.input[:2]]
         for place in range(2):
             if fixed[place] and quantized[place] and not quantized[1 - place]:
@@ -261,17 +261,6 @@ class Suspicions:
                 text = f"its weights are quantized, and its input {name!r} has no pair: it runs in float"
                 return [Cause("unquantized", text)]
         return []
-
-
-def _through_pair(stage: Stage, name: str) -> bool:
-    """Whether a tensor is dequantized, moved or cast at most."""
-    node = stage.maker.get(name)
-    while node is not None and node.op_type in _MOVES and not node.domain:
-        node = stage.maker.get(node.input[0])
-    return node is not None and node.op_type == "DequantizeLinear"
-
-
-_MOVES = (*MOVES, "Cast", "Pad")
 
 
 def _swapped(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray) -> tuple[str, int, int] | None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from onnxq.analysis.reports import part_of
 from onnxq.analysis.tensors import CodeGrid
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
-
-_NARROW = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}
+from onnxq.graph.pairs import Pair, PairIndex
 
 
 def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
@@ -27,48 +23,29 @@ def grids_of(model: Model, report: Report | None = None) -> dict[str, CodeGrid]:
         report: what onnxq wrote beside it: the scales of tensors that have no pair of their own.
     """
     found: dict[str, CodeGrid] = {}
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            grid = _grid(node) if node.op == "QuantizeLinear" else None
-            tensor = node.inputs[0] if grid is not None else None
-            while grid is not None and tensor is not None and not tensor.is_constant:
-                found.setdefault(tensor.name, grid)
-                maker = tensor.producer
-                tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
+    for pair in PairIndex.of(model).quantizing:
+        grid, tensor = _grid(pair), pair.source
+        while grid is not None and tensor is not None and not tensor.is_constant:
+            found.setdefault(tensor.name, grid)
+            maker = tensor.producer
+            tensor = maker.inputs[0] if maker is not None and maker.op == "Cast" else None
     for name, scale in _scales(report).items():
         found.setdefault(name, CodeGrid(scale, 0, -128, 127, "report"))
     return found
 
 
-def _grid(node: Node) -> CodeGrid | None:
-    _, scale, zero = node.operands(3)
-    if scale is None or scale.constant is None or scale.constant.size != 1:
+def _grid(pair: Pair) -> CodeGrid | None:
+    scales, ends, zero = pair.scales, pair.ends, pair.zero
+    if scales is None or scales.size != 1 or ends is None:
         return None
-    step = float(scale.constant.reshape(-1)[0])
+    step, offset = float(scales.reshape(-1)[0]), 0
     if not (math.isfinite(step) and step > 0):
         return None
-    ends = code_ends((zero if zero is not None else node.outputs[0]).dtype)
-    if ends is None:
-        return None
-    offset = 0
     if zero is not None:
         if zero.constant is None or zero.constant.size != 1:
             return None
         offset = int(zero.constant.reshape(-1)[0])
-    return CodeGrid(step, offset, *ends, node.name)
-
-
-def code_ends(dtype: np.dtype | None) -> tuple[int, int] | None:
-    """The least and the greatest code of a type; None where it is not known or none of short integers."""
-    if dtype is None:
-        return None
-    if str(dtype) in _NARROW:
-        return _NARROW[str(dtype)]
-    if dtype.kind not in "iu" or dtype.itemsize > 2:
-        return None
-    ends = np.iinfo(dtype)
-    return int(ends.min), int(ends.max)
+    return CodeGrid(step, offset, *ends, pair.node.name)
 
 
 def _scales(report: Report | None) -> dict[str, float]:

@@ -12,6 +12,7 @@ import onnx
 from onnxq.analysis.kinds import open_kinds
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
+from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
 from onnxq.plain import DocumentPart
@@ -313,11 +314,11 @@ def _stands_for(graph: onnx.GraphProto, fed: set[str]) -> dict[str, str]:
             found.update((name, "") for name in node.output if name and name not in ends)
             continue
         source = node.input[0] if node.input else ""
-        passes = node.op_type == "DequantizeLinear" or (node.op_type == "Cast" and source in found)
+        passes = node.op_type == DEQUANTIZE or (node.op_type == "Cast" and source in found)
         if passes and node.output[0] not in ends:
             found[node.output[0]] = found.get(source, source)
     for node in graph.node:
-        if node.op_type != "QuantizeLinear" or node.output[0] in fixed:
+        if node.op_type != QUANTIZE or node.output[0] in fixed:
             continue
         codes, name = node.output[0], node.input[0]
         reader = node

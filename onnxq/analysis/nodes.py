@@ -12,7 +12,7 @@ import onnx
 from onnxq.errors import UserError, nearest, unknown_name
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import dequantizer
+from onnxq.graph.pairs import QDQ, pair_of
 from onnxq.graph.types import Dim, Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.patterns import fits
@@ -264,13 +264,13 @@ def _row(index: int, node: Node, path: str, given: set[int], bodies: tuple[str, 
 
 
 def _precision(node: Node) -> str:
-    if node.op in ("QuantizeLinear", "DequantizeLinear"):
+    if node.op in QDQ:
         return PAIR
     floats = [t for t in node.inputs if t is not None and is_float(t.dtype)]
     if multiplies(node):  # a bias is float whatever the layer computes in
         floats = floats[:2]
-    pairs = [dequantizer(t) for t in floats if not t.is_constant or multiplies(node)]
-    codes = [pair.inputs[0] for pair in pairs if pair is not None]
+    pairs = [pair_of(t) for t in floats if not t.is_constant or multiplies(node)]
+    codes = [pair.codes for pair in pairs if pair is not None]
     types = {str(one.dtype) for one in codes if one is not None and one.dtype is not None}
     if node.op != "Cast" and pairs and None not in pairs and len(types) == 1:
         return types.pop()

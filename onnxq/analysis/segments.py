@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.parts import Part, PartRunner
-from onnxq.analysis.quantizers import constant
 from onnxq.analysis.stages import THROUGH, Stage
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.pairs import PLACED, QDQ, Pair
 from onnxq.run.ort import RunError
 
 
@@ -104,10 +104,10 @@ def affine_of(stage: Stage, segment: Segment) -> Affine | None:
     if tail is None:
         return None
     gain, offset = tail
-    dequantizer = _dequantizer(stage, node.input[place])
+    pair = stage.pairs.behind(node.input[place], PLACED)
     step, ends = None, None
-    if dequantizer is not None:
-        steps = _steps(stage, dequantizer, weights)
+    if pair is not None:
+        steps = _steps(stage, pair, weights)
         if steps is None:
             return None
         step, ends = steps
@@ -145,7 +145,7 @@ def _flips(node: onnx.NodeProto, place: int, rank: int) -> bool | None:
 
 def values_of(stage: Stage, names: Collection[str]) -> dict[str, np.ndarray] | None:
     """The values of tensors that depend on no input; of half precision as float32."""
-    found = {name: constant(stage, name) for name in names if name in stage.constants}
+    found = {name: stage.constant(name) for name in names if name in stage.constants}
     rest = [name for name in names if name not in found]
     if not rest:
         return found
@@ -203,7 +203,7 @@ def _tail(
             behind.update(other.output)
     if all(other.op_type in THROUGH for other in nodes):
         return np.ones(outputs), np.zeros(outputs)
-    if any(other.op_type in ("QuantizeLinear", "DequantizeLinear") for other in nodes):
+    if any(other.op_type in QDQ for other in nodes):
         return None
     if segment.tensor not in stage.infos or start not in stage.infos:
         return None
@@ -233,25 +233,20 @@ def _tail(
     return (above - below) / (2 * far), zero
 
 
-def _dequantizer(stage: Stage, name: str) -> onnx.NodeProto | None:
-    node = stage.maker.get(name)
-    while node is not None and node.op_type in ("Cast", "Identity"):
-        node = stage.maker.get(node.input[0])
-    return node if node is not None and node.op_type == "DequantizeLinear" else None
-
-
-def _steps(stage: Stage, node: onnx.NodeProto, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _steps(stage: Stage, pair: Pair, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The step of each weight, and which are at an end of their codes; None where that is not told."""
-    found = values_of(stage, [n for n in node.input if n])
+    if pair.codes is None or pair.scale is None:
+        return None
+    found = values_of(stage, [pair.codes.name, pair.scale.name])
     if found is None:
         return None
-    codes, scale = found[node.input[0]], np.asarray(found[node.input[1]], np.float64)
+    codes, scale = found[pair.codes.name], np.asarray(found[pair.scale.name], np.float64)
     if codes.shape != weights.shape or codes.dtype.kind not in "iu":
         return None
     if scale.size == 1:
         step = np.full([1] * weights.ndim, scale.reshape(-1)[0])
     elif scale.ndim == 1:
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1) % weights.ndim
+        axis = pair.axis % weights.ndim
         step = scale.reshape([-1 if n == axis else 1 for n in range(weights.ndim)])
     else:
         return None  # of blocks

@@ -13,18 +13,21 @@ import onnx
 
 from onnxq.data.samples import InputSpec
 from onnxq.errors import UserError
+from onnxq.graph.constants import SourceValues
 from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
+from onnxq.graph.pairs import QDQ, PairIndex
 from onnxq.graph.source import copy_model
+from onnxq.graph.topology import Topology
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_shape, shape_of
 from onnxq.run import ort
 from onnxq.run.polygraphy_io import SavedOutputs, load_outputs
 from onnxq.run.versions import unreadable
 
-THROUGH = ("QuantizeLinear", "DequantizeLinear", "Cast", "Identity")
+THROUGH = (*QDQ, "Cast", "Identity")
 """Operators that a value goes through and stays what it is, but for rounding."""
 
 
@@ -86,6 +89,11 @@ class Stage:
         return frozenset(found)
 
     @cached_property
+    def pairs(self) -> PairIndex:
+        """The pairs of the main graph."""
+        return PairIndex.of(Topology(self.proto, None, self.data_dir), bodies=False)
+
+    @cached_property
     def infos(self) -> Mapping[str, onnx.ValueInfoProto]:
         """The types of tensors, as far as ONNX or onnxruntime infers them."""
         found = {
@@ -107,6 +115,10 @@ class Stage:
     def places(self) -> Mapping[str, int]:
         """The place of each node in the order of the model."""
         return {name: place for place, name in enumerate(self.nodes)}
+
+    def constant(self, name: str) -> np.ndarray:
+        """The values of a constant of the file."""
+        return SourceValues(self.constants[name], self.data_dir).load()
 
     def kind(self, name: str) -> int:
         """The element type of a tensor, 0 where it is not known or no tensor."""

@@ -21,6 +21,7 @@ from onnxq.graph.deciders import or_freeze
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
+from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
@@ -36,8 +37,7 @@ _SECOND = (
     "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize", "DepthToSpace", "SpaceToDepth",
 )  # fmt: skip
 _MOVES = (
-    "QuantizeLinear",
-    "DequantizeLinear",
+    *QDQ,
     "Cast",
     "Identity",
     "Relu",
@@ -64,7 +64,7 @@ def written_tensors(model: Model) -> list[Written]:
         if given and not node.has_body and all(t.is_constant or t.name in fixed for t in given):
             fixed.update(tensor.name for tensor in node.outputs)
             continue
-        if node.op == "DequantizeLinear":
+        if node.op == DEQUANTIZE:
             continue
         op = f"{node.domain}.{node.op}" if node.domain else node.op
         for tensor in node.outputs:

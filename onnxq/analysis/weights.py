@@ -11,6 +11,7 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import NOTHING, Pair, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.plain import DocumentPart
@@ -233,8 +234,9 @@ def held_weights(tensor: Tensor) -> HeldWeights | None:
     node = tensor.producer
     if node is None or node.domain:
         return None
-    if node.op == "DequantizeLinear":
-        return _dequantized(node)
+    pair = pair_of(tensor, NOTHING)
+    if pair is not None:
+        return _dequantized(pair)
     source = node.inputs[0] if node.inputs else None
     held = None if source is None else held_weights(source)
     if held is None:
@@ -259,63 +261,44 @@ def held_weights(tensor: Tensor) -> HeldWeights | None:
     return HeldWeights(moved[0], moved[1], moved[2], held.dtype)
 
 
-def _dequantized(node: Node) -> HeldWeights | None:
-    source, scale, zero = node.operands(3)
-    if source is None or scale is None or scale.constant is None:
+def _dequantized(pair: Pair) -> HeldWeights | None:
+    if pair.codes is None or pair.scale is None or pair.scale.constant is None:
         return None
-    steps = scale.constant.astype(np.float32)
-    codes = source.constant
+    steps = pair.scale.constant.astype(np.float32)
+    codes, zero = pair.codes.constant, pair.zero
     if codes is None:
-        maker = source.producer
-        if maker is None or maker.op != "QuantizeLinear":
-            return None
-        return _quantized(node, maker, steps)
-    spread = _spread(steps, codes.shape, node)
+        return _quantized(pair, steps)
+    spread = pair.spread(steps, codes.shape)
     offset = np.zeros((), np.float32)
     if zero is not None:
         if zero.constant is None:
             return None
         offset = zero.constant.astype(np.float32)
-    offsets = _spread(offset, codes.shape, node)
+    offsets = pair.spread(offset, codes.shape)
     if spread is None or offsets is None:
         return None
     wide = codes.astype(np.float32)
     return HeldWeights((wide - offsets) * spread, codes, spread, str(codes.dtype))
 
 
-def _quantized(node: Node, maker: Node, steps: np.ndarray) -> HeldWeights | None:
+def _quantized(pair: Pair, steps: np.ndarray) -> HeldWeights | None:
     """Float weights that the file quantizes and dequantizes: what comes of it."""
-    weights, _, zero = maker.operands(3)
-    if weights is None or weights.constant is None:
+    weights, maker = pair.source, pair.quantizer
+    if weights is None or weights.constant is None or maker is None:
         return None
+    zero = Pair(maker).zero
     kind = np.dtype(np.uint8) if zero is None else zero.dtype
     if kind is None or kind.kind not in "iu" or (zero is not None and zero.constant is None):
         return None
     values = weights.constant.astype(np.float32)
-    spread = _spread(steps, values.shape, node)
+    spread = pair.spread(steps, values.shape)
     given = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
-    offsets = _spread(given.astype(np.float32), values.shape, node)
+    offsets = pair.spread(given.astype(np.float32), values.shape)
     if spread is None or offsets is None:
         return None
     ends = np.iinfo(kind)
     codes = np.clip(np.rint(values / spread) + offsets, ends.min, ends.max)
     return HeldWeights((codes - offsets) * spread, codes.astype(kind), spread, str(kind))
-
-
-def _spread(values: np.ndarray, shape: tuple[int, ...], node: Node) -> np.ndarray | None:
-    """Scales or zero points in the shape of the codes: one, one a channel, or one a block."""
-    if values.size == 1:
-        return np.broadcast_to(values.reshape(()), shape)
-    axis, block = int(node.attr("axis", 1)), int(node.attr("block_size", 0) or 0)
-    if not -len(shape) <= axis < len(shape):
-        return None
-    axis %= len(shape)
-    if values.ndim == 1 and len(values) == shape[axis]:
-        return np.broadcast_to(values.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
-    if block and values.ndim == len(shape):
-        whole = np.repeat(values, block, axis=axis).take(np.arange(shape[axis]), axis=axis)
-        return whole if whole.shape == shape else None
-    return None
 
 
 def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:

@@ -22,6 +22,7 @@ from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import QDQ
 from onnxq.graph.types import elem_type_of
 from onnxq.graph.upgrade import upgrade
 from onnxq.graph.wiring import (
@@ -51,7 +52,7 @@ _BOUNDS: dict[str, tuple[int, ...] | None] = {"Clip": (1, 2), "Max": None, "Min"
 
 _DIVISORS = {"Div": 1, "Mod": 1}
 
-_PAIRS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+_PAIRS = (*QDQ, "DynamicQuantizeLinear")
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 
 _REFUSED: dict[Kind, tuple[str, ...]] = {"fp16": (), "bf16": ("ConvTranspose", "GRU", "LSTM", "RNN")}

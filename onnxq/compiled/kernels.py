@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from onnxq.graph.pairs import BUILT
 from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import (
     EngineLayer,
@@ -64,7 +65,7 @@ _QUANTIZE_OPS = {
     "TRT_FP4DynamicQuantize",
     "TRT_MXFP8DynamicQuantize",
 }
-_DEQUANTIZE_OPS = {"DequantizeLinear", "TRT_MXFP8DequantizeLinear"}
+_DEQUANTIZE_OPS = set(BUILT.ends)
 _MOVING_OPS = {
     "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "DepthToSpace", "SpaceToDepth",
     "Slice", "Split", "Gather", "Expand", "Tile", "Concat", "Pad", "GatherElements", "GatherND", "ScatterND",

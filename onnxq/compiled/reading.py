@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
 from onnxq.graph.model import Model
-from onnxq.graph.moves import REARRANGES
+from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, is_unknown
@@ -19,8 +19,7 @@ _CODE_TYPES = {
     "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "float4_e2m1fn": "fp4",
 }  # fmt: skip
 _QUANTIZERS = {"TRT_FP4DynamicQuantize": "fp4", "TRT_MXFP8DynamicQuantize": "fp8"}
-_DEQUANTIZERS = ("DequantizeLinear", "TRT_MXFP8DequantizeLinear")
-PAIRS = ("QuantizeLinear", *_DEQUANTIZERS, *_QUANTIZERS)
+PAIRS = (QUANTIZE, *BUILT.ends, *_QUANTIZERS)
 """Operators that only quantize or dequantize."""
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -271,7 +270,7 @@ def _preference(kernel: Kernel, op: str, is_product: bool) -> tuple[bool, bool]:
     """
     if is_product:
         return not kernel.is_product, kernel.precision in CODES
-    converts = "quantize" if op == "QuantizeLinear" else "dequantize"
+    converts = "quantize" if op == QUANTIZE else "dequantize"
     return kernel.is_product, op in PAIRS and kernel.kind != converts
 
 
@@ -288,15 +287,13 @@ def _planned(node: Node) -> tuple[str | None, bool]:
 
 def _codes(tensor: Tensor | None) -> str | None:
     """The type of the codes that a tensor is dequantized from, moved or cast at most behind that."""
-    node = tensor.producer if tensor is not None else None
-    while node is not None and node.op in (*REARRANGES, "Cast") and node.inputs[0] is not None:
-        node = node.inputs[0].producer
-    if node is None or node.op not in _DEQUANTIZERS or node.inputs[0] is None:
+    pair = pair_of(tensor, BUILT) if tensor is not None else None
+    if pair is None or pair.codes is None:
         return None
-    codes = node.inputs[0]
-    if codes.producer is not None and codes.producer.op in _QUANTIZERS:
-        return _QUANTIZERS[codes.producer.op]
-    return _CODE_TYPES.get(str(codes.dtype), str(codes.dtype)) if codes.dtype is not None else "unknown"
+    maker = pair.codes.producer
+    if maker is not None and maker.op in _QUANTIZERS:
+        return _QUANTIZERS[maker.op]
+    return _CODE_TYPES.get(pair.format, pair.format) or "unknown"
 
 
 # --- weights and totals ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from onnxq.graph.pairs import DEQUANTIZE
 from onnxq.graph.statements import axes_of, floats_behind, freezing, scales_of, sizes_of_deconvolution
 from onnxq.graph.view import Node, Tensor
 
@@ -185,7 +186,7 @@ _CHECKS: dict[str, dict[str, Callable[[Node], str]]] = {
         "runtime-deconv-weights": _runtime_weights,
         "dynamic-deconv-shape": _deconvolution_shape,
     },
-    "DequantizeLinear": {"runtime-zero-point": _runtime_zero},
+    DEQUANTIZE: {"runtime-zero-point": _runtime_zero},
     "Dropout": {"runtime-training-mode": _runtime_mode},
     "GridSample": {"grid-sample-3d": _grid_rank, "grid-sample-modes": _grid_mode},
     "GroupNormalization": {"group-normalization-21": _scale_a_channel, "one-group": _one_group},

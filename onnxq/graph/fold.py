@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.graph.pairs import QDQ
 from onnxq.graph.snippet import alone
 from onnxq.graph.view import Node, Tensor
 
 # What is computed and stays in the graph is kept in memory up to this size, in bytes.
 _MAX_KEPT = 1 << 24
 # A dequantized constant is meant to stay one: nothing is computed from it.
-_PAIRS = ("QuantizeLinear", "DequantizeLinear")
 
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"}
 RANDOM |= {"Bernoulli", "Dropout"}
@@ -40,7 +40,7 @@ def evaluate(node: Node) -> list[np.ndarray] | None:
     outputs = run(alone(node.model, node.node, values))
     if outputs is None or not all(isinstance(array, np.ndarray) for array in outputs):
         return None
-    if node.op not in _PAIRS and sum(array.nbytes for array in outputs) <= _MAX_KEPT:
+    if node.op not in QDQ and sum(array.nbytes for array in outputs) <= _MAX_KEPT:
         written = [tensor for tensor in node.outputs if tensor.name]
         computed.update((id(t.tensor), (t.tensor, a)) for t, a in zip(written, outputs, strict=True))
     return outputs
@@ -99,7 +99,7 @@ def fixed_tensors(nodes: Iterable[Node]) -> set[Tensor]:
     """
     fixed: set[Tensor] = set()
     for node in nodes:
-        if node.op in RANDOM or node.op in _PAIRS or node.domain or node.has_body:
+        if node.op in RANDOM or node.op in QDQ or node.domain or node.has_body:
             continue
         if all(tensor is None or tensor.is_constant or tensor in fixed for tensor in node.inputs):
             fixed.update(node.outputs)

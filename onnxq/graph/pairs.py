@@ -1,42 +1,343 @@
-"""The Q/DQ pairs that a model holds."""
+"""The Q/DQ pairs of a model: what they quantize, by which scales, in which format, and who reads them.
+
+Whoever asks what a tensor is dequantized from, or who reads it dequantized, asks here. What may stand between
+a tensor and its pair is another for another question: each is a `Between` of this file, which says why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from onnxq.graph.moves import REARRANGES
-from onnxq.graph.types import is_float
+from onnxq.graph.moves import MOVES, REARRANGES
+from onnxq.graph.topology import Topology
+from onnxq.graph.types import dtype_of, is_float
 from onnxq.graph.view import Node, Tensor
 
-# A dequantized tensor that these move or cast is dequantized still.
-_MOVES = (*REARRANGES, "Cast")
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+QDQ = (QUANTIZE, DEQUANTIZE)
+"""The operators of a pair."""
+
+_DOMAINS = ("", "com.microsoft")
+_SHORT = {"int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1), "uint2": (0, 3)}  # numpy has no limits of these
 
 
-def dequantizer(tensor: Tensor) -> Node | None:
-    """The DequantizeLinear that a tensor comes from, moved or cast at most; None where there is none."""
-    producer = tensor.producer
-    while producer is not None and producer.op in _MOVES and not producer.domain:
-        source = producer.inputs[0]
-        producer = source.producer if source is not None else None
-    return producer if producer is not None and producer.op == "DequantizeLinear" else None
+def is_qdq(node: Node) -> bool:
+    """Whether a node quantizes or dequantizes, by ONNX's operators or onnxruntime's of the same names."""
+    return node.op in QDQ and node.domain in _DOMAINS
+
+
+# --- what may stand between -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Which operators, of ONNX's own, may stand between a pair and who reads it.
+
+    Attributes:
+        ops: operators whose first output is values of their first input.
+        joins: whether a Concat may, of which all parts are dequantized then.
+        zero_pads: whether a Pad may that adds zeros, or values that are there: each has a code.
+        ends: the operators that dequantize.
+    """
+
+    ops: tuple[str, ...]
+    joins: bool = False
+    zero_pads: bool = False
+    ends: tuple[str, ...] = (DEQUANTIZE,)
+
+    def handed_on(self, node: Node) -> tuple[Tensor | None, ...]:
+        """The inputs whose values a node hands on; none where it is no such operator."""
+        if node.domain:
+            return ()
+        if self.joins and node.op == "Concat":
+            return node.inputs
+        handed = node.op in self.ops or (self.zero_pads and _is_zero_pad(node))
+        return node.inputs[:1] if handed else ()
+
+
+NOTHING = Between(())
+"""The tensor itself, whose axes are those of the codes."""
+
+MOVED = Between((*REARRANGES, "Cast"))
+"""Each value once: what reads the tensor reads the codes, channel for channel. The operand of a product."""
+
+BUILT = Between(MOVED.ops, ends=(DEQUANTIZE, "TRT_MXFP8DequantizeLinear"))
+"""The same in a file for the compiler, which may hold NVIDIA's own operators. None of ours has them."""
+
+PLACED = Between(("Identity", "Cast"))
+"""Each value in its place, so that the scale of a channel belongs to the same index of the tensor."""
+
+PICKED = Between(MOVES)
+"""Some of the values, in their type: the scale of them all holds, and a factor of it needs no rounding."""
+
+ALONE = Between((*MOVES, "Cast"))
+"""Some of the values, and no others among them."""
+
+CARRIED = Between(ALONE.ops, joins=True, zero_pads=True)
+"""What int8 goes through in an engine, whichever side of it the pair stands on: the compiler moves it."""
+
+IN_SIGHT = Between((*ALONE.ops, "Pad"))
+"""Any Pad as well: who is told that an input has no pair should not find one in front of it."""
+
+
+def _is_zero_pad(node: Node) -> bool:
+    if node.op != "Pad":
+        return False
+    value = node.operands(3)[2]
+    return node.attr("mode", "constant") != "constant" or value is None or value.scalar == 0
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A Q/DQ pair, seen from one of its nodes, which may be all that there is of it.
+
+    Everything else is read from the graph when somebody asks: a pair of a model that changes is right.
+
+    Attributes:
+        node: the DequantizeLinear, or the QuantizeLinear.
+    """
+
+    node: Node
+
+    @property
+    def dequantizes(self) -> bool:
+        """Whether it is seen from what dequantizes."""
+        return self.node.op != QUANTIZE
+
+    @property
+    def quantizer(self) -> Node | None:
+        """The QuantizeLinear; None where the codes are constants, or come from elsewhere."""
+        if not self.dequantizes:
+            return self.node
+        maker = self.codes.producer if self.codes is not None else None
+        return maker if maker is not None and maker.op == QUANTIZE else None
+
+    @property
+    def source(self) -> Tensor | None:
+        """The floats that are quantized; None where nothing quantizes them in this model."""
+        maker = self.quantizer
+        return maker.inputs[0] if maker is not None else None
+
+    @property
+    def codes(self) -> Tensor | None:
+        """The codes; None in a node without its first input."""
+        return self.node.operands(1)[0] if self.dequantizes else self.node.outputs[0]
+
+    @property
+    def scale(self) -> Tensor | None:
+        """The scale: one, one a channel of `axis`, or one a block."""
+        return self.node.operands(2)[1]
+
+    @property
+    def zero(self) -> Tensor | None:
+        """The zero point, of the scale's shape; None where it is left out, for 0."""
+        return self.node.operands(3)[2]
+
+    @property
+    def axis(self) -> int:
+        """The axis of channels or blocks, as the node has it: maybe negative, 1 where it says nothing."""
+        return int(self.node.attr("axis", 1))
+
+    @property
+    def block(self) -> int:
+        """How many values of the axis have one scale; 0: all of a channel."""
+        return int(self.node.attr("block_size", 0) or 0)
+
+    @property
+    def format(self) -> str:
+        """The type of the codes, by numpy's name; "" where nothing tells."""
+        codes, zero = self.codes, self.zero
+        for one in (codes, zero) if self.dequantizes else (zero, codes):
+            if one is not None and one.dtype is not None:
+                return str(one.dtype)
+        if self.dequantizes or zero is not None:
+            return ""
+        stated = dtype_of(self.node.attr("output_dtype", 0))
+        return "uint8" if stated is None else str(stated)  # the standard's, where nothing is said
+
+    @property
+    def is_int8(self) -> bool:
+        """Whether the codes are int8 or uint8, or of a type that nobody knows."""
+        return self.format in ("int8", "uint8", "")
+
+    @property
+    def scales(self) -> np.ndarray | None:
+        """The values of the scale, float64, any shape; None where it is computed."""
+        values = self.scale.constant if self.scale is not None else None
+        return None if values is None else np.asarray(values).astype(np.float64)
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """The least and the greatest code; None of unknown codes, or no integers of up to 16 bits."""
+        if self.format in _SHORT:
+            return _SHORT[self.format]
+        if self.format not in ("int8", "uint8", "int16", "uint16"):
+            return None
+        ends = np.iinfo(self.format)
+        return int(ends.min), int(ends.max)
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether there is a scale for each of several channels."""
+        shape = self.scale.shape if self.scale is not None else None
+        return shape is not None and len(shape) == 1 and shape != (1,) and not self.block
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it holds a constant: of codes, or of floats that are quantized."""
+        return any(one is not None and one.is_constant for one in (self.codes, self.source))
+
+    @property
+    def readers(self) -> Iterator[tuple[Node, Tensor]]:
+        """Who reads what it dequantizes; see `readers_of`."""
+        return readers_of(self.node.outputs[0])
+
+    def spread(self, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+        """Its scales or zero points in the shape of the codes; None where they do not fit it.
+
+        Args:
+            values: one, one a channel, or one a block.
+            shape: of the codes.
+
+        Returns:
+            The same numbers in the same type, not to be written to.
+        """
+        if values.size == 1:
+            return np.broadcast_to(values.reshape(()), shape)
+        if not -len(shape) <= self.axis < len(shape):
+            return None
+        axis = self.axis % len(shape)
+        if values.ndim == 1 and len(values) == shape[axis]:
+            along = [-1 if i == axis else 1 for i in range(len(shape))]
+            return np.broadcast_to(values.reshape(along), shape)
+        if self.block and values.ndim == len(shape):
+            whole = np.repeat(values, self.block, axis=axis).take(np.arange(shape[axis]), axis=axis)
+            return whole if whole.shape == shape else None
+        return None
+
+
+class PairIndex:
+    """The pairs of a model as it stands.
+
+    Attributes:
+        pairs: one for each QuantizeLinear and each DequantizeLinear, in the order of the nodes.
+    """
+
+    def __init__(self, model: Topology, pairs: tuple[Pair, ...]) -> None:
+        self._model = model
+        self.pairs = pairs
+
+    @classmethod
+    def of(cls, model: Topology, *, bodies: bool = True) -> PairIndex:
+        """Looks through a model; of a ModelProto `Topology(proto, None, data_dir)` is enough, without types.
+
+        Args:
+            model: the model.
+            bodies: whether those in bodies of control flow are among them.
+        """
+        graphs = model.graphs() if bodies else [model.graph]
+        nodes = (Node(model, raw) for graph in graphs for raw in graph.nodes)
+        return cls(model, tuple(Pair(node) for node in nodes if is_qdq(node)))
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def quantizing(self) -> Iterator[Pair]:
+        """Those that are seen from a QuantizeLinear."""
+        return (pair for pair in self.pairs if not pair.dequantizes)
+
+    @property
+    def dequantizing(self) -> Iterator[Pair]:
+        """Those that are seen from a DequantizeLinear."""
+        return (pair for pair in self.pairs if pair.dequantizes)
+
+    def behind(self, name: str, between: Between = MOVED) -> Pair | None:
+        """The pair that a tensor of the main graph comes from; None where there is none."""
+        tensor = self._tensors.get(name)
+        return None if tensor is None else pair_of(Tensor(self._model, tensor), between)
+
+    @cached_property
+    def _tensors(self) -> dict[str, object]:
+        return dict(self._model.graph.tensors())
+
+
+# --- from a tensor --------------------------------------------------------------------------------
+
+
+def pair_of(tensor: Tensor, between: Between = MOVED) -> Pair | None:
+    """The pair that a tensor comes from; None where there is none."""
+    return next(iter(pairs_of(tensor, between)), None)
+
+
+def pairs_of(tensor: Tensor, between: Between = CARRIED) -> tuple[Pair, ...]:
+    """The pairs that a tensor comes from, several where it is joined; none where a part of it is float."""
+    found: dict[Node, None] = {}
+    todo, seen = [tensor], {tensor}
+    while todo:
+        maker = todo.pop().producer
+        if maker is None:
+            return ()
+        if maker.op in between.ends:
+            found[maker] = None
+            continue
+        handed = between.handed_on(maker)
+        for source in handed:
+            if source is None:
+                return ()
+            if source not in seen:
+                seen.add(source)
+                todo.append(source)
+        if not handed:
+            return ()
+    return tuple(Pair(node) for node in found)
+
+
+def readers_of(tensor: Tensor, between: Between = CARRIED) -> Iterator[tuple[Node, Tensor]]:
+    """Who reads a tensor, behind what only moves it: the node, and what of the tensor it reads."""
+    for one in _onward(tensor, between):
+        for user in one.users:
+            if one not in between.handed_on(user):
+                yield user, one
+
+
+def outputs_of(tensor: Tensor) -> list[Tensor]:
+    """The outputs of the model that are a tensor, moved at most."""
+    return [one for one in _onward(tensor, ALONE) if one.is_output]
+
+
+def _onward(tensor: Tensor, between: Between) -> Iterator[Tensor]:
+    """A tensor, and those that hold values of it."""
+    todo, seen = [tensor], {tensor}
+    while todo:
+        one = todo.pop()
+        yield one
+        for user in one.users:
+            for out in user.outputs if one in between.handed_on(user) else ():
+                if out not in seen:
+                    seen.add(out)
+                    todo.append(out)
 
 
 def is_dequantized(tensor: Tensor) -> bool:
-    """Whether a tensor is what a DequantizeLinear gives."""
-    return _codes(tensor) is not None
+    """Whether a tensor is what a DequantizeLinear gives, moved or cast at most."""
+    return pair_of(tensor) is not None
 
 
 def is_quantized_constant(tensor: Tensor) -> bool:
     """Whether a tensor is dequantized from a constant: of codes, or of floats that are quantized."""
-    codes = _codes(tensor)
-    if codes is None or codes.is_constant:
-        return codes is not None
-    maker = codes.producer
-    if maker is None or maker.op != "QuantizeLinear" or maker.inputs[0] is None:
-        return False
-    return maker.inputs[0].is_constant
+    pair = pair_of(tensor)
+    return pair is not None and pair.is_constant
 
 
 def other_codes(tensor: Tensor) -> str:
@@ -44,14 +345,10 @@ def other_codes(tensor: Tensor) -> str:
 
     It reads int8 and uint8, with one scale or one a channel.
     """
-    node = dequantizer(tensor)
-    codes = node.inputs[0] if node is not None else None
-    if node is None or codes is None or codes.dtype is None:
+    pair = pair_of(tensor)
+    if pair is None or not pair.format or (pair.is_int8 and not pair.block):
         return ""
-    block = node.attr("block_size", 0)
-    if codes.dtype.name in ("int8", "uint8") and not block:
-        return ""
-    return f"{codes.dtype.name} in blocks of {block}" if block else codes.dtype.name
+    return f"{pair.format} in blocks of {pair.block}" if pair.block else pair.format
 
 
 def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
@@ -64,9 +361,9 @@ def own_pair(tensor: Tensor, nodes: Container[Node]) -> Tensor | None:
         tensor: a tensor.
         nodes: the nodes of its graph: a pair in a subgraph body is not for readers outside.
     """
-    for quantize in _users(tensor, "QuantizeLinear"):
-        for dequantize in _users(quantize.outputs[0], "DequantizeLinear"):
-            if not _is_symmetric(quantize, dequantize):
+    for quantize in _users(tensor, QUANTIZE):
+        for dequantize in _users(quantize.outputs[0], DEQUANTIZE):
+            if not _is_symmetric(Pair(quantize), Pair(dequantize)):
                 continue
             out = dequantize.outputs[0]
             casts = [user.outputs[0] for user in out.users if user.op == "Cast"]
@@ -82,21 +379,15 @@ def _users(tensor: Tensor, op: str) -> list[Node]:
     return [user for one in (tensor, *cast) for user in one.users if user.op == op and user.inputs[0] == one]
 
 
-def _is_symmetric(quantize: Node, dequantize: Node) -> bool:
+def _is_symmetric(one: Pair, other: Pair) -> bool:
     """Whether the one node undoes the other: the same constant scales and zero points, along one axis."""
-    if quantize.attr("axis", 1) != dequantize.attr("axis", 1):
+    if one.axis != other.axis:
         return False
-    for one, other in zip(quantize.operands(3)[1:], dequantize.operands(3)[1:], strict=True):
-        if one is None and other is None:
+    for first, second in ((one.scale, other.scale), (one.zero, other.zero)):
+        if first is None and second is None:
             continue
-        if one is None or other is None or one.constant is None or other.constant is None:
+        if first is None or second is None or first.constant is None or second.constant is None:
             return False
-        if not np.array_equal(one.constant, other.constant):
+        if not np.array_equal(first.constant, second.constant):
             return False
     return True
-
-
-def _codes(tensor: Tensor) -> Tensor | None:
-    """What the DequantizeLinear reads that a tensor comes from."""
-    node = dequantizer(tensor)
-    return node.inputs[0] if node is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,12 @@ import onnx
 from onnx import numpy_helper
 
 from onnxq.graph.model import Model
-from onnxq.graph.view import Node
+from onnxq.graph.pairs import QDQ, Pair, PairIndex
+from onnxq.graph.topology import Topology
+from onnxq.graph.types import elem_type_of
+from onnxq.graph.view import Node, Tensor
 
-QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm")
+QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
 
 _CODES = ("int8", "uint8", "int16", "uint16", "int32")
@@ -49,10 +51,8 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
     found = onnx.ModelProto()
     found.CopyFrom(model)
     graph = found.graph
-    held = {tensor.name: tensor for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
-            held[node.output[0]] = node.attribute[0].t
+    held = PairIndex.of(Topology(model, None, data_dir), bodies=False)
+    pairs = {pair.node.outputs[0].name: pair for pair in held}
     outputs = {info.name for info in graph.output}
     instead: dict[str, str] = {}
     types: dict[str, int] = {}  # of what was quantized
@@ -61,15 +61,14 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
         for index, name in enumerate(node.input):
             node.input[index] = instead.get(name, name)
         source = node.input[0] if node.input else ""
-        if node.op_type == "QuantizeLinear" and node.output[0] not in outputs:
+        pair = pairs.get(node.output[0]) if node.output else None
+        if pair is not None and not pair.dequantizes and node.output[0] not in outputs:
             instead[node.output[0]] = source
-            types[source] = _type(held, node.input[1])
-        elif node.op_type == "DequantizeLinear":
-            made = _dequantized(node, held, data_dir)
-            wanted = _type(held, node.input[1])
+            types[source] = _type(pair.scale)
+        elif pair is not None and pair.dequantizes:
+            made, wanted = _dequantized(pair), _type(pair.scale)
             if made is not None:
-                graph.initializer.append(made)
-                held[made.name] = made
+                graph.initializer.append(numpy_helper.from_array(made, node.output[0]))
             elif types.get(source, wanted) != wanted:
                 kept.append(
                     onnx.helper.make_node("Cast", [source], [node.output[0]], f"{node.name}_cast", to=wanted)
@@ -85,7 +84,8 @@ def unquantized(model: onnx.ModelProto, data_dir: Path | None = None) -> onnx.Mo
     del graph.node[:], graph.value_info[:]
     graph.node.extend(kept)
     read = {name for node in graph.node for name in node.input} | outputs
-    left = [tensor for tensor in graph.initializer if tensor.name in read or _bodies(graph)]
+    every = _bodies(graph)
+    left = [tensor for tensor in graph.initializer if every or tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(left)
     return found
@@ -96,33 +96,24 @@ def _bodies(graph: onnx.GraphProto) -> bool:
     return any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
 
 
-def _type(held: Mapping[str, onnx.TensorProto], scale: str) -> int:
-    return held[scale].data_type if scale in held else onnx.TensorProto.FLOAT
+def _type(scale: Tensor | None) -> int:
+    if scale is None or not scale.is_constant or scale.dtype is None:
+        return int(onnx.TensorProto.FLOAT)
+    return elem_type_of(scale.dtype)
 
 
-def _dequantized(
-    node: onnx.NodeProto, held: Mapping[str, onnx.TensorProto], data_dir: Path | None
-) -> onnx.TensorProto | None:
+def _dequantized(pair: Pair) -> np.ndarray | None:
     """What a DequantizeLinear of constants gives; None where its input is no constant of codes."""
-    tensors = [held.get(name) for name in node.input if name]
-    codes = tensors[0]
-    if codes is None or None in tensors:
+    given = [one for one in (pair.codes, pair.scale, pair.zero) if one is not None]
+    values = [one.constant for one in given if one.is_constant]
+    if len(values) < len(given) or pair.format not in _CODES:
         return None
-    base = str(data_dir or "")
-    values = numpy_helper.to_array(codes, base)
-    if values.dtype.name not in _CODES:
-        return None
-    scale, zero = (None if t is None else numpy_helper.to_array(t, base) for t in (*tensors[1:], None)[:2])
+    codes, scale, zero = (*values, np.zeros(()))[:3]
+    assert codes is not None
     assert scale is not None
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-    block = next((a.i for a in node.attribute if a.name == "block_size"), 0)
-    if block:
-        scale = np.repeat(scale, block, axis)
-        zero = None if zero is None else np.repeat(zero, block, axis)
-    elif scale.ndim == 1 and scale.size > 1:
-        along = [1] * values.ndim
-        along[axis] = -1
-        scale = scale.reshape(along)
-        zero = None if zero is None else zero.reshape(along)
-    shifted = values.astype(np.float32) - (0 if zero is None else zero.astype(np.float32))
-    return numpy_helper.from_array((shifted * scale).astype(scale.dtype), node.output[0])
+    assert zero is not None
+    steps, zeros = pair.spread(scale, codes.shape), pair.spread(zero, codes.shape)
+    if steps is None or zeros is None:
+        return None
+    floats = (codes.astype(np.float32) - zeros.astype(np.float32)) * steps
+    return np.asarray(floats.astype(scale.dtype))

@@ -19,7 +19,7 @@ from onnxq.flag_words import tells_keywords
 from onnxq.graph.layers import WEIGHTED, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import is_dequantized
+from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
 from onnxq.plain import DocumentPart
@@ -281,7 +281,7 @@ def describe(model: ModelSource, *, shapes: Shapes | None = None) -> ModelSummar
             external=opened.data_dir is not None,
         ),
         qdq={
-            **{op: sum(node.op == op for node in nodes) for op in ("QuantizeLinear", "DequantizeLinear")},
+            **{op: sum(node.op == op for node in nodes) for op in QDQ},
             "layers": sum(node.op in WEIGHTED and _is_quantized(node) for node in nodes),
         },
         layers=tuple(

@@ -27,13 +27,14 @@ from onnxq.finding import Finding, finding
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.lint.subject import QDQ, is_qdq, subject_of
+from onnxq.quant.lint.subject import subject_of
 from onnxq.quant.plan import QuantPlan
 from onnxq.reason import code_of
 from onnxq.run import trt

@@ -17,7 +17,7 @@ from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import dequantizer
+from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node, Tensor
@@ -196,7 +196,7 @@ def against_fp16(
     over = gpus_named(gpu)
     opened = Model.open(model)
     quantized = onnx.load(model)
-    if not any(node.op_type in ("DequantizeLinear", "QuantizeLinear") for node in quantized.graph.node):
+    if not any(node.op_type in QDQ for node in quantized.graph.node):
         return Verdict(NO_LAYERS, form)
     if trt.installed() is None:
         return Verdict(trt.compile_engine(model).reason, form)
@@ -224,7 +224,7 @@ def against_fp16(
 
 
 def _dequantized(tensor: Tensor | None) -> bool:
-    return tensor is not None and dequantizer(tensor) is not None
+    return tensor is not None and is_dequantized(tensor)
 
 
 def _compiled(models: Sequence[onnx.ModelProto], data_dir: Path | None, sm: int) -> list[trt.Engine]:

@@ -22,7 +22,7 @@ import onnx
 
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
-from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import NOTHING, PICKED, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
@@ -82,10 +82,10 @@ def post_scale(model: Model, layers: Collection[str] | None = None) -> PostScale
 def per_channel(node: Node) -> Layer | None:
     """The layer that a node is, if its weights are codes with a scale for each of its output channels."""
     layer = layer_of(node, quantized=True) if node.op != "ConvTranspose" else None
-    maker = layer.weight.producer if layer is not None else None
-    if layer is None or maker is None or maker.op != "DequantizeLinear" or maker.domain:
+    pair = pair_of(layer.weight, NOTHING) if layer is not None else None
+    if layer is None or pair is None or pair.node.domain:
         return None
-    codes, scale, zero = maker.operands(3)
+    codes, scale, zero = pair.codes, pair.scale, pair.zero
     if codes is None or scale is None or not (codes.is_constant and scale.is_constant):
         return None
     if codes.dtype != np.int8 or not is_float(scale.dtype) or scale.shape != (layer.outputs,):
@@ -93,7 +93,7 @@ def per_channel(node: Node) -> Layer | None:
     if zero is not None and (zero.constant is None or zero.constant.any()):
         return None
     rank = len(codes.shape or ())
-    return layer if layer.outputs > 1 and maker.attr("axis", 1) % rank == layer.axis else None
+    return layer if layer.outputs > 1 and pair.axis % rank == layer.axis else None
 
 
 def _obstacle(layer: Layer, found: Mapping[str, Layer], wanted: Collection[str]) -> Reason | None:
@@ -187,10 +187,8 @@ def _alive(codes: Tensor, axis: int) -> np.ndarray:
 def _reach(layer: Layer) -> float:
     """The greatest product if the weights were their codes; 0 where what they multiply is no int8."""
     data = layer.node.operands(2)[1 - layer.index]
-    while data is not None and data.producer is not None and data.producer.op in MOVES:
-        data = data.producer.inputs[0]
-    maker = data.producer if data is not None else None
-    scale = maker.operands(2)[1] if maker is not None and maker.op == "DequantizeLinear" else None
+    pair = pair_of(data, PICKED) if data is not None else None
+    scale = pair.scale if pair is not None else None
     codes = layer.weight.producer.inputs[0] if layer.weight.producer is not None else None
     if scale is None or scale.scalar is None or codes is None:
         return 0.0

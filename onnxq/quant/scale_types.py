@@ -15,7 +15,7 @@ import numpy as np
 
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
-from onnxq.graph.pairs import dequantizer
+from onnxq.graph.pairs import pair_of
 from onnxq.graph.types import elem_type_of, is_float
 from onnxq.graph.view import Node
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output
@@ -45,10 +45,10 @@ def _narrow(layer: Node) -> list[Node]:
     """What dequantizes the operands of a layer by other scales than float32, where their types differ."""
     types: dict[Node, np.dtype | None] = {}
     for tensor in layer.inputs[:2]:
-        node = dequantizer(tensor) if tensor is not None else None
-        scale = node.operands(2)[1] if node is not None else None
-        if node is not None and scale is not None and scale.is_constant and is_float(scale.dtype):
-            types[node] = scale.dtype
+        pair = pair_of(tensor) if tensor is not None else None
+        scale = pair.scale if pair is not None else None
+        if pair is not None and scale is not None and scale.is_constant and is_float(scale.dtype):
+            types[pair.node] = scale.dtype
     if len(set(types.values())) < 2:
         return []
     return [node for node, dtype in types.items() if dtype != _FLOAT]

@@ -21,10 +21,11 @@ import numpy as np
 
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import DEQUANTIZE, QDQ, QUANTIZE
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input
 
-_MOVED = (*MOVES, "Pad", "Cast", "QuantizeLinear", "DequantizeLinear")
+_MOVED = (*MOVES, "Pad", "Cast", *QDQ)
 _FORWARD = (*MOVES, "Concat", "Pad", "Cast")
 
 
@@ -82,16 +83,16 @@ def _pair(tensor: Tensor) -> Node | None:
     quantize: Node | None = None
     while quantize is None:
         users = tensor.users
-        if len(users) != 1 or tensor.is_output or users[0].op not in ("QuantizeLinear", "Cast"):
+        if len(users) != 1 or tensor.is_output or users[0].op not in (QUANTIZE, "Cast"):
             return None
-        if users[0].op == "QuantizeLinear":
+        if users[0].op == QUANTIZE:
             quantize = users[0]
         tensor = users[0].outputs[0]
     scale = quantize.inputs[1]
     values = None if scale is None else scale.constant
     if values is None or values.size != 1 or values.dtype != np.float32 or tensor.is_output:
         return None
-    same = all(user.op == "DequantizeLinear" and user.inputs[1] == scale for user in tensor.users)
+    same = all(user.op == DEQUANTIZE and user.inputs[1] == scale for user in tensor.users)
     return quantize if same and tensor.users else None
 
 
@@ -108,7 +109,7 @@ def _meets(pair: Node) -> Node | None:
         if tensor.is_output or not tensor.users:
             return None
         for user in tensor.users:
-            if user.op == "QuantizeLinear" and user.inputs[1] == pair.inputs[1]:
+            if user.op == QUANTIZE and user.inputs[1] == pair.inputs[1]:
                 todo += _behind(user)
                 continue
             if user.domain or user.op not in _FORWARD:

@@ -17,6 +17,7 @@ import onnx
 from onnxq.errors import Fault
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.pairs import DEQUANTIZE
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import value_info
 from onnxq.repair.shelf import Shelf
@@ -121,7 +122,7 @@ class Stream:
             return False
         if node.input and self._fixed.issuperset(filter(None, node.input)):
             return True
-        if node.op_type == "DequantizeLinear":
+        if node.op_type == DEQUANTIZE:
             return self._fixed.issuperset(filter(None, node.input[1:]))
         return node.op_type == "Cast" and node.input[0] in self._lazy
 
@@ -187,7 +188,7 @@ class Stream:
             to = next(a.i for a in maker.attribute if a.name == "to")
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(to)) if first else dtype
             maker, first = self._lazy.get(maker.input[0]), False
-        if maker is None or maker.op_type != "DequantizeLinear":
+        if maker is None or maker.op_type != DEQUANTIZE:
             return None
         scale = self.constant(maker.input[1])
         zero = self.constant(maker.input[2]) if len(maker.input) > 2 and maker.input[2] else None

@@ -5,6 +5,7 @@ from onnxq.graph.fold import RANDOM, computed, evaluate, is_computed, probe, rep
 from onnxq.graph.functions import function_body
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.moves import MOVES, REARRANGES
+from onnxq.graph.pairs import Pair
 from onnxq.graph.types import is_float, is_static, limits
 from onnxq.graph.value import exact_product, float32_only, inline, op, remake
 from onnxq.graph.view import Body, Node, Tensor, Value
@@ -46,6 +47,7 @@ __all__ = [
     "Interface",
     "Layer",
     "Node",
+    "Pair",
     "Quantize",
     "Read",
     "Skip",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from onnxq.cli.pages.verdict import verdict_page, verdict_section
 from onnxq.cli.screen import Page
 from onnxq.compiled.verdict import Compared, ComparedLayers, EngineFigures, Fastest, OnGpu, Verdict
+from onnxq.documents.deployment import DeploymentPart
 
 HALF = EngineFigures(4, 0, 1.5, 0.5, {"fp16": 2_000_000})
 CODES = EngineFigures(3, 1, 1.0, 0.25, {"int8": 1_900_000, "fp16": 75_000, "fp32": 25_000})
@@ -22,7 +25,9 @@ ESTIMATED = f"times as fast as plain float16, {BY}: T4 1.60, L4 1.20"
 
 def lines(verdict: Verdict | None, status: str = "compiled", *, estimated: bool = False) -> list[str]:
     page = Page()
-    verdict_section(page, verdict, compiled=status == "compiled", estimated=estimated)
+    engine: Any = SimpleNamespace(status=status)
+    report: Any = SimpleNamespace(verdict=verdict, engine=engine, deployments=(), deployment=DeploymentPart())
+    verdict_section(page, report, estimated=estimated)
     return [line.text for line in page.lines]
 
 

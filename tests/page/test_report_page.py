@@ -8,6 +8,7 @@ import json
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -321,10 +322,10 @@ def test_what_is_lost_stands_first(measured: dict[str, Any], about: float, named
     assert view.advice[1].command.endswith("--min-sqnr 20")
     assert "Build the engine" not in [one.text for one in view.advice]
     screen = Page()
-    accuracy_section(
-        screen, report["accuracy"], {"held_out": "", "held_out_code": "apart", "not_verified": ""}, {},
-        report["about_mean"] | {"left_out": []},
-    )  # fmt: skip
+    document = OpenedReport.of(report).document
+    calibration: Any = SimpleNamespace(held_out="", held_out_code="apart", not_verified="")
+    body: Any = SimpleNamespace(type="fp32", outputs=())
+    accuracy_section(screen, document.accuracy, calibration, body, document.about_mean)
     said = alarm.removeprefix("The accuracy is lost: ").replace(". L", ": l")
     assert said in [line.text for line in screen.lines]
     html = made(report)

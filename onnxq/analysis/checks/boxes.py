@@ -8,8 +8,8 @@ from onnxq.analysis.checks.evidence import Evidence
 from onnxq.analysis.checks.limits import APART, SCORE_CODES
 from onnxq.finding import Finding, finding
 from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import is_qdq
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint.subject import is_qdq
 from onnxq.quant.scales import INT8_MAX
 
 _SCORES = ("Sigmoid", "HardSigmoid", "Softmax")

@@ -15,8 +15,8 @@ from onnxq.data.warnings import DataWarning
 from onnxq.finding import Finding
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint.subject import QDQ, is_qdq
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import INT8_MAX

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from onnxq.analysis.checks.evidence import Evidence
 from onnxq.finding import Finding, finding
 from onnxq.graph.layers import multiplies
+from onnxq.graph.pairs import is_qdq
 from onnxq.graph.view import Node
-from onnxq.quant.lint.subject import is_qdq
 
 _FUSED = ("Relu", "Clip", "LeakyRelu", "BatchNormalization")
 

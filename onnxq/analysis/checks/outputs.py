@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from onnxq.analysis.checks.evidence import Evidence
 from onnxq.analysis.checks.limits import OUTPUT_DB
 from onnxq.finding import Finding, finding
+from onnxq.graph.pairs import pairs_of
 from onnxq.graph.view import Tensor
-from onnxq.quant.lint.subject import carried
 
 
 def coarse_outputs(evidence: Evidence) -> Iterator[Finding]:
     """Quantized outputs of the model with much rounding noise."""
     for raw in evidence.model.graph.outputs:
         output = Tensor(evidence.model, raw)
-        for node in carried(output):
-            name = evidence.measured(node.inputs[0])
+        for pair in pairs_of(output):
+            node, name = pair.node, evidence.measured(pair.codes)
             threshold = evidence.threshold(name) if name is not None else None
             if name is None or threshold is None:
                 continue

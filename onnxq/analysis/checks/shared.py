@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from onnxq.analysis.checks.evidence import Evidence, Scaled
 from onnxq.finding import Finding, finding
 from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import is_qdq
 from onnxq.graph.view import Node
-from onnxq.quant.lint.subject import is_qdq
 
 _JOINS = (*MOVES, "Concat", "Cast")
 

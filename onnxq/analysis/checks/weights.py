@@ -10,7 +10,7 @@ from onnxq.analysis.checks.evidence import Evidence
 from onnxq.analysis.checks.limits import APART, CHANNELS, WEAK_CHANNELS
 from onnxq.finding import Finding, finding
 from onnxq.graph.layers import Layer, layer_of
-from onnxq.quant.lint.subject import scale_values
+from onnxq.graph.pairs import NOTHING, pair_of
 
 
 def weight_scales(evidence: Evidence) -> Iterator[Finding]:
@@ -43,14 +43,14 @@ def weight_scales(evidence: Evidence) -> Iterator[Finding]:
 
 def _ranges(evidence: Evidence, layer: Layer) -> tuple[str, np.ndarray, float] | None:
     """A weight with one scale: its name, the range of each channel, and what the scale covers."""
-    maker = layer.weight.producer
+    pair = pair_of(layer.weight, NOTHING)
     if layer.weight.is_constant:
         site = next((s for s in evidence.plan.sites if s.tensor == layer.weight.name), None)
         if evidence.own_pairs or site is None or site.axis is not None or site.kind != "weight":
             return None
         name, values, step = layer.weight.name, layer.weight.constant, 0.0
-    elif maker is not None and maker.op == "DequantizeLinear" and maker.inputs[0] is not None:
-        codes, scales = maker.inputs[0], scale_values(maker)
+    elif pair is not None and pair.codes is not None:
+        codes, scales = pair.codes, pair.scales
         if scales is None or scales.size != 1 or codes.constant is None:
             return None
         name, values, step = codes.name, codes.constant, float(scales.reshape(-1)[0])

@@ -11,11 +11,9 @@ from onnxq.cli.pages.data import data_section
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
-from onnxq.plain import to_json
 from onnxq.run.about_mean import NAME, not_compared
 
 if TYPE_CHECKING:
-    from onnxq.analysis.lost import Judged
     from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
     from onnxq.documents.body import BodyPart, OutputOfBody
     from onnxq.documents.calibration import CalibrationPart
@@ -30,7 +28,7 @@ _LEAST_HALF = 45.0
 def lost_alarm(page: Page, report: Report) -> None:
     """Says before all else which outputs are lost, with their figures."""
     found = {one.output: one for one in report.accuracy}
-    outputs = _judged(tuple(found.values()), report.about_mean)
+    outputs = judged(tuple(found.values()), report.about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         worst = found.get(outputs[0].output)
@@ -98,17 +96,13 @@ def _destroyed(
     about_mean: AboutMeanPart | None,
 ) -> None:
     """Says which outputs have little to do with those of the float model, why perhaps, and what may help."""
-    outputs = _judged(accuracy, about_mean)
+    outputs = judged(accuracy, about_mean)
     said = lost_words(outputs, lambda name: shorten(name, 40))
     if said:
         page.entry(f"{said}: {ADVICE}", style="yellow")
         of_body = next((one for one in body.outputs if one.output == outputs[0].output), None)
         if of_body is not None and body.type == "fp16":
             _magnifies(page, of_body)
-
-
-def _judged(accuracy: Sequence[OutputOfRun], about_mean: AboutMeanPart | None) -> tuple[Judged, ...]:
-    return judged(to_json(accuracy), to_json(about_mean))
 
 
 def _magnifies(page: Page, output: OutputOfBody) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from onnxq.finding import Finding, failed_check
 from onnxq.graph.model import Model
+from onnxq.graph.pairs import QDQ
 from onnxq.quant.lint import attention, axes, codes, halves, idle, miscompiles, scales, sizes
 from onnxq.quant.lint.compiled import confirm, explains
-from onnxq.quant.lint.subject import QDQ, Lint, Subject, subject_of
+from onnxq.quant.lint.subject import Lint, Subject, subject_of
 from onnxq.run.trt import Engine
 from onnxq.target import DEFAULT
 

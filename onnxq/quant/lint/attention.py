@@ -9,8 +9,9 @@ from onnxq.finding import Finding, finding
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import REARRANGES
+from onnxq.graph.pairs import QDQ, QUANTIZE, pairs_of, readers_of
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint.subject import AGAIN, QDQ, Subject, carried, reading
+from onnxq.quant.lint.subject import AGAIN, Subject
 
 _HEADS = (16, 32, 64)
 # What stands between the first product and the Softmax, and between that and the second.
@@ -86,9 +87,9 @@ def _pairs(one: Attention) -> dict[str, bool]:
     query, key = one.scores.operands(2)
     shares, value = one.values.operands(2)
     operands = {"queries": query, "keys": key, "the Softmax": shares, "values": value}
-    have = {name: tensor is not None and bool(carried(tensor)) for name, tensor in operands.items()}
+    have = {name: tensor is not None and bool(pairs_of(tensor)) for name, tensor in operands.items()}
     output = one.values.outputs[0]
-    return {**have, _OUTPUT: any(node.op == "QuantizeLinear" for node, _ in reading(output))}
+    return {**have, _OUTPUT: any(node.op == QUANTIZE for node, _ in readers_of(output))}
 
 
 def _too_large(one: Attention) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.finding import Finding, finding
+from onnxq.graph.pairs import Pair
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint.subject import AGAIN, Product, Subject, is_per_channel
+from onnxq.quant.lint.subject import AGAIN, Product, Subject
 
 
 def activation_axes(subject: Subject) -> Iterator[Finding]:
     """Activations with a scale for each channel."""
     for product in subject.products:
         operands = (product.of_data, product.of_weight) if product.layer is None else (product.of_data,)
-        for maker in (node for nodes in operands for node in nodes if is_per_channel(node)):
+        for maker in (pair.node for pairs in operands for pair in pairs if pair.is_per_channel):
             yield finding(
                 "activation-axis", product.node.name, product.node.op,
                 f"its input has a scale for each channel ({maker.name!r})",
@@ -29,14 +30,14 @@ def weight_axes(subject: Subject) -> Iterator[Finding]:
         right = _right_axis(product)
         if right is None:
             continue
-        maker, axis, wanted, rank = right
+        pair, axis, wanted, rank = right
         if axis != wanted:
             yield finding(
                 "weight-axis", product.node.name, product.node.op,
                 f"its weights have a scale along axis {axis} of {rank}, that of what is summed; the output "
                 f"channels are axis {wanted}",
                 f"quantize the weights along axis {wanted}: {AGAIN} does",
-                tensor=maker.outputs[0].name,
+                tensor=pair.node.outputs[0].name,
                 consequence="nothing is said, and it runs in float: the scale of a sum cannot be taken out",
             )  # fmt: skip
 
@@ -46,29 +47,29 @@ def weight_blocks(subject: Subject) -> Iterator[Finding]:
     for product in subject.products:
         if product.layer is None or not product.of_weight or not product.is_int8:
             continue
-        maker = product.of_weight[0]
-        if maker.attr("block_size", 0):
+        pair = product.of_weight[0]
+        if pair.block:
             yield finding(
                 "weight-blocks", product.node.name, product.node.op,
-                f"its int8 weights have a scale for each {maker.attr('block_size', 0)} values of a sum, and "
+                f"its int8 weights have a scale for each {pair.block} values of a sum, and "
                 "its input is int8",
                 f"give the weights a scale for each output channel: {AGAIN} does",
-                tensor=maker.outputs[0].name,
+                tensor=pair.node.outputs[0].name,
                 consequence="wrong values, without a warning: TensorRT-RTX 1.7 sums the codes of all blocks "
                 "before it scales them (read from its kernels)",
             )  # fmt: skip
 
 
-def _right_axis(product: Product) -> tuple[Node, int, int, int] | None:
+def _right_axis(product: Product) -> tuple[Pair, int, int, int] | None:
     """What dequantizes the weights of a scale a channel, its axis, the axis that it should have, the rank."""
     if product.layer is None or len(product.of_weight) != 1 or product.layer.groups > 1:
         return None
-    maker = product.of_weight[0]
-    shape = maker.outputs[0].shape
-    if not is_per_channel(maker) or shape is None:
+    pair = product.of_weight[0]
+    shape = pair.node.outputs[0].shape
+    if not pair.is_per_channel or shape is None:
         return None
-    wanted = _before(product.weight, product.layer.axis, maker)
-    return None if wanted is None else (maker, int(maker.attr("axis", 1)) % len(shape), wanted, len(shape))
+    wanted = _before(product.weight, product.layer.axis, pair.node)
+    return None if wanted is None else (pair, pair.axis % len(shape), wanted, len(shape))
 
 
 def _before(tensor: Tensor, axis: int, maker: Node) -> int | None:

@@ -75,7 +75,7 @@ def _float_layers(seen: _Seen, told: set[str]) -> list[Finding]:
     for product in seen.products.values():
         if not product.is_int8 or product.node.name in told:
             continue
-        if told & {node.name for node in (*product.of_data, *product.of_weight)}:
+        if told & {pair.node.name for pair in (*product.of_data, *product.of_weight)}:
             continue
         precision = seen.precision(product.node.name)
         if precision not in (None, "int8"):
@@ -129,9 +129,9 @@ class _Seen:
 
     def quantizers(self, node: str) -> list[str]:
         """The names of a DequantizeLinear and of the QuantizeLinear in front of it."""
-        for one in self.subject.pairs:
-            if one.name == node:
-                source = one.operands(1)[0]
+        for pair in self.subject.pairs:
+            if pair.node.name == node:
+                source = pair.node.operands(1)[0]
                 maker = source.producer if source is not None else None
                 return [node] if maker is None else [node, maker.name]
         return [node]
@@ -155,8 +155,8 @@ def _readers_in_float(one: Finding, seen: _Seen) -> bool | None:
     found = [
         seen.precision(name)
         for name, product in seen.products.items()
-        for maker in (*product.of_data, *product.of_weight)
-        if one.node in seen.quantizers(maker.name)
+        for pair in (*product.of_data, *product.of_weight)
+        if one.node in seen.quantizers(pair.node.name)
     ]
     told = [precision != "int8" for precision in found if precision is not None]
     return any(told) if told else None
@@ -168,7 +168,9 @@ def _makes_weights(one: Finding, seen: _Seen) -> bool | None:
     if product is None or seen.product(one.node) is None:
         return None
     return any(
-        kernel.kind == "weights" for maker in product.of_weight for kernel in seen.kernels.get(maker.name, ())
+        kernel.kind == "weights"
+        for pair in product.of_weight
+        for kernel in seen.kernels.get(pair.node.name, ())
     )
 
 
@@ -187,7 +189,7 @@ def _more_kernels(one: Finding, seen: _Seen) -> bool | None:
     product = seen.products.get(one.node)
     if product is None or seen.product(one.node) is None:
         return None
-    names = [one.node, *(name for maker in product.of_data for name in seen.quantizers(maker.name))]
+    names = [one.node, *(name for pair in product.of_data for name in seen.quantizers(pair.node.name))]
     return len({kernel.name for name in names for kernel in seen.kernels.get(name, ())}) > 1
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from onnxq.finding import Finding, finding
 from onnxq.graph.layers import WEIGHTED
+from onnxq.graph.pairs import QUANTIZE, Pair, pairs_of
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint.subject import AGAIN, Product, Subject, carried, codes_type, reading, scale_of
+from onnxq.quant.lint.subject import AGAIN, Product, Subject
 
 _BOTH = "quantize both or neither; onnxq quantize MODEL --calib DATA adds the missing pair"
 # Operators with one input that int8 does not go through, behind which the pair belongs.
@@ -24,7 +25,7 @@ def weights_only(subject: Subject) -> Iterator[Finding]:
     for product in subject.products:
         if product.layer is None or product.of_data or not product.of_weight:
             continue
-        if codes_type(product.of_weight[0]) not in ("int8", "uint8"):
+        if not product.of_weight[0].is_int8:
             continue
         stop = _lost_at(product.data)
         lost = f": the pair in front of {stop.op} {stop.name!r} does not reach it" if stop is not None else ""
@@ -41,7 +42,7 @@ def input_only(subject: Subject) -> Iterator[Finding]:
     for product in subject.products:
         if product.layer is None or product.of_weight or not product.of_data:
             continue
-        if any(_serves(maker, product) for maker in product.of_data):
+        if any(_serves(pair, product) for pair in product.of_data):
             continue
         yield finding(
             "input-only", product.node.name, product.node.op, "its input is quantized, its weights are not",
@@ -73,7 +74,7 @@ def concat_scales(subject: Subject) -> Iterator[Finding]:
     for product in subject.products:
         if not product.is_int8 or len(product.of_data) < 2:
             continue
-        scales = {scale.name: scale.constant for n in product.of_data if (scale := scale_of(n)) is not None}
+        scales = {scale.name: scale.constant for p in product.of_data if (scale := p.scale) is not None}
         values = {v.astype(float).tobytes() for v in scales.values() if v is not None}
         if len(values) > 1:
             yield finding(
@@ -84,15 +85,15 @@ def concat_scales(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _serves(maker: Node, but: Product) -> bool:
-    """Whether a DequantizeLinear has another reader than a product, to which its int8 is of use."""
-    return any(node != but.node and _uses(node) for node, _ in reading(maker.outputs[0]))
+def _serves(pair: Pair, but: Product) -> bool:
+    """Whether a pair has another reader than a product, to which its int8 is of use."""
+    return any(node != but.node and _uses(node) for node, _ in pair.readers)
 
 
 def _uses(node: Node) -> bool:
     if node.op in WEIGHTED and not node.domain:
-        return all(tensor is not None and bool(carried(tensor)) for tensor in node.operands(2))
-    return node.op in ("Add", "Sum", "QuantizeLinear")
+        return all(tensor is not None and bool(pairs_of(tensor)) for tensor in node.operands(2))
+    return node.op in ("Add", "Sum", QUANTIZE)
 
 
 def _lost_at(tensor: Tensor) -> Node | None:
@@ -103,6 +104,6 @@ def _lost_at(tensor: Tensor) -> Node | None:
         if node is None or node.domain or node.op not in _STOPS:
             return None
         one = node.inputs[0]
-        if one is not None and carried(one):
+        if one is not None and pairs_of(one):
             return node
     return None

@@ -6,21 +6,23 @@ from collections.abc import Iterator
 
 from onnxq.finding import Finding, finding
 from onnxq.graph.layers import WEIGHTED
+from onnxq.graph.pairs import QUANTIZE, Pair, outputs_of
 from onnxq.graph.view import Node
-from onnxq.quant.lint.subject import Subject, outputs_behind, reading
+from onnxq.quant.lint.subject import Subject
 
 # What may read int8, or take it in at the end of a product's kernel.
 _READ_INT8 = (
     *WEIGHTED, "Add", "Sum", "AveragePool", "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "Resize",
-    "Upsample", "QuantizeLinear",
+    "Upsample", QUANTIZE,
 )  # fmt: skip
 
 
 def idle_pairs(subject: Subject) -> Iterator[Finding]:
     """Pairs whose readers all compute in float."""
-    for node in _dequantizers(subject):
-        readers = [reader for reader, _ in reading(node.outputs[0])]
-        if not readers or outputs_behind(node.outputs[0]) or any(map(_may_read, readers)):
+    for pair in _of_activations(subject):
+        node = pair.node
+        readers = [reader for reader, _ in pair.readers]
+        if not readers or outputs_of(node.outputs[0]) or any(map(_may_read, readers)):
             continue
         ops = ", ".join(sorted({reader.op for reader in readers}))
         yield finding(
@@ -31,8 +33,8 @@ def idle_pairs(subject: Subject) -> Iterator[Finding]:
 
 def quantized_outputs(subject: Subject) -> Iterator[Finding]:
     """Outputs of the model that are quantized and dequantized at last."""
-    for node in _dequantizers(subject):
-        for output in outputs_behind(node.outputs[0]):
+    for node in (pair.node for pair in _of_activations(subject)):
+        for output in outputs_of(node.outputs[0]):
             yield finding(
                 "quantized-output", node.name, node.op, f"output {output.name!r} is rounded to int8",
                 "leave the pair in front of an output out", tensor=output.name,
@@ -40,14 +42,12 @@ def quantized_outputs(subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _dequantizers(subject: Subject) -> Iterator[Node]:
-    """Those of activations."""
-    for node in subject.pairs:
-        source = node.operands(1)[0]
-        if node.op == "DequantizeLinear" and source is not None and not source.is_constant:
-            maker = source.producer
+def _of_activations(subject: Subject) -> Iterator[Pair]:
+    for pair in subject.pairs.dequantizing:
+        if pair.codes is not None and not pair.codes.is_constant:
+            maker = pair.codes.producer
             if maker is None or maker.inputs[0] is None or not maker.inputs[0].is_constant:
-                yield node
+                yield pair
 
 
 def _may_read(node: Node) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnxq.finding import Finding, finding
+from onnxq.graph.pairs import NOTHING, pair_of
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.lint.subject import Subject
 from onnxq.target import load_target
@@ -92,4 +93,4 @@ def _float_conv(node: Node | None) -> bool:
     if node is None or node.op != "Conv" or node.domain or node.outputs[0].dtype != np.float16:
         return False
     data = node.inputs[0]
-    return data is not None and (data.producer is None or data.producer.op != "DequantizeLinear")
+    return data is not None and pair_of(data, NOTHING) is None

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnxq.finding import Finding, finding
-from onnxq.graph.view import Node
-from onnxq.quant.lint.subject import AGAIN, Product, Subject, is_per_channel, scale_of, scale_values
+from onnxq.graph.pairs import Pair
+from onnxq.quant.lint.subject import AGAIN, Product, Subject
 
 _FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2.0**-24
@@ -19,8 +19,8 @@ _FP16_COARSE = 127 * _FP16_LEAST
 
 def scale_signs(subject: Subject) -> Iterator[Finding]:
     """Scales that are 0, negative or no numbers."""
-    for node in subject.pairs:
-        values = scale_values(node)
+    for pair in subject.pairs:
+        node, values = pair.node, pair.scales
         if values is not None and not np.all(values > 0):
             yield finding(
                 "scale-sign", node.name, node.op, "a scale is not positive",
@@ -30,8 +30,8 @@ def scale_signs(subject: Subject) -> Iterator[Finding]:
 
 def computed_scales(subject: Subject) -> Iterator[Finding]:
     """Scales that the model computes."""
-    for node in subject.pairs:
-        scale = scale_of(node)
+    for pair in subject.pairs:
+        node, scale = pair.node, pair.scale
         if scale is not None and not scale.is_constant and scale.constant is None:
             yield finding(
                 "computed-scale", node.name, node.op, "its scale is computed",
@@ -46,15 +46,15 @@ def one_element(subject: Subject) -> Iterator[Finding]:
     Measured with TensorRT-RTX 1.7.1: a convolution of such an input runs in float, also where the axis has
     one element. Weights, QuantizeLinear nodes and inputs of matrix products of such scales keep their int8.
     """
-    makers = dict.fromkeys(
-        maker
+    pairs = dict.fromkeys(
+        pair
         for product in subject.products
         if product.node.op == "Conv" and product.is_int8
-        for maker in product.of_data
+        for pair in product.of_data
     )
-    for node in makers:
-        scale = scale_of(node)
-        if scale is not None and scale.shape == (1,) and not node.attr("block_size", 0):
+    for pair in pairs:
+        node, scale = pair.node, pair.scale
+        if scale is not None and scale.shape == (1,) and not pair.block:
             yield finding(
                 "one-element-scale", node.name, node.op,
                 "its scale has the shape [1]: to TensorRT that is one a channel",
@@ -68,8 +68,8 @@ def scale_types(subject: Subject) -> Iterator[Finding]:
     for product in subject.products:
         types = {
             str(scale.dtype)
-            for node in (*product.of_data, *product.of_weight)
-            if (scale := scale_of(node)) is not None and scale.dtype is not None
+            for pair in (*product.of_data, *product.of_weight)
+            if (scale := pair.scale) is not None and scale.dtype is not None
         }
         if product.node.op in ("MatMul", "Gemm") and len(types) > 1 and product.is_int8:
             yield finding(
@@ -86,14 +86,13 @@ def fp16_scales(subject: Subject) -> Iterator[Finding]:
 
     A pair quantizes with the same rounded scale, so that it is about constants of codes.
     """
-    for node in subject.pairs:
-        source, scale = node.operands(2)
-        values = scale_values(node)
-        if source is None or not source.is_constant or values is None or not _is_half(node):
+    for pair in subject.pairs.dequantizing:
+        node, codes, scale, values = pair.node, pair.codes, pair.scale, pair.scales
+        if codes is None or not codes.is_constant or values is None or not _is_half(pair):
             continue
         assert scale is not None
         small = values[(values > 0) & (values < _FP16_COARSE)]
-        if node.op == "DequantizeLinear" and small.size:
+        if small.size:
             wrong = 100 * _FP16_LEAST / 2 / float(small.min())
             yield finding(
                 "fp16-scale", node.name, node.op,
@@ -118,9 +117,9 @@ def _fp16_product(product: Product) -> Finding | None:
     if layer is None or product.node.op not in ("MatMul", "Gemm") or not product.is_int8:
         return None
     data, weight = product.of_data[0], product.of_weight[0]
-    if not is_per_channel(weight) or not all(_is_half(node) for node in (data, weight)):
+    if not weight.is_per_channel or not all(_is_half(pair) for pair in (data, weight)):
         return None
-    one, other = scale_values(data), scale_values(weight)
+    one, other = data.scales, weight.scales
     if one is None or other is None:
         return None
     multipliers = one.max() * other
@@ -143,19 +142,17 @@ def _fp16_product(product: Product) -> Finding | None:
     )  # fmt: skip
 
 
-def _is_half(node: Node) -> bool:
-    scale = scale_of(node)
-    return scale is not None and scale.dtype == np.float16
+def _is_half(pair: Pair) -> bool:
+    return pair.scale is not None and pair.scale.dtype == np.float16
 
 
 def _largest_sum(product: Product) -> float | None:
     """The largest sum of products of codes that an output element can have; None: weights are not known."""
     assert product.layer is not None
-    maker = product.of_weight[0]
-    source, scale = maker.operands(2)
-    if source is None or scale is None or product.weight.producer != maker:
+    pair = product.of_weight[0]
+    if pair.codes is None or pair.scale is None or product.weight.producer != pair.node:
         return None
-    codes = source.constant
+    codes = pair.codes.constant
     if codes is None:
         return None
     others = tuple(axis for axis in range(codes.ndim) if axis != product.layer.axis)
