@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.plain import DocumentPart
+
 Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: Mapping[Severity, str] = {
@@ -104,7 +106,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(DocumentPart):
     """What a check says against a model.
 
     Attributes:

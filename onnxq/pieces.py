@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -25,9 +25,10 @@ from onnxq.documents.pieces import (
     ExtractReport,
     Manifest,
     OutputOfChain,
+    PieceWritten,
     TensorDescribed,
 )
-from onnxq.documents.typed import Unlike, published, typed
+from onnxq.documents.typed import Unlike, typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
@@ -36,8 +37,9 @@ from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
 from onnxq.json_file import read_plain_document
 from onnxq.keywords import takes_options
+from onnxq.plain import to_json
 from onnxq.progress import Observer, told
-from onnxq.reporting import counted, to_json
+from onnxq.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -60,28 +62,19 @@ class Pieces(Shown):
     """
 
     pieces: list[Piece]
-    manifest: dict[str, Any]
+    manifest: Manifest
     data_dir: Path | None
     source: Path | None
 
     def words(self) -> Words:
         """How many pieces there are, and each."""
         rows = [
-            (str(number), one["runs"], f"{one['nodes']:,}", *_ends(one))
-            for number, one in enumerate(self.manifest["pieces"])
+            (str(number), one.runs, f"{one.nodes:,}", *_ends(one))
+            for number, one in enumerate(self.manifest.pieces)
         ]
         head = f"{self.source or 'a model in memory'} in {count(len(self.pieces), 'piece')}"
         titles = ("piece", "runs in", "nodes", "inputs", "outputs")
-        return Words(head, self.manifest["notes"], titles, rows[:_ROWS])
-
-    @property
-    def document(self) -> Manifest:
-        """The manifest by its type, as it is now.
-
-        Raises:
-            ValueError: something was put into `manifest` that is not of it.
-        """
-        return typed(Manifest, to_json(self.manifest))
+        return Words(head, self.manifest.notes, titles, rows[:_ROWS])
 
     def save(self, prefix: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.0.onnx`, `X.1.onnx`, ... (`.data` where the weights need it) and `X.split.json`.
@@ -101,16 +94,17 @@ class Pieces(Shown):
         names = [f"{base.name}.{number}.onnx" for number in range(len(self.pieces))]
         for name in names:
             files.check_output(base.with_name(name), self.source, force=force, record=record)
-        for name, entry in zip(names, self.manifest["pieces"], strict=True):
-            entry["file"] = name
-        if self.source is not None:
-            self.manifest["model"] = _relative(self.source, base.parent)
         models = dict(zip(names, (piece.model for piece in self.pieces), strict=True))
         data = [f"{name}.data" for name, model in models.items() if files.needs_data_file(model)]
-        self.manifest["files"] = sorted([*names, *data, record.name])
-        return files.save_models(
-            base.parent, models, self.data_dir, {record.name: published(Manifest, self.manifest)}
+        self.manifest = replace(
+            self.manifest,
+            model=self.manifest.model if self.source is None else _relative(self.source, base.parent),
+            pieces=tuple(
+                replace(piece, file=name) for name, piece in zip(names, self.manifest.pieces, strict=True)
+            ),
+            files=tuple(sorted([*names, *data, record.name])),
         )
+        return files.save_models(base.parent, models, self.data_dir, {record.name: self.manifest.to_dict()})
 
 
 @dataclass(slots=True, repr=False)
@@ -125,27 +119,18 @@ class Extract(Shown):
     """
 
     piece: Piece
-    report: dict[str, Any]
+    report: ExtractReport
     data_dir: Path | None
     source: Path | None
 
     def words(self) -> Words:
         """What it is a part of, and what it holds."""
         reads, gives = _ends(self.report)
-        ops = sorted(self.report["ops"].items(), key=lambda entry: -entry[1])
+        ops = sorted(self.report.ops.items(), key=lambda entry: -entry[1])
         rows = [(op, f"{number:,}") for op, number in ops]
-        head = f"a part of {self.report['model'] or 'a model in memory'}: "
+        head = f"a part of {self.report.model or 'a model in memory'}: "
         head += count(len(self.piece.nodes), "node")
         return Words(head, [f"from {reads} to {gives}"], ("operator", "nodes"), rows[:_ROWS])
-
-    @property
-    def document(self) -> ExtractReport:
-        """The report by its type, as it is now.
-
-        Raises:
-            ValueError: something was put into `report` that is not of it.
-        """
-        return typed(ExtractReport, to_json(self.report))
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.onnx` (`X.onnx.data` where the weights need it) and `X.report.json`.
@@ -156,11 +141,9 @@ class Extract(Shown):
         output = Path(path)
         files.check_output(output, self.source, force=force)
         data = [output.with_name(output.name + ".data")] if files.needs_data_file(self.piece.model) else []
-        self.report["output"] = str(output)
-        self.report["files"] = [str(file) for file in (output, *data, files.report_path(output))]
-        return files.save_model(
-            self.piece.model, output, self.data_dir, published(ExtractReport, self.report)
-        )
+        written = (output, *data, files.report_path(output))
+        self.report = replace(self.report, output=str(output), files=tuple(map(str, written)))
+        return files.save_model(self.piece.model, output, self.data_dir, self.report.to_dict())
 
 
 @takes_options(Runtime)
@@ -198,26 +181,27 @@ def split(
     sets = [[entry] if isinstance(entry, str) else list(entry) for entry in at]
     with ort.custom_ops(runtime.ort_ops):
         pieces = cut(opened, sets, at_op, ort.output_types)
-    manifest = {
-        "kind": "pieces",
-        "schema": PIECES_SCHEMA,
-        "onnxq": VERSION,
-        "model": None,
-        "sha256": files.sha256(opened.path) if opened.path is not None else None,
-        "inputs": [_described(*entry) for entry in opened.inputs],
-        "outputs": [_described(*entry) for entry in opened.outputs],
-        "pieces": [
-            {
-                "file": None,
-                "runs": "onnxruntime" if piece.isolated else "tensorrt",
-                "nodes": len(piece.nodes),
-                **_interface(piece.model),
-            }
+    manifest = Manifest(
+        kind="pieces",
+        schema=PIECES_SCHEMA,
+        onnxq=VERSION,
+        model=None,
+        sha256=files.sha256(opened.path) if opened.path is not None else None,
+        inputs=tuple(_described(*entry) for entry in opened.inputs),
+        outputs=tuple(_described(*entry) for entry in opened.outputs),
+        pieces=tuple(
+            PieceWritten(
+                file=None,
+                runs="onnxruntime" if piece.isolated else "tensorrt",
+                nodes=len(piece.nodes),
+                inputs=_infos(piece.model.graph.input),
+                outputs=_infos(piece.model.graph.output),
+            )
             for piece in pieces
-        ],
-        "notes": _rankless(pieces),
-        "files": [],
-    }
+        ),
+        notes=_rankless(pieces),
+        files=(),
+    )
     return Pieces(pieces, manifest, opened.data_dir, opened.path)
 
 
@@ -263,19 +247,20 @@ def extract(
             piece = extract_node(opened, node, ort.output_types)
         else:
             piece = extract_between(opened, start, end, ort.output_types)
-    report = {
-        "kind": "extract",
-        "schema": PIECES_SCHEMA,
-        "onnxq": VERSION,
-        "model": str(opened.path) if opened.path is not None else None,
-        "output": None,
-        "from": list(start),
-        "to": list(end),
-        "node": node,
-        "ops": counted(map(operator_name, piece.model.graph.node)),
-        **_interface(piece.model),
-        "files": [],
-    }
+    report = ExtractReport(
+        kind="extract",
+        schema=PIECES_SCHEMA,
+        onnxq=VERSION,
+        model=str(opened.path) if opened.path is not None else None,
+        output=None,
+        start=tuple(start),
+        to=tuple(end),
+        node=node,
+        ops=counted(map(operator_name, piece.model.graph.node)),
+        inputs=_infos(piece.model.graph.input),
+        outputs=_infos(piece.model.graph.output),
+        files=(),
+    )
     return Extract(piece, report, opened.data_dir, opened.path)
 
 
@@ -387,24 +372,23 @@ def _run(
     )
 
 
-def _ends(interface: Mapping[str, Any]) -> tuple[str, str]:
+def _ends(part: PieceWritten | ExtractReport) -> tuple[str, str]:
     """The names of inputs and of outputs."""
-    inputs, outputs = (", ".join(one["name"] for one in interface[side]) for side in ("inputs", "outputs"))
-    return inputs, outputs
+    return ", ".join(one.name for one in part.inputs), ", ".join(one.name for one in part.outputs)
 
 
-def _rankless(pieces: Sequence[Piece]) -> list[str]:
+def _rankless(pieces: Sequence[Piece]) -> tuple[str, ...]:
     """What a piece for TensorRT reads and TensorRT cannot take."""
     names = [
-        entry["name"]
+        entry.name
         for piece in pieces
         if not piece.isolated
-        for entry in _interface(piece.model)["inputs"]
-        if entry["shape"] is None
+        for entry in _infos(piece.model.graph.input)
+        if entry.shape is None
     ]
     text = f"inputs whose number of dimensions is not known, which TensorRT must know: {', '.join(names)}"
     return (
-        [f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape"] if names else []
+        (f"{text}; split what onnxq sanitize makes of the model, with --assume or --shape",) if names else ()
     )
 
 
@@ -528,25 +512,19 @@ def _spec(entry: TensorDescribed, path: Path) -> InputSpec:
     return InputSpec(entry.name, dtype, entry.shape)
 
 
-def _interface(model: onnx.ModelProto) -> dict[str, Any]:
-    return {
-        "inputs": [_info(info) for info in model.graph.input],
-        "outputs": [_info(info) for info in model.graph.output],
-    }
+def _infos(infos: Iterable[onnx.ValueInfoProto]) -> tuple[TensorDescribed, ...]:
+    """Inputs or outputs of a model."""
+    return tuple(map(_info, infos))
 
 
-def _info(info: onnx.ValueInfoProto) -> dict[str, Any]:
+def _info(info: onnx.ValueInfoProto) -> TensorDescribed:
     kind = info.type.tensor_type
     shape = shape_of(kind.shape) if kind.HasField("shape") else None
     return _described(info.name, dtype_of(kind.elem_type), shape)
 
 
-def _described(name: str, dtype: np.dtype | None, shape: Shape | None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "dtype": None if dtype is None else str(dtype),
-        "shape": None if shape is None else list(shape),
-    }
+def _described(name: str, dtype: np.dtype | None, shape: Shape | None) -> TensorDescribed:
+    return TensorDescribed(name, None if dtype is None else str(dtype), shape)
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -17,7 +17,6 @@ import onnx
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.documents.calibration import DrawnHistogram, ScaleProfile
 from onnxq.documents.engine import EnginePart, Regressed
-from onnxq.documents.json_values import to_json as to_json
 from onnxq.documents.report import REPORT_SCHEMA
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
@@ -26,6 +25,7 @@ from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.twins import twins
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import to_json
 from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range

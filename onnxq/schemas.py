@@ -17,6 +17,7 @@ from typing import Any
 
 from onnxq.errors import unknown_name
 from onnxq.flag_words import tells_keywords
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, count
 
 BASE = "https://onnxq.invalid/schemas"
@@ -49,7 +50,7 @@ class DocumentKind:
 
 
 @dataclass(frozen=True, slots=True)
-class KindListed:
+class KindListed(DocumentPart):
     """A kind of document.
 
     Attributes:
@@ -66,7 +67,7 @@ class KindListed:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SchemaList(Shown):
+class SchemaList(Shown, DocumentPart):
     """The kinds of documents.
 
     Attributes:

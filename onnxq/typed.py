@@ -29,16 +29,21 @@ class Unlike(ValueError):
     """A value is not what its type says.
 
     Attributes:
-        at: where it stands in the document.
+        way: the keys and indices that lead to it in the document.
     """
 
-    def __init__(self, said: str, at: str = "") -> None:
+    def __init__(self, said: str, way: tuple[str | int, ...] = ()) -> None:
         super().__init__(said)
-        self.at, self._said = at, said
+        self.way, self._said = way, said
 
-    def inside(self, at: str) -> Unlike:
+    @property
+    def at(self) -> str:
+        """Where it stands, for people."""
+        return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in self.way)
+
+    def inside(self, at: str | int) -> Unlike:
         """The same, seen from further out."""
-        return Unlike(self._said, at + self.at)
+        return Unlike(self._said, (at, *self.way))
 
     def __str__(self) -> str:
         return f"{self.at or 'the document'}: {self._said}"
@@ -175,7 +180,7 @@ def _of_fields(kind: type[Any], lenient: bool) -> Reader:
             try:
                 values[name] = reader(value)
             except Unlike as error:
-                raise error.inside(f".{key}") from None
+                raise error.inside(key) from None
         try:
             return kind(**values)
         except ValueError as error:  # a type that looks at its values itself
@@ -248,7 +253,7 @@ def _of_list(of: Sequence[Any], lenient: bool, *, whole: bool) -> Reader:
             try:
                 found.append(reader(value))
             except Unlike as error:
-                raise error.inside(f"[{len(found)}]") from None
+                raise error.inside(len(found)) from None
         return tuple(found)
 
     return read
@@ -263,7 +268,7 @@ def _of_entries(reader: Reader) -> Reader:
             try:
                 found[key] = reader(value)
             except Unlike as error:
-                raise error.inside(f".{key}") from None
+                raise error.inside(key) from None
         return found
 
     return read

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "onnxq"
 LAYERS = {
     "errors": 0, "escapes": 0, "finding": 0, "taken": 0, "heap": 0, "interrupts": 0, "leftovers": 0,
     "methods": 0, "patterns": 0, "progress": 0, "reason": 0, "remarks": 0, "keywords": 0, "flag_words": 0,
-    "shown": 0, "target": 0, "tables": 0, "config": 0, "option": 0, "settings": 0, "user_code": 0,
+    "shown": 0, "plain": 0, "target": 0, "tables": 0, "config": 0, "option": 0, "settings": 0, "user_code": 0,
     "version": 0, "typed": 0, "json_file": 0, "call_options": 0,
     "graph": 1,
     "run": 2, "rule": 2,

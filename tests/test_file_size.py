@@ -289,7 +289,7 @@ def lines(model: onnx.ModelProto, samples: Sequence[dict[str, np.ndarray]], path
     """The end screen of a run that is saved."""
     result = onnxq.quantize(model, list(samples), method="minmax", compile=False)
     result.save(path)
-    return [line.text for line in end_screen(result.document).lines]
+    return [line.text for line in end_screen(result.report).lines]
 
 
 def test_the_screen_says_why_a_file_is_larger(tmp_path: Path) -> None:

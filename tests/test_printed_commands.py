@@ -139,7 +139,7 @@ def test_the_page_repeats_the_command_line(
 
 def test_of_a_call_in_python_no_command_line_is_made_up() -> None:
     result = onnxq.quantize(net(), samples(*[(16, 16)] * 8), compile=False, layer_samples=0, **QUICK)
-    page = page_of(OpenedReport.of(result.report))
+    page = page_of(OpenedReport.made(result.report))
     assert not [one.command for one in page.advice if one.command.startswith("onnxq")]
     assert not page.reproduce.commands
 

@@ -115,7 +115,7 @@ def test_the_ledger_says_what_was_done() -> None:
     assert {(edit["kind"], edit["tensor"]) for edit in part["edits"]} == {("shift", "r"), ("shift", "s")}
     assert (part["biases"], part["codes"]) == (3, 3)
     assert part["runs"] >= sum(entry["runs"] for entry in steps.values())
-    json.dumps(repaired().report)
+    json.dumps(repaired().report.to_dict())
 
 
 def test_the_report_is_of_the_repaired_model() -> None:
@@ -129,7 +129,7 @@ def test_the_report_is_of_the_repaired_model() -> None:
 
 def _shown(result: Any, name: str) -> dict[str, Any]:
     """What the page has of a tensor."""
-    view = layers_view(result.document, None, ())
+    view = layers_view(result.report, None, ())
     assert view is not None
     return asdict(next(one for one in view.tensors if one.name == name))
 

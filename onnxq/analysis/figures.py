@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.plain import DocumentPart
 from onnxq.run.compare import is_real
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
@@ -65,7 +66,7 @@ class ExactSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(DocumentPart):
     """How near a tensor of B is to that of A over samples; a is a value of A, b of B, d is b - a.
 
     Only values that are finite in both count, but for `nonfinite` and `skipped`.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.rows import Cause, LayerError, NonFinite, WorstOutputs
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class ShortFigures:
+class ShortFigures(DocumentPart):
     """How near a tensor is to that of the float model over samples; of `Figures` what a report keeps.
 
     Attributes:
@@ -36,7 +37,7 @@ class ShortFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorLine:
+class ErrorLine(DocumentPart):
     """A tensor of the result beside that of the original; see `LayerError`.
 
     Attributes:
@@ -70,7 +71,7 @@ class ErrorLine:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerErrors:
+class LayerErrors(DocumentPart):
     """What the result's layers err on some of the samples that verify.
 
     Attributes:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
+from onnxq.plain import DocumentPart
 from onnxq.reason import Reason, code_of
 
 _FEW = 3
@@ -36,7 +37,7 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmatched:
+class Unmatched(DocumentPart):
     """A float tensor of one stage that the other has not.
 
     Attributes:

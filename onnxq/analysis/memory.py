@@ -15,6 +15,7 @@ from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, size
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
@@ -23,7 +24,7 @@ _INPUT = -1  # the step at which inputs are there
 
 
 @dataclass(frozen=True, slots=True)
-class LiveTensor:
+class LiveTensor(DocumentPart):
     """A tensor that is held at the peak.
 
     Attributes:
@@ -48,7 +49,7 @@ class LiveTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryStep:
+class MemoryStep(DocumentPart):
     """What is held while a node runs.
 
     Attributes:
@@ -72,7 +73,7 @@ class MemoryStep:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeBytes:
+class TypeBytes(DocumentPart):
     """The constants of one type.
 
     Attributes:
@@ -87,7 +88,7 @@ class TypeBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenSize:
+class TakenSize(DocumentPart):
     """A size that the file leaves open.
 
     Attributes:
@@ -102,7 +103,7 @@ class TakenSize:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryOf:
+class MemoryOf(DocumentPart):
     """The memory of a model.
 
     Attributes:
@@ -133,7 +134,7 @@ class MemoryOf:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelMemory(Shown):
+class ModelMemory(Shown, DocumentPart):
     """What `onnxq memory` finds.
 
     Attributes:

@@ -16,6 +16,7 @@ from onnxq.graph.pairs import QDQ, pair_of
 from onnxq.graph.types import Dim, Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.patterns import fits
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, count
 
 PAIR = "pair"
@@ -27,7 +28,7 @@ _LONG = 64
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTensor:
+class NodeTensor(DocumentPart):
     """A tensor that a node reads or writes.
 
     Attributes:
@@ -46,7 +47,7 @@ class NodeTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(DocumentPart):
     """A node.
 
     Attributes:
@@ -75,7 +76,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(DocumentPart):
     """A graph of a model.
 
     Attributes:
@@ -88,7 +89,7 @@ class GraphRow:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelNodes(Shown):
+class ModelNodes(Shown, DocumentPart):
     """Nodes of a model.
 
     Attributes:

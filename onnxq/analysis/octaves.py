@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.calib.histogram import Histogram, HistogramCounter
+from onnxq.plain import DocumentPart
 
 _SHOWN = 24
 _MANTISSA = 10  # bits of a histogram's code below the exponent
@@ -14,7 +15,7 @@ _BIAS = 127
 
 
 @dataclass(frozen=True, slots=True)
-class Octaves:
+class Octaves(DocumentPart):
     """How many magnitudes |x| lie in each octave.
 
     Attributes:

@@ -35,6 +35,15 @@ class OpenedReport:
     lacks: frozenset[str] = frozenset()
 
     @classmethod
+    def made(cls, report: Report) -> OpenedReport:
+        """That of a run that was just made."""
+        return cls(
+            "",
+            report,
+            frozenset(name for name in Report.__dataclass_fields__ if getattr(report, name) is None),
+        )
+
+    @classmethod
     def of(cls, plain: Mapping[str, Any], path: str = "") -> OpenedReport:
         """That of plain JSON.
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.match import Unmatched
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, count, decibels
 
 _ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(DocumentPart):
     """Why a layer errs.
 
     Attributes:
@@ -28,7 +29,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerError:
+class LayerError(DocumentPart):
     """How far a tensor of B is from that of A.
 
     Attributes:
@@ -69,7 +70,7 @@ class LayerError:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchedShare:
+class MatchedShare(DocumentPart):
     """How many tensors of A were compared.
 
     Attributes:
@@ -88,7 +89,7 @@ class MatchedShare:
 
 
 @dataclass(frozen=True, slots=True)
-class NonFinite:
+class NonFinite(DocumentPart):
     """NaN or infinities.
 
     Attributes:
@@ -111,7 +112,7 @@ class NonFinite:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueBeside:
+class ValueBeside(DocumentPart):
     """A value of an output in both.
 
     Attributes:
@@ -126,7 +127,7 @@ class ValueBeside:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputBeside:
+class OutputBeside(DocumentPart):
     """An output of the worst sample.
 
     Attributes:
@@ -143,7 +144,7 @@ class OutputBeside:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstOutputs:
+class WorstOutputs(DocumentPart):
     """The sample whose outputs are furthest off.
 
     Attributes:
@@ -160,7 +161,7 @@ class WorstOutputs:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Analysis(Shown):
+class Analysis(Shown, DocumentPart):
     """Two stages of a model, layer by layer.
 
     Attributes:

@@ -12,6 +12,7 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves_of
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
+from onnxq.plain import DocumentPart
 from onnxq.shown import Shown, Words, count, number, percent
 
 SATURATED = 0.5
@@ -57,7 +58,7 @@ class CodeGrid:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorRow:
+class TensorRow(DocumentPart):
     """A tensor over all samples, or one of its channels. None is what is not known: `TensorTable.lacks`.
 
     Attributes:
@@ -137,7 +138,7 @@ class TensorRow:
 
 
 @dataclass(frozen=True, slots=True)
-class NotFinite:
+class NotFinite(DocumentPart):
     """An operator that makes NaN or infinities of finite values, at the first sample where it does.
 
     Attributes:
@@ -162,7 +163,7 @@ class NotFinite:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TensorTable(Shown):
+class TensorTable(Shown, DocumentPart):
     """What `onnxq statistics` finds.
 
     Attributes:

@@ -14,6 +14,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.quant.scales import quantize_weights
 from onnxq.shown import Shown, Words, count, number
 
@@ -32,7 +33,7 @@ _FOLDED = 0.5  # of the error at most, where a factor for each channel explains 
 
 
 @dataclass(frozen=True, slots=True)
-class WeightRow:
+class WeightRow(DocumentPart):
     """The weights of a layer, or of one of its channels.
 
     Figures of a comparison are None where there is nothing to compare with.
@@ -93,7 +94,7 @@ class WeightRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightLeft:
+class WeightLeft(DocumentPart):
     """A layer that has no row, or is compared with nothing.
 
     Attributes:
@@ -108,7 +109,7 @@ class WeightLeft:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WeightTable(Shown):
+class WeightTable(Shown, DocumentPart):
     """What `onnxq weights` finds.
 
     Attributes:

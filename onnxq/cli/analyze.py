@@ -63,7 +63,7 @@ def analyze(
     from onnxq.analysis.rows import LayerError
     from onnxq.cli.pages.analysis import analysis_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if len(models) > 2:
         raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")

@@ -51,7 +51,7 @@ def calibrate(
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
     from onnxq.cli.pages.stats import statistics_page, statistics_taken
-    from onnxq.documents.json_values import to_json
+    from onnxq.plain import to_json
 
     if merge:
         if output is None:

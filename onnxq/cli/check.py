@@ -43,7 +43,7 @@ def check(
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
     from onnxq.pipeline.checking import check as find
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if report is not None:
         files.check_output(report, model, force=force, record=report)

@@ -33,7 +33,7 @@ def compare(
     """
     import onnxq
     from onnxq.cli.pages.accuracy import accuracy_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")

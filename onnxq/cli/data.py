@@ -37,7 +37,7 @@ def data(
     """
     import onnxq
     from onnxq.cli.pages.data import data_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.look(

@@ -39,7 +39,7 @@ def diff(
     from onnxq.analysis.diff.rows import RunDifference
     from onnxq.cli.pages.diff import diff_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if csv is not None:
         check_csv_output(csv, RunDifference, force=force)

@@ -47,7 +47,7 @@ def engine(
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
     from onnxq.pipeline.engine_reading import engine as read_engine
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     wanted = chosen.group(settings.Compilation)
     with screen.progress() as observe:

@@ -40,7 +40,6 @@ def extract(
     """
     import onnxq
     from onnxq.cli.pages.pieces import extract_page
-    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.piece.onnx")
@@ -51,7 +50,7 @@ def extract(
     with screen.progress() as observe:
         result = onnxq.extract(model, start=first, end=last, node=node, observe=observe)
         result.save(path, force=force)
-    document = result.document
+    report = result.report
     if not screen.quiet:
-        screen.show(extract_page(document))
-    screen.document(to_json(document))
+        screen.show(extract_page(report))
+    screen.document(report.to_dict())

@@ -31,7 +31,7 @@ def init(
     """
     import onnxq
     from onnxq.cli.pages.first_settings import first_settings_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.init(model, chosen.place.path, output, force=force, observe=observe)

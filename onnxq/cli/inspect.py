@@ -57,7 +57,7 @@ def inspect(
         )
     import onnxq
     from onnxq.cli.pages.model import model_page, tensor_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     inputs = chosen.group(settings.Inputs)
     if tensor is None:
@@ -102,7 +102,7 @@ def _show_nodes(
     from onnxq.cli.pages.nodes import nodes_page
     from onnxq.emit.files import save_file
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if choice.depth is not None and choice.around is None:
         raise UserError("--depth says how near, and nothing says to what", hint="give --around NAME")

@@ -35,7 +35,7 @@ def memory(
     from onnxq.analysis.memory import MemoryStep
     from onnxq.cli.pages.memory import memory_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if csv is not None:
         check_csv_output(csv, MemoryStep, model, force=force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,6 @@ def plan(
     """
     import onnxq
     from onnxq.cli.pages.planned import planned_page
-    from onnxq.documents.json_values import to_json
     from onnxq.pipeline.planning import check_plan_output
 
     calibration = chosen.calibration()
@@ -60,11 +60,11 @@ def plan(
             inputs=chosen.group(settings.Inputs),
             observe=observe,
         )
-        result.report["config"] = chosen.settings_file
+        result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force)
-    document = result.document
+    report = result.report
     if not screen.quiet:
         again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
-        screen.show(planned_page(document, again))
-    screen.document(to_json(document))
+        screen.show(planned_page(report, again))
+    screen.document(report.to_dict())
     return 0

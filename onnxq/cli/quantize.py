@@ -42,7 +42,6 @@ def quantize(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
-    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output, report_path
     from onnxq.pipeline.goals import forget, tell_cut
     from onnxq.pipeline.result import Result, save_made, save_page, save_told
@@ -80,11 +79,13 @@ def quantize(
 
     def ready(result: Result) -> None:
         """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
-        result.report["config"] = chosen.settings_file
-        result.report["asked"] = chosen.asked(model, output, force=force)
-        cut = state is not None and tell_cut(result.report, state)  # it goes on when repeated
+        asked = tuple(map(tuple, chosen.asked(model, output, force=force)))
+        result.report = replace(result.report, config=chosen.settings_file, asked=asked)
+        if state is not None:
+            result.report = tell_cut(result.report, state)
         save_made(result, path, force=force, page=page)
-        if state is not None and not cut:
+        found = result.report.goal
+        if state is not None and (found is None or not found.cut):  # else it goes on when repeated
             forget(state)
         interrupts.stands(written + "the errors of layers" + (f" and {to_come}" if page else ""))
 
@@ -108,15 +109,15 @@ def quantize(
             ready=ready,
             observe=observe,
         )
-        document = save_told(result)
+        save_told(result)
         if page:
             interrupts.stands(written + to_come)
-            save_page(result, document)
+            save_page(result)
         interrupts.stands("")
-    report = result.document
+    report = result.report
     if not screen.quiet:
         screen.show(end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
-    screen.document(to_json(report))
+    screen.document(report.to_dict())
     failed = strict and (report.engine.regressed or report.engine.status == "not-run")
     return int(failed or (report.goal is not None and not report.goal.met))
 

@@ -37,7 +37,7 @@ def report(
     import onnxq
     from onnxq.cli.pages.words import size_text
     from onnxq.cli.screen import Page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.report(

@@ -22,7 +22,7 @@ def list_rules(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     import onnxq
     from onnxq.cli.pages.rules import rules_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     found = onnxq.list_rules(chosen.group(Repairs).rules)
     screen.show(rules_page(found.rules))
@@ -47,7 +47,7 @@ def explain(
     """
     import onnxq
     from onnxq.cli.pages.rules import message_page, rule_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if (name is None) == (message is None):
         raise UserError(
@@ -78,7 +78,7 @@ def run_examples(
     """Run the examples of rules and prove what they change."""
     import onnxq
     from onnxq.cli.pages.rules import tested_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.try_rules(folder, observe=observe)

@@ -50,7 +50,7 @@ def run(
     """
     import onnxq
     from onnxq.cli.pages.pieces import chain_page
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")

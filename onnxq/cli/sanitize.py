@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from onnxq import settings
@@ -34,7 +35,6 @@ def sanitize(
     """
     import onnxq
     from onnxq.cli.pages.end import end_screen
-    from onnxq.documents.json_values import to_json
     from onnxq.emit.files import check_output
 
     path = output or Path(f"{model.stem}.clean.onnx")
@@ -57,9 +57,9 @@ def sanitize(
             inputs=inputs,
             observe=observe,
         )
-        result.report["config"] = chosen.settings_file
+        result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force, page=page)
-    document = result.document
+    report = result.report
     if not screen.quiet:
-        screen.show(end_screen(document))
-    screen.document(to_json(document))
+        screen.show(end_screen(report))
+    screen.document(report.to_dict())

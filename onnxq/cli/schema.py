@@ -25,7 +25,7 @@ def schema(
     import onnxq
     from onnxq.cli.pages.schemas import schemas_page
     from onnxq.cli.screen import write_json
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if kind is not None:
         write_json(onnxq.schema(kind))

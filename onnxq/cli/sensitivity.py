@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +41,6 @@ def sensitivity(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
-    from onnxq.documents.json_values import to_json
     from onnxq.pipeline.causes import check_settings_output
     from onnxq.pipeline.goals import forget
 
@@ -68,16 +68,16 @@ def sensitivity(
             state=state,
             observe=observe,
         )
-        result.report["config"] = chosen.settings_file
+        result.report = replace(result.report, config=chosen.settings_file)
         if output is not None:
             result.save(output, force=force)
     forget(state)
-    document = result.document
+    report = result.report
     if not screen.quiet:
         again = chosen.again(
             settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
             settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
         )  # fmt: skip
-        screen.show(sensitivity_page(document, again))
-    screen.document(to_json(document))
+        screen.show(sensitivity_page(report, again))
+    screen.document(report.to_dict())
     return 0

@@ -39,7 +39,6 @@ def split(
     """
     import onnxq
     from onnxq.cli.pages.pieces import split_page
-    from onnxq.documents.json_values import to_json
 
     with screen.progress() as observe:
         result = onnxq.split(
@@ -48,7 +47,6 @@ def split(
         prefix = output or Path(model.stem)
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))
-    document = result.document
     if not screen.quiet:
-        screen.show(split_page(model, manifest, document))
-    screen.document(to_json(document))
+        screen.show(split_page(model, manifest, result.manifest))
+    screen.document(result.manifest.to_dict())

@@ -48,7 +48,7 @@ def statistics(
     from onnxq.analysis.tensors import TensorRow
     from onnxq.cli.pages.tensors import tensors_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     place = chosen.place
     given = place.path is not None or place.script is not None

@@ -33,7 +33,7 @@ def weights(
     from onnxq.analysis.weights import WeightRow
     from onnxq.cli.pages.weights import weights_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.reporting import to_json
+    from onnxq.plain import to_json
 
     if csv is not None:
         check_csv_output(csv, WeightRow, model, force=force)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from onnxq.graph.pairs import BUILT
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import (
     EngineLayer,
     EngineTensor,
@@ -96,7 +97,7 @@ _TYPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(DocumentPart):
     """A kernel of an engine, in the order in which they run.
 
     Attributes:

@@ -10,6 +10,7 @@ from onnxq.compiled.kernels import CODES, FLOATS, Kernel, elements, kernels_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, is_unknown
 
 # Our name of the type of codes, by numpy's.
@@ -25,7 +26,7 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
-class NodeInEngine:
+class NodeInEngine(DocumentPart):
     """What became of an ONNX node.
 
     Attributes:
@@ -75,7 +76,7 @@ class NodeInEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeWeights:
+class RuntimeWeights(DocumentPart):
     """Weights that the file holds quantized and the engine dequantizes at each run.
 
     Attributes:
@@ -98,7 +99,7 @@ class RuntimeWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTotals:
+class EngineTotals(DocumentPart):
     """An engine in figures.
 
     Attributes:
@@ -160,7 +161,7 @@ class EngineTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineReading:
+class EngineReading(DocumentPart):
     """An engine, read.
 
     Attributes:

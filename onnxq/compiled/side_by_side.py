@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from onnxq.compiled.kernels import BITS
 from onnxq.compiled.reading import PAIRS, EngineReading, NodeInEngine
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDifference:
+class NodeDifference(DocumentPart):
     """A node of two engines in which it is not the same.
 
     Attributes:
@@ -42,7 +43,7 @@ class NodeDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class FigureDifference:
+class FigureDifference(DocumentPart):
     """A figure of two engines.
 
     Attributes:
@@ -60,7 +61,7 @@ class FigureDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
+class SideBySide(DocumentPart):
     """Two engines side by side.
 
     Attributes:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.compiled.kernels import elements, tensor_bytes
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, EngineTensor
 
 _NO_KERNELS = ("signal", "wait")
@@ -24,7 +25,7 @@ one that does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(DocumentPart):
     """What the kernels of an engine read and write, without the weights that they hold.
 
     Attributes:

@@ -16,6 +16,7 @@ from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, KernelWork, work_of
+from onnxq.plain import DocumentPart
 
 Form = Literal["built", "merged"]
 
@@ -44,7 +45,7 @@ CHECKED: Mapping[Form, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class EngineFigures:
+class EngineFigures(DocumentPart):
     """What an engine is made of.
 
     Attributes:
@@ -63,7 +64,7 @@ class EngineFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class OnGpu:
+class OnGpu(DocumentPart):
     """What is estimated of one GPU.
 
     Attributes:
@@ -76,7 +77,7 @@ class OnGpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(DocumentPart):
     """An engine in int8 beside one in float16.
 
     Attributes:
@@ -97,7 +98,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedLayers:
+class ComparedLayers(DocumentPart):
     """Layers that share kernels in one of the two engines, and the conversions that they cause.
 
     Attributes:
@@ -122,7 +123,7 @@ class ComparedLayers:
 
 
 @dataclass(frozen=True, slots=True)
-class Fastest:
+class Fastest(DocumentPart):
     """What was left in float because by estimate int8 makes it slower.
 
     Attributes:
@@ -143,7 +144,7 @@ class Fastest:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(DocumentPart):
     """What int8 does to the engine, and what is estimated of its speed.
 
     Attributes:

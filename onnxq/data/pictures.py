@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.data.samples import Sample
+from onnxq.plain import DocumentPart
 
 MOST, SIDE, BYTES = 8, 64, 40_000
 """Pictures of an input, pixels of their longer side, and characters of all pictures, at most."""
@@ -20,7 +21,7 @@ _SIDES = (SIDE, 48, 32, 24, 16, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(DocumentPart):
     """A sample.
 
     Attributes:
@@ -39,7 +40,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureSheet:
+class PictureSheet(DocumentPart):
     """Samples of an input that looks like an image, as they are fed.
 
     Attributes:

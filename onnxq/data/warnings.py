@@ -15,6 +15,7 @@ from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.graph.types import is_float
+from onnxq.plain import DocumentPart
 
 ENOUGH = 32
 """Fewer samples than this do not show the ranges of a model."""
@@ -24,7 +25,7 @@ _ALIKE = 1e-3  # of the variance
 
 
 @dataclass(frozen=True, slots=True)
-class DataWarning:
+class DataWarning(DocumentPart):
     """Something that is likely a mistake, and may be right.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.noise.breakdown import NoiseBreakdown
+from onnxq.plain import DocumentPart
 from onnxq.run.compare import OutputAccuracy
 
 
@@ -26,7 +27,7 @@ class OutputOfRun(OutputAccuracy):
 
 
 @dataclass(frozen=True, slots=True)
-class OutputLeftOut:
+class OutputLeftOut(DocumentPart):
     """An output that does not count.
 
     Attributes:
@@ -39,7 +40,7 @@ class OutputLeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelAboutMean:
+class LevelAboutMean(DocumentPart):
     """How near an output is, about its mean.
 
     Attributes:
@@ -52,7 +53,7 @@ class LevelAboutMean:
 
 
 @dataclass(frozen=True, slots=True)
-class AboutMeanPart:
+class AboutMeanPart(DocumentPart):
     """How near the outputs are about their means, on the samples that verify.
 
     Attributes:
@@ -74,7 +75,7 @@ class AboutMeanPart:
 
 
 @dataclass(frozen=True, slots=True)
-class GateMeasured:
+class GateMeasured(DocumentPart):
     """One thing that a goal asks for.
 
     Attributes:
@@ -97,7 +98,7 @@ class GateMeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoresPart:
+class ScoresPart(DocumentPart):
     """What the user's function gives.
 
     Attributes:
@@ -120,7 +121,7 @@ class ScoresPart:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftInFloat:
+class LeftInFloat(DocumentPart):
     """A node that a goal left in float.
 
     Attributes:
@@ -139,7 +140,7 @@ class LeftInFloat:
 
 
 @dataclass(frozen=True, slots=True)
-class FloatSetTried:
+class FloatSetTried(DocumentPart):
     """A set of nodes in float that was measured.
 
     Attributes:
@@ -157,7 +158,7 @@ class FloatSetTried:
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseMeasured:
+class NoiseMeasured(DocumentPart):
     """How the noise model was made.
 
     Attributes:
@@ -221,7 +222,7 @@ class GoalSearch(NoiseMeasured):
 
 
 @dataclass(frozen=True, slots=True)
-class GoalPart:
+class GoalPart(DocumentPart):
     """A goal, and whether it is met.
 
     Attributes:

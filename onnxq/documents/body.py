@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onnxq.plain import DocumentPart
+
 
 @dataclass(frozen=True, slots=True)
-class StaysFloat32:
+class StaysFloat32(DocumentPart):
     """A node that stays float32 in a half-precision body.
 
     Attributes:
@@ -24,7 +26,7 @@ class StaysFloat32:
 
 
 @dataclass(frozen=True, slots=True)
-class CastMade:
+class CastMade(DocumentPart):
     """A Cast between float32 and half precision.
 
     Attributes:
@@ -37,7 +39,7 @@ class CastMade:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputOfBody:
+class OutputOfBody(DocumentPart):
     """How near an output is, with int8 and half precision apart and together, dB.
 
     Attributes:
@@ -54,7 +56,7 @@ class OutputOfBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Int8Operators:
+class Int8Operators(DocumentPart):
     """The int8 layers that onnxruntime makes int8 operators of.
 
     Attributes:
@@ -67,7 +69,7 @@ class Int8Operators:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyPart:
+class BodyPart(DocumentPart):
     """What is not quantized. Without a half-precision body there is nothing from `half` on.
 
     Attributes:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from onnxq.documents.accuracy import OutputLeftOut
 from onnxq.documents.data import CalibrationData
+from onnxq.plain import DocumentPart
 from onnxq.quant.choice import Refinement, Trial
 
 
 @dataclass(frozen=True, slots=True)
-class LevelOfOutput:
+class LevelOfOutput(DocumentPart):
     """How near an output is.
 
     Attributes:
@@ -24,7 +25,7 @@ class LevelOfOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodChosen:
+class MethodChosen(DocumentPart):
     """What the outputs chose, on samples that did not calibrate.
 
     Attributes:
@@ -50,7 +51,7 @@ class MethodChosen:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsSampled:
+class RowsSampled(DocumentPart):
     """How exact histograms of sampled rows are.
 
     Attributes:
@@ -67,7 +68,7 @@ class RowsSampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(DocumentPart):
     """Where the range of a tensor ends.
 
     Attributes:
@@ -82,7 +83,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMoments:
+class TensorMoments(DocumentPart):
     """Figures of a tensor over all samples.
 
     Attributes:
@@ -97,7 +98,7 @@ class TensorMoments:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnHistogram:
+class DrawnHistogram(DocumentPart):
     """How often magnitudes of a tensor occur, coarse enough to be drawn.
 
     Attributes:
@@ -110,7 +111,7 @@ class DrawnHistogram:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleProfile:
+class ScaleProfile(DocumentPart):
     """The scales of a weight's channels.
 
     Attributes:
@@ -124,7 +125,7 @@ class ScaleProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationPart:
+class CalibrationPart(DocumentPart):
     """What calibration found.
 
     Attributes:
@@ -180,7 +181,7 @@ class CalibrationPart:
 
 
 @dataclass(frozen=True, slots=True)
-class NotCalibrated:
+class NotCalibrated(DocumentPart):
     """That a plan was made without data and statistics.
 
     Attributes:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.graph.sizes import Growth
+from onnxq.plain import DocumentPart
 from onnxq.rewrite.sketch import ChangeSketch
 
 
 @dataclass(frozen=True, slots=True)
-class ProofOfChange:
+class ProofOfChange(DocumentPart):
     """What comparing before and after found.
 
     Attributes:
@@ -36,7 +37,7 @@ class ProofOfChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeMade:
+class ChangeMade(DocumentPart):
     """A replacement that was kept, or one that was rejected.
 
     Attributes:
@@ -63,7 +64,7 @@ class ChangeMade:
 
 
 @dataclass(frozen=True, slots=True)
-class PatternLeft:
+class PatternLeft(DocumentPart):
     """A rule's pattern that is in the model and was left alone.
 
     Attributes:
@@ -80,7 +81,7 @@ class PatternLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class Assumed(DocumentPart):
     """What changes rely on.
 
     Attributes:
@@ -97,7 +98,7 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesCounted:
+class ChangesCounted(DocumentPart):
     """How many changes are proved how.
 
     Attributes:
@@ -112,7 +113,7 @@ class ChangesCounted:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeOfInterface:
+class ChangeOfInterface(DocumentPart):
     """An input or an output that is another one now.
 
     Attributes:
@@ -129,7 +130,7 @@ class ChangeOfInterface:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactProduct:
+class ExactProduct(DocumentPart):
     """A product of whole numbers that half precision would round.
 
     Attributes:
@@ -142,7 +143,7 @@ class ExactProduct:
 
 
 @dataclass(frozen=True, slots=True)
-class NotTaken:
+class NotTaken(DocumentPart):
     """What the target does not take.
 
     Attributes:
@@ -159,7 +160,7 @@ class NotTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenByRuntime:
+class TakenByRuntime(DocumentPart):
     """Whether onnxruntime takes the models.
 
     Attributes:
@@ -175,7 +176,7 @@ class TakenByRuntime:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSizes:
+class FileSizes(DocumentPart):
     """The sizes of the files, weights included.
 
     Attributes:

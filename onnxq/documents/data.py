@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxq.data.warnings import DataWarning
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class ImagesRead:
+class ImagesRead(DocumentPart):
     """How images become an input.
 
     Attributes:
@@ -39,7 +40,7 @@ class ImagesRead:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutSample:
+class LeftOutSample(DocumentPart):
     """A bad sample that was left out.
 
     Attributes:
@@ -52,7 +53,7 @@ class LeftOutSample:
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedSamples:
+class SkippedSamples(DocumentPart):
     """The bad samples that were left out.
 
     Attributes:
@@ -65,7 +66,7 @@ class SkippedSamples:
 
 
 @dataclass(frozen=True, slots=True)
-class DataRead:
+class DataRead(DocumentPart):
     """Data of a verb that looks at a model's inputs or outputs.
 
     Attributes:
@@ -88,7 +89,7 @@ class DataRead:
 
 
 @dataclass(frozen=True, slots=True)
-class DataPlaced:
+class DataPlaced(DocumentPart):
     """Where data are, for whoever opens them again.
 
     Attributes:
@@ -107,7 +108,7 @@ class DataPlaced:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationData:
+class CalibrationData(DocumentPart):
     """The data that calibrated.
 
     Attributes:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.compiled.verdict import Verdict
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class DimensionDeployed:
+class DimensionDeployed(DocumentPart):
     """A dynamic dimension.
 
     Attributes:
@@ -30,7 +31,7 @@ class DimensionDeployed:
 
 
 @dataclass(frozen=True, slots=True)
-class SizesWorth:
+class SizesWorth(DocumentPart):
     """What the target's limits let be int8 at some sizes.
 
     Attributes:
@@ -48,7 +49,7 @@ class SizesWorth:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentPart:
+class DeploymentPart(DocumentPart):
     """The sizes that a run decided for.
 
     Attributes:
@@ -62,7 +63,7 @@ class DeploymentPart:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedDeployment:
+class NamedDeployment(DocumentPart):
     """One of several deployments that a run decided for.
 
     Attributes:

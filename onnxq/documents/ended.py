@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.plain import DocumentPart
+
 
 @dataclass(frozen=True, slots=True)
-class ErrorSaid:
+class ErrorSaid(DocumentPart):
     """What is wrong.
 
     Attributes:
@@ -21,7 +23,7 @@ class ErrorSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorEnd:
+class ErrorEnd(DocumentPart):
     """That a verb ended in an error.
 
     Attributes:

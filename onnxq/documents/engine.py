@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer
 from onnxq.run.trt import ParserError
 
 
 @dataclass(frozen=True, slots=True)
-class Regressed:
+class Regressed(DocumentPart):
     """Why a result does not compile although the original does.
 
     Attributes:
@@ -26,7 +27,7 @@ class Regressed:
 
 
 @dataclass(frozen=True, slots=True)
-class EnginePart:
+class EnginePart(DocumentPart):
     """What NVIDIA's compiler made of the result.
 
     Attributes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.documents.data import DataRead
+from onnxq.plain import DocumentPart
 from onnxq.run.compare import OutputAccuracy
 from onnxq.shown import Shown, Words, count, decibels
 
@@ -18,7 +19,7 @@ _ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class TensorDescribed:
+class TensorDescribed(DocumentPart):
     """An input or an output.
 
     Attributes:
@@ -33,7 +34,7 @@ class TensorDescribed:
 
 
 @dataclass(frozen=True, slots=True)
-class PieceWritten:
+class PieceWritten(DocumentPart):
     """A piece of a model.
 
     Attributes:
@@ -52,7 +53,7 @@ class PieceWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(DocumentPart):
     """A model in pieces, `X.split.json`.
 
     Attributes:
@@ -81,7 +82,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractReport:
+class ExtractReport(DocumentPart):
     """A part of a model, `X.report.json` of `onnxq extract`.
 
     Attributes:
@@ -125,7 +126,7 @@ class OutputOfChain(OutputAccuracy):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChainRun(Shown):
+class ChainRun(Shown, DocumentPart):
     """What `onnxq run` found.
 
     Attributes:

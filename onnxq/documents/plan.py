@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import Joint, OwnPair, PlannedLayer, ScaleGroup, Site
 
 
 @dataclass(frozen=True, slots=True)
-class FloatKept:
+class FloatKept(DocumentPart):
     """A layer that stays in float.
 
     Attributes:
@@ -27,7 +28,7 @@ class FloatKept:
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class Heads(DocumentPart):
     """What became of the heads of a model (`onnxq.quant.heads` says what they are).
 
     Attributes:
@@ -55,7 +56,7 @@ class Heads:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanPart:
+class PlanPart(DocumentPart):
     """What is quantized, and why.
 
     Attributes:

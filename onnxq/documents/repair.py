@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onnxq.plain import DocumentPart
 from onnxq.repair.lattice import Lattice
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
@@ -15,7 +16,7 @@ EditMade = Lattice | Shift | Scale | HalfSteps
 
 
 @dataclass(frozen=True, slots=True)
-class OutputLowered:
+class OutputLowered(DocumentPart):
     """An output that a step moves further off.
 
     Attributes:
@@ -28,7 +29,7 @@ class OutputLowered:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerSkipped:
+class LayerSkipped(DocumentPart):
     """A layer that a step left as it is.
 
     Attributes:
@@ -41,7 +42,7 @@ class LayerSkipped:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairStep:
+class RepairStep(DocumentPart):
     """A step of repair.
 
     Attributes:
@@ -71,7 +72,7 @@ class RepairStep:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMapped:
+class TensorMapped(DocumentPart):
     """What edits made of a tensor's values: `after[c] = before[index[c]] * scale[c] + offset[c]`.
 
     Attributes:
@@ -94,7 +95,7 @@ class TensorMapped:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairPart:
+class RepairPart(DocumentPart):
     """What repair of accuracy did.
 
     Attributes:

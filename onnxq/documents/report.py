@@ -28,6 +28,7 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
+from onnxq.plain import DocumentPart
 from onnxq.rewrite.whole import WholeProof
 
 REPORT_SCHEMA = 2
@@ -35,7 +36,7 @@ REPORT_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(DocumentPart):
     """A part of a report that was not made, `{}`."""
 
     def __bool__(self) -> Literal[False]:
@@ -43,7 +44,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class RunHead:
+class RunHead(DocumentPart):
     """What every document of a run says first.
 
     Attributes:
@@ -191,7 +192,7 @@ class PlanReport(Run):
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionRanked:
+class DecisionRanked(DocumentPart):
     """Something that can be left in float, and what it is worth.
 
     Attributes:
@@ -220,7 +221,7 @@ class DecisionRanked:
 
 
 @dataclass(frozen=True, slots=True)
-class BestFloats:
+class BestFloats(DocumentPart):
     """The best set to leave in float within a share of the multiply-accumulates.
 
     Attributes:

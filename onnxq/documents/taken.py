@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from onnxq.data.warnings import DataWarning
 from onnxq.documents.data import LeftOutSample
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class TensorTaken:
+class TensorTaken(DocumentPart):
     """Statistics of a tensor.
 
     Attributes:
@@ -31,7 +32,7 @@ class TensorTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class StatisticsTaken:
+class StatisticsTaken(DocumentPart):
     """What `onnxq calibrate` wrote into `X.stats.npz`.
 
     Attributes:

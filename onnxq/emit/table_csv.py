@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from onnxq.emit import files
 from onnxq.errors import UserError
-from onnxq.reporting import to_json
+from onnxq.plain import to_json
 
 # A spreadsheet takes a cell that begins so for a formula; the last four are their full-width forms.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from onnxq.graph.model import Model
 from onnxq.graph.types import shape_text
 from onnxq.graph.view import Node
+from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOutline:
+class NodeOutline(DocumentPart):
     """A node of the main graph.
 
     Attributes:

@@ -17,6 +17,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.types import Dim, Shape, set_shape, shape_of
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 
 _RANKS = (3, 4, 5)  # of 5 dimensions are keys and values in one tensor
 _SAME = ("Identity", "Cast", *QDQ)
@@ -33,7 +34,7 @@ _PAST, _STEP = 3, 101  # sizes to infer with: of the past, and the multiples of 
 
 
 @dataclass(frozen=True, slots=True)
-class KeyValueCache:
+class KeyValueCache(DocumentPart):
     """Keys or values (or both in one) of the tokens that were seen.
 
     Attributes:
@@ -52,7 +53,7 @@ class KeyValueCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(DocumentPart):
     """The dynamic dimensions of a decoder's inputs that are numbers of tokens.
 
     Attributes:

@@ -10,6 +10,7 @@ import onnx
 
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.load import graphs
+from onnxq.plain import DocumentPart
 
 # What rules and quantization append to the name of a constant that they make of another.
 _MADE = re.compile(r"(_folded|_int8)(_\d+)?$")
@@ -17,7 +18,7 @@ _SMALL = 1000  # bytes: not worth a line
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(DocumentPart):
     """What makes a file larger.
 
     Attributes:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.noise.gram import NoiseModel
+from onnxq.plain import DocumentPart
 from onnxq.run.about_mean import decibels
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseShare:
+class NoiseShare(DocumentPart):
     """What makes noise; nothing is in float for it.
 
     Attributes:
@@ -30,7 +31,7 @@ class NoiseShare:
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseBreakdown:
+class NoiseBreakdown(DocumentPart):
     """The noise of int8, in parts.
 
     Attributes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from onnxq import remarks, reporting
+from onnxq import remarks
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
@@ -158,8 +158,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
         run.bind(inputs)
         run.sanitize()
         refuse_sizes(run)
-        part = {"engine": reporting.engine_not_run("sanitize does not compile")}
-        return run.result(run.model.to_proto(), part)
+        return run.result(run.model.to_proto(), {})
 
 
 @takes_options(*_COMMON, Compilation, Goal, Division, Details, without=("allow_interface_changes", "shard"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from onnxq import reporting
 from onnxq.documents.report import SensitivityReport
-from onnxq.documents.typed import typed
+from onnxq.documents.typed import fitted
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met
@@ -30,32 +30,23 @@ MAX_FLOAT = 0.05
 """How much of the int8 MACs the best decisions take to float, where nothing else is said."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, repr=False)
 class Sensitivity(Shown):
     """Decisions, ranked by what they gain.
 
     Attributes:
-        report: what was measured: `report["sensitivity"]["decisions"]`, the greatest gain first.
+        report: what was measured: `report.sensitivity.decisions`, the greatest gain first.
         floats: the nodes that the best decisions leave in float, each with its reason.
         source: the path of the model, or None.
     """
 
-    report: dict[str, Any]
+    report: SensitivityReport
     floats: dict[str, str]
     source: Path | None = None
 
-    @property
-    def document(self) -> SensitivityReport:
-        """The report by its type, as it is now.
-
-        Raises:
-            ValueError: something was put into `report` that is not of it.
-        """
-        return typed(SensitivityReport, reporting.to_json(self.report))
-
     def words(self) -> Words:
         """How near the outputs are, and the first decisions."""
-        return sensitivity_words(self.document)
+        return sensitivity_words(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, settings that take the best decisions: `quantize --config X.toml`.
@@ -72,11 +63,11 @@ class Sensitivity(Shown):
         """
         output = Path(path)
         check_settings_output(output, self.source, force=force)
-        part = self.report["sensitivity"]
+        samples = self.report.sensitivity.samples
         name = self.source.name if self.source is not None else "a model"
-        title = f"What causes most of the error of {name}, by onnxq sensitivity ({part['samples']} samples)"
+        title = f"What causes most of the error of {name}, by onnxq sensitivity ({samples} samples)"
         files.save_file(output, layer_settings(self.floats, title, output.name))
-        self.report["output"], self.report["files"] = str(output), [str(output)]
+        self.report = replace(self.report, output=str(output), files=(str(output),))
         return [output]
 
 
@@ -146,13 +137,9 @@ def sensitivity_of(
         "calibration": data,
         "repair": repair,
     }
-    document = reporting.header(job.model, job.target, "sensitivity") | {
-        "sensitivity": reporting.to_json(part),
-        "files": [],
-    }
-    job.finish(document)
-    source = job.model.path
-    return Sensitivity(reporting.to_json(document), why, source)
+    head = reporting.header(job.model, job.target, "sensitivity")
+    report = fitted(SensitivityReport, {**head, "sensitivity": part, **job.so_far()})
+    return Sensitivity(job.finished(report), why, job.model.path)
 
 
 def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:

@@ -31,6 +31,7 @@ from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
+from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.quant.lint import confirmed_lint, explains
 from onnxq.reporting import beyond_compiler, deciding_inputs, unsupported
@@ -48,7 +49,7 @@ _REPEATS = ("parser", "compiler")
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTried:
+class EngineTried(DocumentPart):
     """What NVIDIA's compiler made of a model.
 
     Attributes:
@@ -69,7 +70,7 @@ class EngineTried:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredForChecks:
+class MeasuredForChecks(DocumentPart):
     """What the checks on data looked at.
 
     Attributes:
@@ -85,7 +86,7 @@ class MeasuredForChecks:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Checks(Shown):
+class Checks(Shown, DocumentPart):
     """What `check` found.
 
     Attributes:
@@ -243,7 +244,7 @@ def _check(
     elif compiler is not None:
         tell("parse", None, None)
         engines = (_parsed(path, compiler, compilation.sm),) * 2
-    found = result.document
+    found = result.report
     compat = {rule.id: rule for rule in load_rules(repairs.rules) if rule.stage == "compat"}
     beyond = beyond_compiler(original, target)
     lint = confirmed_lint(original, target.name, engines[0] if engines is not None else None)
@@ -294,8 +295,7 @@ def _sanitized(job: Job) -> Result:
     """What `sanitize` makes of a job's model, which may go on."""
     job.sanitize()
     refuse_sizes(job)
-    part = {"engine": reporting.engine_not_run("sanitize does not compile")}
-    return job.result(job.model.to_proto(), part)
+    return job.result(job.model.to_proto(), {})
 
 
 def _flags(data: DataSource | None, stats: str | os.PathLike[str] | None) -> str:

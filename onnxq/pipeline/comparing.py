@@ -23,8 +23,8 @@ from onnxq.graph.model import Model
 from onnxq.keywords import takes_options
 from onnxq.pipeline.gates import Drawn, drop_of, gates_part
 from onnxq.pipeline.scoring import Score, callable_of
+from onnxq.plain import DocumentPart, to_json
 from onnxq.progress import Observer, told
-from onnxq.reporting import to_json
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
@@ -40,7 +40,7 @@ _ROWS = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Shown):
+class Comparison(Shown, DocumentPart):
     """How near the outputs of a model are to those of another one.
 
     Attributes:

@@ -24,6 +24,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.reporting import counted
 from onnxq.run.deployments import all_deployed, main_of, stated_deployments
@@ -35,7 +36,7 @@ Shapes = Mapping[str, Sequence[int | str]]
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(DocumentPart):
     """The type of a tensor.
 
     Attributes:
@@ -50,7 +51,7 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightsSummary:
+class WeightsSummary(DocumentPart):
     """The weights of a model.
 
     Attributes:
@@ -67,7 +68,7 @@ class WeightsSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedLayer:
+class WeightedLayer(DocumentPart):
     """A layer in float with constant weights.
 
     Attributes:
@@ -86,7 +87,7 @@ class WeightedLayer:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelSummary(Shown):
+class ModelSummary(Shown, DocumentPart):
     """What a model holds.
 
     Attributes:
@@ -149,7 +150,7 @@ class ModelSummary(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNamed:
+class NodeNamed(DocumentPart):
     """A node.
 
     Attributes:
@@ -162,7 +163,7 @@ class NodeNamed:
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantFigures:
+class ConstantFigures(DocumentPart):
     """What a constant holds.
 
     Attributes:
@@ -179,7 +180,7 @@ class ConstantFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleOfTensor:
+class ScaleOfTensor(DocumentPart):
     """The scale of a tensor, by the report beside the model.
 
     Attributes:
@@ -215,7 +216,7 @@ class TensorSeen(TensorType):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TensorSummary(Shown):
+class TensorSummary(Shown, DocumentPart):
     """All about one tensor.
 
     Attributes:

@@ -18,6 +18,7 @@ from onnxq.errors import UserError
 from onnxq.flag_words import tells_keywords
 from onnxq.graph.model import Model
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
+from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.run import trt
 from onnxq.run.deployments import profiles_of
@@ -29,7 +30,7 @@ ModelFile = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadEngine:
+class ReadEngine(DocumentPart):
     """A model and its engine.
 
     Attributes:
@@ -48,7 +49,7 @@ class ReadEngine:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EngineDocument(Shown):
+class EngineDocument(Shown, DocumentPart):
     """What `onnxq engine` says.
 
     Attributes:

@@ -56,7 +56,7 @@ def compile_both(
     """
     observe("compile")
     before = _compiled(model, original.inputs, sm, stated)
-    stays = not (result.report["changes"] or stated.shapes or result.report["assumptions"])
+    stays = not (result.report.changes or stated.shapes or result.report.assumptions)
     if stays and before.status == "compiled":  # else types and shapes that the original leaves out may do
         return before, before
     observe("compile: sanitized")

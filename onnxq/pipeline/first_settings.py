@@ -18,6 +18,7 @@ from onnxq.flag_words import tells_keywords
 from onnxq.option import NOT, Option, read_options
 from onnxq.pipeline.describing import ModelSummary, describe
 from onnxq.pipeline.looking import DataSeen, look
+from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.settings import GROUPS
 from onnxq.shown import Shown, Words
@@ -51,7 +52,7 @@ _LAYER = """
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FirstSettings(Shown):
+class FirstSettings(Shown, DocumentPart):
     """A file of settings that was written.
 
     Attributes:

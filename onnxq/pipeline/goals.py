@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onnxq.calib.stats import Stats
+from onnxq.documents.report import Report
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
@@ -615,13 +616,12 @@ def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:
         )
 
 
-def tell_cut(report: Mapping[str, Any], state: Path) -> bool:
-    """Whether the time limit cut the search for a goal; then a report says where what is measured is kept."""
-    goal = report["goal"]
-    cut = bool(goal and goal["cut"])
-    if cut and state.exists():
-        goal["kept"] = str(state)
-    return cut
+def tell_cut(report: Report, state: Path) -> Report:
+    """The report; where the time limit cut the search for a goal, it says where what is measured is kept."""
+    goal = report.goal
+    if goal is None or not goal.cut or not state.exists():
+        return report
+    return replace(report, goal=replace(goal, kept=str(state)))
 
 
 def forget(state: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -18,6 +18,8 @@ from onnxq.data.layout import leading
 from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
+from onnxq.documents.report import Report, Run
+from onnxq.documents.typed import fitted
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
@@ -51,6 +53,8 @@ from onnxq.run.phases import PHASES, phases
 from onnxq.run.versions import newest_opset, unreadable
 from onnxq.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.target import Target, load_target
+
+R = TypeVar("R", bound=Run)
 
 
 class Job:
@@ -482,6 +486,7 @@ class Job:
             "body": {},
             "calibration": {},
             "accuracy": [],
+            "engine": reporting.engine_not_run("sanitize does not compile"),
             "about_mean": None,
             "goal": None,
             "repair": None,
@@ -489,19 +494,24 @@ class Job:
             "layer_errors": None,
             "pictures": [],
             **part,
-            "files": [],
             "commands": [],
+            **self.so_far(),
         }
         stated = [dataclasses.asdict(entry) for entry in self.stated]
         derived = [a for a in document["assumptions"] if a["flag"] != "--assume"]
         document["assumptions"] = stated + derived
-        self.finish(document)
-        document = reporting.to_json(document)
-        return Result(proto, document, model.data_dir, model.path, _spool=model.spool)
+        report = self.finished(fitted(Report, document))
+        return Result(proto, report, model.data_dir, model.path, _spool=model.spool)
 
-    def finish(self, document: dict[str, Any]) -> None:
-        """Writes into a report what was remarked and how long the run took, so far."""
-        document["notes"] = remarks.so_far()
-        document["seconds"] = round(self.spent()[0], 3)
-        document["phases"] = dict(self.phases)
-        document["peak_memory_mb"] = reporting.peak_memory_mb()
+    def finished(self, report: R) -> R:
+        """A report with what was remarked and how long the run took, so far."""
+        return dataclasses.replace(report, **self.so_far())
+
+    def so_far(self) -> dict[str, Any]:
+        """What a report says of the run itself: what was remarked, and what it took."""
+        return {
+            "notes": tuple(remarks.so_far()),
+            "seconds": round(self.spent()[0], 3),
+            "phases": dict(self.phases),
+            "peak_memory_mb": reporting.peak_memory_mb(),
+        }

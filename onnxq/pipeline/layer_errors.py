@@ -6,10 +6,9 @@ It costs a small share of the run, or it is of fewer samples, or left out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -17,8 +16,6 @@ from onnxq import interrupts, remarks
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
-from onnxq.documents.json_values import to_json
-from onnxq.documents.reading import read_plain
 from onnxq.documents.report import Report
 from onnxq.errors import UserError
 from onnxq.graph.external import externalize
@@ -117,7 +114,7 @@ def to_run(asked: int | None, held: int, weights: int) -> tuple[int, str]:
 
 
 def layer_errors(
-    job: Job, sampling: Sampling, asked: int | None, made: Finished, report: Mapping[str, Any]
+    job: Job, sampling: Sampling, asked: int | None, made: Finished, report: Report
 ) -> LayerErrors | None:
     """The errors by layer of a result; None without samples.
 
@@ -145,7 +142,7 @@ def layer_errors(
 
 
 def _measured(
-    job: Job, sampling: Sampling, wanted: int, made: Finished, report: Mapping[str, Any], *, limited: bool
+    job: Job, sampling: Sampling, wanted: int, made: Finished, report: Report, *, limited: bool
 ) -> LayerErrors:
     def tell(step: str, done: int | None) -> None:
         job.observe("layers", done, None if done is None else count)
@@ -162,7 +159,7 @@ def _measured(
         while found is None and count:
             samples = itertools.islice(sampling.held_out(silent=True), count)
             try:
-                found = beside(one, other, recorded(read_plain(Report, to_json(report))), samples, how, tell)
+                found = beside(one, other, recorded(report), samples, how, tell)
             except Fewer as error:
                 count = error.samples
     if found is None:

@@ -26,8 +26,8 @@ from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.keywords import takes_options
+from onnxq.plain import DocumentPart, to_json
 from onnxq.progress import Observer, told
-from onnxq.reporting import to_json
 from onnxq.settings import DEPLOYED, Feeding, ImageOptions, Inputs, Keywords, Look
 from onnxq.shown import Shown, Words, count
 
@@ -35,7 +35,7 @@ _ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeFed:
+class ShapeFed(DocumentPart):
     """A shape that an input was fed.
 
     Attributes:
@@ -48,7 +48,7 @@ class ShapeFed:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelFed:
+class ChannelFed(DocumentPart):
     """A channel of images.
 
     Attributes:
@@ -61,7 +61,7 @@ class ChannelFed:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSeen:
+class InputSeen(DocumentPart):
     """What an input was fed.
 
     Attributes:
@@ -92,7 +92,7 @@ class InputSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(DocumentPart):
     """A contact sheet.
 
     Attributes:
@@ -107,7 +107,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DataSeen(Shown):
+class DataSeen(Shown, DocumentPart):
     """Data as a model will see them.
 
     Attributes:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import time
 import webbrowser
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from onnxq import remarks
 from onnxq.analysis.reports import OpenedReport, open_report
 from onnxq.analysis.rows import Analysis
 from onnxq.documents.reading import Readable, read_document
+from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.flag_words import tells_keywords
 from onnxq.page.making import html_of, page_of
+from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.shown import Shown, Words, size
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WrittenPage(Shown):
+class WrittenPage(Shown, DocumentPart):
     """A page that was written.
 
     Attributes:
@@ -91,10 +91,10 @@ def report(
     return WrittenPage("page", 1, str(path), opened.path, len(content), seconds)
 
 
-def page_text(document: Mapping[str, Any]) -> str | None:
+def page_text(report: Report) -> str | None:
     """The page of a report that is being saved; None, and a remark, where it cannot be made."""
     try:
-        return html_of(page_of(OpenedReport.of(document)))
+        return html_of(page_of(OpenedReport.made(report)))
     except Exception as error:  # the page is made of the report alone: it must not cost the user the run
         remarks.remark(f"the page is not written: {type(error).__name__}: {error}")
         return None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
 from onnxq.documents.report import PlanReport
-from onnxq.documents.typed import typed
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
@@ -21,12 +19,11 @@ from onnxq.quant.obey import amax_of_weights, entries
 from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
-from onnxq.reporting import to_json
 from onnxq.run.deployment import Deployment
 from onnxq.shown import Shown, Words
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, repr=False)
 class Planned(Shown):
     """A plan that can be edited.
 
@@ -37,21 +34,12 @@ class Planned(Shown):
     """
 
     file: PlanFile
-    report: dict[str, Any]
+    report: PlanReport
     source: Path | None = None
-
-    @property
-    def document(self) -> PlanReport:
-        """The report by its type, as it is now.
-
-        Raises:
-            ValueError: something was put into `report` that is not of it.
-        """
-        return typed(PlanReport, to_json(self.report))
 
     def words(self) -> Words:
         """How many layers are in int8, and what stays in float."""
-        return planned_words(self.document)
+        return planned_words(self.report)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
         """Writes `X.toml`, and what is too long for it beside it, `X.<hash>.npz`.
@@ -72,8 +60,7 @@ class Planned(Shown):
         for name, content in contents.items():
             files.save_file(output.parent / name, content)
         written = [output.parent / name for name in contents]
-        self.report["output"] = str(output)
-        self.report["files"] = [str(file) for file in written]
+        self.report = replace(self.report, output=str(output), files=tuple(map(str, written)))
         return written
 
 
@@ -97,7 +84,7 @@ def planned(
     ranges: Mapping[str, Range],
     deployments: Sequence[Deployment],
     origin: str,
-    report: dict[str, Any],
+    report: PlanReport,
     body: BodyEntry,
     post_scaled: Collection[str] = (),
 ) -> Planned:

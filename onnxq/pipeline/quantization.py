@@ -14,6 +14,8 @@ from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
 from onnxq.documents.plan import Heads
+from onnxq.documents.report import PlanReport, Report
+from onnxq.documents.typed import fitted
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -174,11 +176,9 @@ class Quantization:
         file = None if self._file is None else str(self._file.path)
         return {**plan.to_json(), "file": file, "heads": None if heads is None else asdict(heads)}
 
-    def _planning(self, part: dict[str, Any]) -> dict[str, Any]:
-        report = {**reporting.header(self._job.model, self._job.target, "plan"), **part}
-        self._job.finish(report)
-        plain: dict[str, Any] = reporting.to_json(report)
-        return plain
+    def _planning(self, part: dict[str, Any]) -> PlanReport:
+        head = reporting.header(self._job.model, self._job.target, "plan")
+        return self._job.finished(fitted(PlanReport, {**head, **part, **self._job.so_far()}))
 
     def run(
         self,
@@ -235,28 +235,29 @@ class Quantization:
             "weight_scales": reporting.weight_scales(final.made.proto, final.plan),
         }
         result = as_float or job.result(final.made.proto, {}, final.made.model)
-        result.report.update(reporting.to_json(part))
         result.profiles, result.cache = sampling.deployment.profiles, cache
         result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
         written, target = final.made.model, job.target
         failed = final.engine["status"] == "failed"
         beyond = reporting.beyond_compiler(written, target) if failed else {}
-        result.report["engine"] = reporting.told_beyond(final.engine, beyond, target)
-        result.report["verdict"] = reporting.to_json(final.verdict)
-        result.report["unsupported"] += reporting.refused(
-            final.engine,
-            result.report["unsupported"],
-            {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
-            beyond,
-        )
-        result.report["pictures"] = reporting.to_json(job.sheets())
-        result.report["layer_errors"] = reporting.to_json(LayerErrors("the run ended before"))
-        job.finish(result.report)
+        told = result.report.to_dict()
+        told |= part | {
+            "engine": reporting.told_beyond(final.engine, beyond, target),
+            "verdict": final.verdict,
+            "unsupported": told["unsupported"]
+            + reporting.refused(
+                final.engine,
+                told["unsupported"],
+                {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
+                beyond,
+            ),
+            "pictures": job.sheets(),
+            "layer_errors": LayerErrors("the run ended before"),
+        }
+        result.report = job.finished(fitted(Report, told))
         ready(result)
-        result.report["layer_errors"] = reporting.to_json(
-            self._layer_errors(sampling, measured, final, result, details or Details())
-        )
-        job.finish(result.report)
+        errors = self._layer_errors(sampling, measured, final, result, details or Details())
+        result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
 
     def _layer_errors(
@@ -320,7 +321,6 @@ class Quantization:
         made = finish(measured.done.model)
         accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
         part = {
-            "engine": reporting.engine_not_run("sanitize does not compile"),
             "body": body_part(finish, made, (), accuracy, ()),
         }
         return job.result(made.proto, part, made.model)

@@ -10,6 +10,7 @@ from pathlib import Path
 from onnxq.errors import OnnxqError, unknown_name
 from onnxq.flag_words import tells_keywords
 from onnxq.pipeline.examples import check_rule
+from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
@@ -24,7 +25,7 @@ _ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class RuleEntry:
+class RuleEntry(DocumentPart):
     """A rule.
 
     Attributes:
@@ -60,7 +61,7 @@ class ExplainedRule(RuleEntry):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RuleList(Shown):
+class RuleList(Shown, DocumentPart):
     """Rules.
 
     Attributes:
@@ -80,7 +81,7 @@ class RuleList(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RuleText(Shown):
+class RuleText(Shown, DocumentPart):
     """A rule in full.
 
     Attributes:
@@ -99,7 +100,7 @@ class RuleText(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class KnownOfMessage(Shown):
+class KnownOfMessage(Shown, DocumentPart):
     """What is known of a message.
 
     Attributes:
@@ -122,7 +123,7 @@ class KnownOfMessage(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTried:
+class RuleTried(DocumentPart):
     """What the examples of a rule showed.
 
     Attributes:
@@ -137,7 +138,7 @@ class RuleTried:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RulesTried(Shown):
+class RulesTried(Shown, DocumentPart):
     """What the examples of rules showed.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -56,8 +57,8 @@ def refuse_invalid(result: Result) -> None:
     Raises:
         UserError: it is one, as far as the parser that is here speaks for the target.
     """
-    why = result.report["runtime"]["result"]
-    if why is None or not load_target(result.report["target"]).is_compiled_here or trt.installed() is None:
+    why = result.report.runtime.result
+    if why is None or not load_target(result.report.target).is_compiled_here or trt.installed() is None:
         return
     with interrupts.Folder() as folder:
         path = Path(folder) / "model.onnx"
@@ -72,4 +73,5 @@ def refuse_invalid(result: Result) -> None:
             f"onnxruntime does not take {name}: {why}\nNVIDIA's parser does not either: {said}",
             hint="the model is not valid: mend it where they point, and export it again",
         )
-    result.report["runtime"]["parser"] = "takes the result"
+    runtime = replace(result.report.runtime, parser="takes the result")
+    result.report = replace(result.report, runtime=runtime)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.data.split import BLOCKS
+from onnxq.plain import DocumentPart
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method
@@ -51,7 +52,7 @@ _BETTER = 0.5  # standard errors: what is preferred to the prior
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(DocumentPart):
     """A method that was tried for the whole model.
 
     Attributes:
@@ -66,7 +67,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Refinement:
+class Refinement(DocumentPart):
     """A group of tensors that got another threshold than the chosen method's.
 
     Attributes:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from onnxq.plain import DocumentPart
 from onnxq.reason import Reason, by_of, code_of
 
 Format = Literal["float", "int8"]
@@ -21,7 +22,7 @@ VETOES = ("keep-float", "layer", "plan")
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(DocumentPart):
     """An input of a node.
 
     Attributes:
@@ -50,7 +51,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Site(DocumentPart):
     """A Q/DQ pair: one for each quantized tensor.
 
     Attributes:
@@ -71,7 +72,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnPair:
+class OwnPair(DocumentPart):
     """A Q/DQ pair of the model itself, which others read from now on too.
 
     Attributes:
@@ -88,7 +89,7 @@ class OwnPair:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleGroup:
+class ScaleGroup(DocumentPart):
     """Tensors with one scale.
 
     Attributes:
@@ -118,7 +119,7 @@ class KeptFloat:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedLayer:
+class PlannedLayer(DocumentPart):
     """A Conv, ConvTranspose, Gemm or MatMul, what it costs and what it runs in.
 
     Attributes:
@@ -144,7 +145,7 @@ class PlannedLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class Joint(DocumentPart):
     """Nodes that are quantized because all of them are: with one in float, so are the others.
 
     Attributes:

@@ -28,6 +28,7 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.quant.scales import INT8_MAX
 from onnxq.repair.affine import ChannelMap
@@ -45,7 +46,7 @@ _CHANNELS = 16  # images have few: with more, one lattice for all is sought alon
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
+class Lattice(DocumentPart):
     """Gives int8 layers an input of which each value is a code.
 
     Attributes:

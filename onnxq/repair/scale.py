@@ -28,6 +28,7 @@ from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
@@ -49,7 +50,7 @@ _HALF = (2.0**-14, 65504.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(DocumentPart):
     """Multiplies channels of a tensor.
 
     Attributes:

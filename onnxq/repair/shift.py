@@ -23,6 +23,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
@@ -38,7 +39,7 @@ _LEAST = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class Shift(DocumentPart):
     """Moves what activations give by half of its range.
 
     Attributes:

@@ -24,6 +24,7 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
+from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft
@@ -32,7 +33,7 @@ from onnxq.repair.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class HalfSteps:
+class HalfSteps(DocumentPart):
     """Gives layers a tensor twice, half a step apart.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from onnxq.graph.view import Node
 from onnxq.graph.wiring import is_constant
+from onnxq.plain import DocumentPart
 
 NODES, CHANGES = 12, 12
 """Nodes of a sketch, and changes of a rule that have one, at most."""
@@ -16,7 +17,7 @@ _LOOKED_AT = 48
 
 
 @dataclass(frozen=True, slots=True)
-class SketchedNode:
+class SketchedNode(DocumentPart):
     """A node.
 
     Attributes:
@@ -33,7 +34,7 @@ class SketchedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSketch:
+class ChangeSketch(DocumentPart):
     """A change.
 
     Attributes:

@@ -18,6 +18,7 @@ from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
 from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
+from onnxq.plain import DocumentPart
 from onnxq.rewrite.proof import Verdict
 from onnxq.run import ort
 
@@ -46,7 +47,7 @@ _MARGIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class WholeProof:
+class WholeProof(DocumentPart):
     """A comparison of the whole model with the original.
 
     Attributes:

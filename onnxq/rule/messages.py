@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from onnxq.graph.value import operator_names
+from onnxq.plain import DocumentPart
 from onnxq.rule.api import Rule
 from onnxq.rule.said import SAID
 from onnxq.target import Target
@@ -31,7 +32,7 @@ _OTHERWISE = "replace it before the export, or cut the model in front of it"
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class Match(DocumentPart):
     """Something that is known of a message.
 
     Attributes:

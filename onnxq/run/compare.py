@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxq.errors import UserError, unknown_name
+from onnxq.plain import DocumentPart
 from onnxq.run.ort import Session
 from onnxq.run.output_parts import OutputParts
 
 
 @dataclass(frozen=True, slots=True)
-class OutputAccuracy:
+class OutputAccuracy(DocumentPart):
     """How near a candidate's output is to the reference's, over all samples.
 
     Attributes:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.errors import Fault
+from onnxq.plain import DocumentPart
 from onnxq.run.product_shapes import Product, attention_places, operands
 
 # The compiler's spelling of a datatype, and ours. A product of operands of different types counts
@@ -57,7 +58,7 @@ _FUSED = re.compile(r"__myl_((?:[A-Z][a-z0-9]*_?)+)_myl\d+_\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class EngineTensor:
+class EngineTensor(DocumentPart):
     """A tensor that an engine layer reads or writes.
 
     Attributes:
@@ -73,7 +74,7 @@ class EngineTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineLayer:
+class EngineLayer(DocumentPart):
     """A layer of an engine, usually one kernel.
 
     Attributes:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from onnxq import interrupts
 from onnxq.errors import Fault, UserError
+from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
 
@@ -47,7 +48,7 @@ OLDEST = "1.7"
 
 
 @dataclass(frozen=True, slots=True)
-class ParserError:
+class ParserError(DocumentPart):
     """What NVIDIA's parser says against a node.
 
     Attributes:
@@ -67,7 +68,7 @@ class ParserError:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(DocumentPart):
     """What came of compiling a model.
 
     Attributes:

@@ -20,7 +20,7 @@ from onnxq.analysis.stages import Stage
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline import layer_errors
 from onnxq.pipeline.layer_errors import SHARE, Allowance, Fewer, to_run
-from onnxq.reporting import to_json
+from onnxq.plain import to_json
 
 QUICK: dict[str, Any] = {"repair": "none", "method": "minmax", "compile": False}
 

@@ -15,7 +15,7 @@ from onnxq.compiled.reading import EngineReading, NodeInEngine, read
 from onnxq.compiled.side_by_side import side_by_side
 from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
-from onnxq.reporting import to_json
+from onnxq.plain import to_json
 from onnxq.run import trt
 from onnxq.run.engine_log import EngineLayer
 

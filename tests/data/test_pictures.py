@@ -16,7 +16,7 @@ from onnxq.analysis.reports import OpenedReport
 from onnxq.data.pictures import BYTES, Album, PictureSheet, layout_of
 from onnxq.data.samples import Sample
 from onnxq.page.making import html_of, page_of
-from onnxq.reporting import to_json
+from onnxq.plain import to_json
 
 
 def sheet_of(*arrays: np.ndarray) -> PictureSheet:

@@ -16,13 +16,16 @@ from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, 
 from onnxq import schemas
 from onnxq.cli.app import app
 from onnxq.documents.calibration import CalibrationPart
-from onnxq.documents.json_values import to_json
 from onnxq.documents.repair import RepairPart
-from onnxq.documents.typed import typed
+from onnxq.documents.report import Report
+from onnxq.documents.typed import fitted, typed
+from onnxq.plain import to_json
 from onnxq.repair.lattice import Lattice
 from onnxq.run import trt
 
 OLD = Path(__file__).with_name("digits_of_schema_1.report.json")
+
+KEYED = "keys go with the next release"
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 32, 8] x) => (float[N, 32, 16] y) {
@@ -97,28 +100,62 @@ def test_a_mistake_is_found() -> None:
 
 def test_results_in_python_are_their_types(folder: Path, tmp_path: Path) -> None:
     result = onnxq.sanitize(folder / "net.onnx")
-    assert (result.document.kind, result.document.target) == ("report", "tensorrt-11")
-    assert {change.rule for change in result.document.changes} == {"drop_identity", "fold_scale"}
-    assert not result.document.plan
+    assert (result.report.kind, result.report.target) == ("report", "tensorrt-11")
+    assert {change.rule for change in result.report.changes} == {"drop_identity", "fold_scale"}
+    assert not result.report.plan
     pieces = onnxq.split(folder / "net.onnx", at=["r"])
-    assert [piece.nodes for piece in pieces.document.pieces] == [3, 3]
+    assert [piece.nodes for piece in pieces.manifest.pieces] == [3, 3]
     part = onnxq.extract(folder / "net.onnx", start=["a"], end=["r"])
-    assert (part.document.start, part.document.to) == (("a",), ("r",))
+    assert (part.report.start, part.report.to) == (("a",), ("r",))
     planned = onnxq.plan(folder / "net.onnx")
-    assert {layer.format for layer in planned.document.plan.layers} == {"int8"}
+    assert {layer.format for layer in planned.report.plan.layers} == {"int8"}
 
 
-def test_a_report_that_is_not_as_its_type_says_is_written_all_the_same(folder: Path, tmp_path: Path) -> None:
-    """A fault of ours: remarked, and the run is not lost."""
-    result = onnxq.sanitize(folder / "net.onnx")
-    result.report["surprise"] = 1
+def test_documents_are_indexed_by_key_with_a_warning(folder: Path) -> None:
+    """For this release; the plain value is what they were."""
+    report: Any = onnxq.sanitize(folder / "net.onnx").report
+    with pytest.warns(DeprecationWarning, match=r"^Report is read by attribute \(.changes\)") as heard:
+        assert report["changes"] == report.to_dict()["changes"] != []
+    assert heard[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"^FileSizes is read by attribute \(.before\)"):
+        assert report.size["before"] == report.size.before > 0
+    with pytest.warns(DeprecationWarning, match=KEYED):
+        assert ("plan" in report, "sitse" in report) == (True, False)
+    with pytest.warns(DeprecationWarning, match=KEYED):
+        assert (report.get("plan"), report.get("sitse", 3)) == ({}, 3)
+    with pytest.warns(DeprecationWarning, match=KEYED):
+        assert {**report} == report.to_dict()
+    with pytest.warns(DeprecationWarning, match=KEYED), pytest.raises(KeyError, match="sitse"):
+        _ = report["sitse"]
+    with pytest.raises(TypeError):
+        report["changes"] = ()
+
+
+def test_the_key_of_a_field_of_another_name_names_the_attribute(folder: Path) -> None:
+    report: Any = onnxq.extract(folder / "net.onnx", start=["a"], end=["r"]).report
+    with pytest.warns(DeprecationWarning, match=r"\(.start\)"):
+        assert report["from"] == ["a"]
+
+
+def test_what_does_not_fit_a_type_is_left_out_and_costs_nobody_a_run(folder: Path) -> None:
+    """A fault of ours: remarked, and all else is said."""
+    right = onnxq.sanitize(folder / "net.onnx").report
+    plain = right.to_dict() | {"surprise": 1, "proved": "all", "profiles": {"x": [[1, 2], [1, "two"]]}}
+    plain["changes"][1]["proof"]["verdict"] = 7
+    del plain["changes"][1]["stage"]
     with onnxq.remarks.heard() as heard:
-        result.save(tmp_path / "clean.onnx")
+        found = fitted(Report, plain)
     assert any("Report has no 'surprise'" in remark for remark in heard)
-    written = json.loads((tmp_path / "clean.report.json").read_text("utf-8"))
-    assert written["surprise"] == 1
-    with pytest.raises(ValueError, match="surprise"):
-        _ = result.document
+    assert (found.model, found.size, found.changes[0]) == (right.model, right.size, right.changes[0])
+    assert (found.changes[1].rule, found.changes[1].stage) == (right.changes[1].rule, "")
+    assert (found.profiles, found.proved.exact) == ({"x": ((1, 2), (1,))}, None)
+
+
+def test_a_document_without_a_fault_is_remarked_by_nobody(folder: Path) -> None:
+    with onnxq.remarks.heard() as heard:
+        report = onnxq.sanitize(folder / "net.onnx").report
+        assert fitted(Report, report.to_dict()) == report
+    assert not heard
 
 
 def test_what_repair_says_is_of_its_type() -> None:

@@ -18,9 +18,9 @@ import pytest
 
 import onnxq
 from onnxq import schemas
-from onnxq.documents.json_values import to_json
 from onnxq.documents.typed import Unlike, typed
 from onnxq.errors import UserError
+from onnxq.plain import to_json
 
 SCHEMAS = {kind: onnxq.schema(kind) for kind in schemas.KINDS}
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"

@@ -166,7 +166,7 @@ def test_auto_leaves_none_in_float_where_that_gains_too_little_for_its_price() -
 @pytest.mark.parametrize(("count", "few"), [(12, True), (16, False)])
 def test_samples_that_confirm_what_they_chose_are_said(count: int, few: bool) -> None:
     options = {**COMMON, "heads": "auto"}
-    plan = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).document.plan
+    plan = onnxq.quantize(two_heads(outlier=200), SAMPLES[:count], **options).report.plan
     said = "the samples that chose confirmed it as well: give more, 16 at least"
     assert plan
     assert plan.heads is not None

@@ -30,3 +30,9 @@ onnxq.compare("a.onnx", "b.onnx", "data", min_sqnr=20, input_names={"x": "image"
 onnxq.check("m.onnx", "data", target="tensorrt-8.6", rules=["my_rules"])
 onnxq.diff("a.report.json", "b.report.json", margin_db=0.5)
 onnxq.split("m.onnx", at=["y"], ort_ops=["libops.so"])
+
+report = onnxq.quantize("m.onnx", "d").report
+print([change.rule for change in report.changes], report.engine.int8, report.goal is None or report.goal.met)
+print(report.plan.sites if report.plan else (), report.to_dict()["plan"]["sites"])
+print(onnxq.sensitivity("m.onnx", "d").report.sensitivity.decisions[0].gain_db)
+print([piece.nodes for piece in onnxq.split("m.onnx", at=["y"]).manifest.pieces])

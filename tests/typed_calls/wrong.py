@@ -22,3 +22,6 @@ onnxq.calibrate("m.onnx", "data")
 onnxq.compare("a.onnx", "b.onnx")
 onnxq.check("m.onnx", "data", min_sqnr=20)
 onnxq.diff("a.report.json", "b.report.json", margin="0.5")
+onnxq.quantize("m.onnx", "d").report["plan"]["sitse"]
+onnxq.quantize("m.onnx", "d").report.planned()
+onnxq.split("m.onnx", at=["y"]).manifest["pieces"]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.plain import DocumentPart
 from onnxq.settings import Margins
 from onnxq.shown import Shown, Words
 
@@ -19,7 +20,7 @@ VERDICTS = (WORSE, BETTER, OTHER, WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
-class RunDifference:
+class RunDifference(DocumentPart):
     """One thing that run B has otherwise than run A.
 
     Attributes:
@@ -53,7 +54,7 @@ class RunDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingPart:
+class MissingPart(DocumentPart):
     """A part that was not compared.
 
     Attributes:
@@ -68,7 +69,7 @@ class MissingPart:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRun:
+class ComparedRun(DocumentPart):
     """Whose report is compared.
 
     Attributes:
@@ -89,7 +90,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunDiff(Shown):
+class RunDiff(Shown, DocumentPart):
     """What run B has otherwise than run A.
 
     Attributes:

@@ -10,8 +10,8 @@ from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.data import CalibrationData, LeftOutSample
-from onnxq.documents.json_values import to_json
 from onnxq.documents.taken import StatisticsTaken, TensorTaken
+from onnxq.plain import to_json
 from onnxq.typed import typed
 
 _FEW = 8
