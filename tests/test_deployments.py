@@ -374,3 +374,22 @@ def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> N
     assert any("does not run at the largest sizes" in n for n in result.report["calibration"]["notes"])
     assert result.profiles == dict.fromkeys("xy", ((1, 1, 32), (1, 20, 32), (1, 20, 32)))
     assert result.report["engine"]["status"] == "compiled"
+
+
+def test_what_is_deployed_for_and_was_never_calibrated_is_said(
+    encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
+) -> None:
+    """Of stated sizes: what nobody stated is that of the samples."""
+    short = [text for text in texts if text["input_ids"].shape[1] <= 20]
+    lengths = [text["input_ids"].shape[1] for text in short]
+
+    def said(most: int) -> list[str]:
+        shapes = ((1, min(lengths)), (1, 16), (1, most))
+        profiles = {"input_ids": shapes, "attention_mask": shapes}
+        report = onnxq.quantize(encoder, short, profiles=profiles, samples=COUNT, **QUICK).report
+        return [note for note in report["calibration"]["notes"] if "never calibrated" in note]
+
+    (note,) = said(32)
+    low, high = min(lengths), max(lengths)
+    assert f"is deployed for {low} to 32, usually 16, and the samples have {low} to {high}" in note
+    assert said(high) == []
