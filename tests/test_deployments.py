@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import onnx
 import pytest
 
 import onnxq
-from benchmarks.nets.mobile import mobilenet_v2
+from benchmarks.nets.mobile import mobilenet_v2, mobilenet_v3
 from benchmarks.nets.transformer import bert
 from onnxq.config import load_config
 from onnxq.errors import UserError
@@ -80,9 +81,10 @@ def share(model: onnx.ModelProto, data: Any, **options: Any) -> float | None:
     return found
 
 
-def test_what_is_in_int8_is_decided_for_the_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("net", [mobilenet_v2, mobilenet_v3])
+def test_what_is_in_int8_is_decided_for_the_batch(net: Callable[..., onnx.ModelProto]) -> None:
     """And by a profile as by a shape."""
-    model = mobilenet_v2(small=True, size=64)
+    model = net(small=True, size=64)
     images = [{"x": np.random.default_rng(n).random((1, 3, 64, 64), np.float32)} for n in range(8)]
     assumed = onnxq.quantize(model, images, **QUICK)
     plan, deployment = assumed.report["plan"], assumed.report["deployment"]
@@ -93,6 +95,7 @@ def test_what_is_in_int8_is_decided_for_the_batch(tmp_path: Path) -> None:
     profile = ((1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
     by_batch = share(model, images, batch=(1, 16, 32))
     assert by_batch == share(model, images, profiles={"x": profile})
+    assert by_batch == share(model, images, shapes={"x": (16, 3, 64, 64)})
     stated = onnxq.quantize(model, images, batch=(8, 8, 8), **QUICK)
     assert stated.profiles == {"x": ((8, 3, 64, 64),) * 3}  # not the 1 of the samples
     assert by_batch is not None
