@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import onnx
 import pytest
 
 import onnxq
-from benchmarks.nets.mobile import mobilenet_v2
+from benchmarks.nets.mobile import mobilenet_v2, mobilenet_v3
 from benchmarks.nets.transformer import bert
 from onnxq.config import load_config
 from onnxq.errors import UserError
@@ -80,9 +81,10 @@ def share(model: onnx.ModelProto, data: Any, **options: Any) -> float | None:
     return found
 
 
-def test_what_is_in_int8_is_decided_for_the_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("net", [mobilenet_v2, mobilenet_v3])
+def test_what_is_in_int8_is_decided_for_the_batch(net: Callable[..., onnx.ModelProto]) -> None:
     """And by a profile as by a shape."""
-    model = mobilenet_v2(small=True, size=64)
+    model = net(small=True, size=64)
     images = [{"x": np.random.default_rng(n).random((1, 3, 64, 64), np.float32)} for n in range(8)]
     assumed = onnxq.quantize(model, images, **QUICK)
     plan, deployment = assumed.report["plan"], assumed.report["deployment"]
@@ -93,6 +95,7 @@ def test_what_is_in_int8_is_decided_for_the_batch(tmp_path: Path) -> None:
     profile = ((1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
     by_batch = share(model, images, batch=(1, 16, 32))
     assert by_batch == share(model, images, profiles={"x": profile})
+    assert by_batch == share(model, images, shapes={"x": (16, 3, 64, 64)})
     stated = onnxq.quantize(model, images, batch=(8, 8, 8), **QUICK)
     assert stated.profiles == {"x": ((8, 3, 64, 64),) * 3}  # not the 1 of the samples
     assert by_batch is not None
@@ -374,3 +377,22 @@ def test_an_end_at_which_the_model_does_not_run_stays_narrowed_and_builds() -> N
     assert any("does not run at the largest sizes" in n for n in result.report["calibration"]["notes"])
     assert result.profiles == dict.fromkeys("xy", ((1, 1, 32), (1, 20, 32), (1, 20, 32)))
     assert result.report["engine"]["status"] == "compiled"
+
+
+def test_what_is_deployed_for_and_was_never_calibrated_is_said(
+    encoder: onnx.ModelProto, texts: list[dict[str, np.ndarray]]
+) -> None:
+    """Of stated sizes: what nobody stated is that of the samples."""
+    short = [text for text in texts if text["input_ids"].shape[1] <= 20]
+    lengths = [text["input_ids"].shape[1] for text in short]
+
+    def said(most: int) -> list[str]:
+        shapes = ((1, min(lengths)), (1, 16), (1, most))
+        profiles = {"input_ids": shapes, "attention_mask": shapes}
+        report = onnxq.quantize(encoder, short, profiles=profiles, samples=COUNT, **QUICK).report
+        return [note for note in report["calibration"]["notes"] if "never calibrated" in note]
+
+    (note,) = said(32)
+    low, high = min(lengths), max(lengths)
+    assert f"is deployed for {low} to 32, usually 16, and the samples have {low} to {high}" in note
+    assert said(high) == []

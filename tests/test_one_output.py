@@ -14,6 +14,8 @@ from onnxq import remarks
 from onnxq.errors import UserError
 from onnxq.run import finding_parts
 
+pytestmark = pytest.mark.usefixtures("by_place")
+
 BOXES, SCORES = "output[0:4]", "output[4:6]"
 DATA = [{"image": image} for image in pictures(2, 48)[0]]
 PLAIN = {"compile": False, "repair": "none", "layer_samples": 0}

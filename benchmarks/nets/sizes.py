@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 _FULL = {
-    "resnet18": 224, "mobilenet_v2": 224, "efficientnet_b0": 224, "yolov8n": 640, "vit_s16": 224, "bert": 128
+    "resnet18": 224, "mobilenet_v2": 224, "mobilenet_v3": 224, "efficientnet_b0": 224, "yolov8n": 640,
+    "vit_s16": 224, "bert": 128,
 }  # fmt: skip
 
 # The last stage of a convolutional net still has 4 x 4 positions: int8 gains nothing with less.
 _SMALL = {
-    "resnet18": 128, "mobilenet_v2": 128, "efficientnet_b0": 128, "yolov8n": 128, "vit_s16": 64, "bert": 32
+    "resnet18": 128, "mobilenet_v2": 128, "mobilenet_v3": 128, "efficientnet_b0": 128, "yolov8n": 128,
+    "vit_s16": 64, "bert": 32,
 }  # fmt: skip
 
 

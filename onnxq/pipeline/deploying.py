@@ -55,6 +55,23 @@ class Deployed:
             found.append(one.without_bad([self.seen[index] for index in own if index not in bad]))
         return replace(self, deployments=tuple(found))
 
+    def not_calibrated(self) -> tuple[str, ...]:
+        """The sizes that are stated and that no sample has, in words; but for the batch."""
+        order, told = list(self.seen), list[str]()
+        for one in self.deployments:
+            own = [self.seen[order[place]] for place in one.fitting] if one.name else list(self.seen.values())
+            for dim in sorted(one.stated.difference(one.batch)):
+                span = one.spans[dim]
+                sizes = [size for shapes in own if (size := one.size(dim, shapes)) is not None]
+                if sizes and (span.smallest < min(sizes) or span.largest > max(sizes)):
+                    of = f"deployment {one.name!r}: " if one.name else ""
+                    has = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(min(sizes))
+                    told.append(
+                        f"{of}{dim} is deployed for {span}, and the samples have {has}: what is beyond was "
+                        "never calibrated"
+                    )
+        return tuple(told)
+
 
 def deploy(job: Job, source: Source, parts: Split, first: Sample) -> Deployed:
     """What a model is deployed for.

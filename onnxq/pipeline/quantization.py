@@ -373,7 +373,7 @@ class Quantization:
             unedited = prepared.reference if prepared.unedited is None else prepared.unedited
             decides = sampling.confirms and self._pursuit is not None and self._pursuit.goal.is_set
             floats, confirming, expected = references(job, options, sampling, unedited, confirms=decides)
-            prepared.notes += sampling.notes
+            prepared.notes += [*sampling.notes, *sampling.deployed.not_calibrated()]
         asked = options.method != "auto" or options.search
         if self._file is not None and asked and not any(map(ranges.is_free, prepared.plan.measured)):
             prepared.notes.append(f"method {options.default} is not used: the plan states every range")

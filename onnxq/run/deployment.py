@@ -86,6 +86,11 @@ class Deployment:
         """Whether no size is assumed."""
         return all(span.origin != "assumed" for span in self.spans.values())
 
+    def size(self, dim: str, shapes: Mapping[str, Shape]) -> int | None:
+        """The size of a dimension in a sample of these shapes; None where it has none."""
+        places = ((name, dims.index(dim)) for name, dims in self.names.items() if dim in dims)
+        return next((shapes[name][axis] for name, axis in places if len(shapes.get(name, ())) > axis), None)
+
     def fits(self, shapes: Mapping[str, Shape]) -> bool:
         """Whether a sample of these shapes has all sizes that are stated, but for the batch."""
         chosen = self.stated.difference(self.batch)

@@ -143,8 +143,7 @@ def _is_stated(whole: Deployment, lengths: Lengths) -> bool:
 
 def _size(whole: Deployment, shapes: Mapping[str, Shape], dim: str) -> int:
     """The size of a dimension in a sample; 0 where it has none."""
-    places = ((name, dims.index(dim)) for name, dims in whole.names.items() if dim in dims)
-    return next((shapes[name][axis] for name, axis in places if len(shapes.get(name, ())) > axis), 0)
+    return whole.size(dim, shapes) or 0
 
 
 def _turned(
