@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.checks.lint import lint_pairs
 from onnxq.documents.calibration import DrawnHistogram, ScaleProfile
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.documents.json_values import to_json as to_json
@@ -26,7 +27,6 @@ from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.twins import twins
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
-from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
