@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
@@ -41,7 +42,8 @@ OF_NEEDS = """from onnxq.checks import Said, check
 
 def said(known): yield Said(reason=type(known).__name__)
 
-asked = [check(f"of-{need}", "nothing", needs=need)(said) for need in ("file", "pairs", "plan", "data", "engine")]
+needs = ("file", "pairs", "plan", "data", "engine")
+asked = [check(f"of-{need}", "nothing", needs=need)(said) for need in needs]
 of_file, of_pairs, of_plan, of_data, of_engine = asked
 """
 
@@ -181,3 +183,13 @@ def test_what_it_gives_may_be_a_mapping_too(model: Path, tmp_path: Path) -> None
     own.write_text(NO_BIAS.replace(said, "yield {'reason': 'none', 'node': node.name, 'severity': 'error'}"))
     (one,) = checked(model, own)
     assert (one.check, one.severity, one.op, one.reason) == ("no-bias", "error", "Conv", "none")
+
+
+def test_the_checks_of_the_documents_are_checks(model: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    for page in ("docs/lint.md", "CONTRIBUTING.md"):
+        text = (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
+        (block,) = [part for part in re.findall(r"```python\n(.*?)```", text, re.S) if "@check" in part]
+        own.write_text(block.replace('"scale-sign"', '"scale-signs"'))
+        told = [(one.check, one.node) for one in checked(model, own)]
+        assert told == ([("no-bias", "l")] if page == "docs/lint.md" else [])
