@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.checks.lint import lint_pairs
 from onnxq.documents.calibration import DrawnHistogram, ScaleProfile
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.documents.report import REPORT_SCHEMA
@@ -26,7 +27,6 @@ from onnxq.graph.twins import twins
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
 from onnxq.plain import to_json
-from onnxq.quant.lint import lint_pairs
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.reason import code_of

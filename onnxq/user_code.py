@@ -77,17 +77,10 @@ def load_function(spec: str | os.PathLike[str], asked: CodeForm) -> UserFunction
     Raises:
         UserError: there is no such file or function, or the file's code raises an error.
     """
-    text = os.fspath(spec)
-    before, colon, name = text.rpartition(":")
-    named = bool(colon and before) and name.isidentifier() and not os.path.isfile(text)
-    path, function = (Path(before), name) if named else (Path(text), asked.function)
-    if not os.path.isfile(path):
-        near = [str(entry) for entry in sorted(path.parent.glob("*.py"))]
-        error = unknown_name(asked.what, str(path), near)
-        raise UserError(str(error), hint=error.hint or f"the form is {asked.path_form}")
+    path, function = _split(spec, asked)
     if not function:
         raise UserError(
-            f"{text!r} does not say which function of the {asked.what} is meant",
+            f"{os.fspath(spec)!r} does not say which function of the {asked.what} is meant",
             hint=f"the form is {asked.path_form}",
         )
     members = _members(path, asked)
@@ -102,6 +95,41 @@ def load_function(spec: str | os.PathLike[str], asked: CodeForm) -> UserFunction
             hint=f"the form is {asked.form}",
         )
     return UserFunction(path, function, found, asked)
+
+
+def load_functions(
+    spec: str | os.PathLike[str], asked: CodeForm, marked: type[Callable[..., Any]]
+) -> list[UserFunction]:
+    """The function that is named, else all of a file that a decorator made of a class.
+
+    Args:
+        spec: `FILE` or `FILE:FUNCTION`.
+        asked: what they have to be.
+        marked: that class.
+
+    Raises:
+        UserError: as `load_function`; or none is named, and there is none of that class.
+    """
+    path, function = _split(spec, asked)
+    if function:
+        return [load_function(spec, asked)]
+    found = [(name, one) for name, one in _members(path, asked).items() if isinstance(one, marked)]
+    if not found:
+        return [load_function(spec, asked)]  # which says that none is named
+    return [UserFunction(path, name, one, asked) for name, one in found]
+
+
+def _split(spec: str | os.PathLike[str], asked: CodeForm) -> tuple[Path, str]:
+    """The file of `FILE` or `FILE:FUNCTION`, and the function; "" where none is named."""
+    text = os.fspath(spec)
+    before, colon, name = text.rpartition(":")
+    named = bool(colon and before) and name.isidentifier() and not os.path.isfile(text)
+    path, function = (Path(before), name) if named else (Path(text), asked.function)
+    if not os.path.isfile(path):
+        near = [str(entry) for entry in sorted(path.parent.glob("*.py"))]
+        error = unknown_name(asked.what, str(path), near)
+        raise UserError(str(error), hint=error.hint or f"the form is {asked.path_form}")
+    return path, function
 
 
 def _members(path: Path, asked: CodeForm) -> dict[str, Any]:

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from onnxq import reporting
-from onnxq.analysis.checks import found_by_data
-from onnxq.analysis.checks.own import found_by_user, load_check
 from onnxq.call_options import CheckOptions
+from onnxq.checks import Check, Need
+from onnxq.checks.lint import confirmed_lint, explains, seen_in
+from onnxq.checks.load import all_checks, checks_that_need, finding, found_by
+from onnxq.checks.own import found_by_own, load_own
+from onnxq.checks.subject import subject_of
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft, TakenByRuntime
 from onnxq.documents.report import Report
-from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code, finding
+from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.heap import uncollected
@@ -33,7 +36,6 @@ from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
-from onnxq.quant.lint import confirmed_lint, explains
 from onnxq.reporting import beyond_compiler, deciding_inputs, unsupported
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
@@ -41,7 +43,6 @@ from onnxq.run import ort, trt
 from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
 from onnxq.shown import Shown, Words, count
 from onnxq.target import load_target
-from onnxq.user_code import UserFunction
 from onnxq.version import VERSION
 
 _ROWS = 10
@@ -171,8 +172,8 @@ def check(
     Args:
         model: the file.
         data: as in `quantize`; with it, or with `calibration.stats`, the checks on data run.
-        checks: functions of the user's, `FILE.py:FUNCTION`: each is called with what is known, an
-            `onnxq.analysis.checks.Evidence`, and gives findings.
+        checks: checks of the user's, `FILE.py` or `FILE.py:FUNCTION`: each `onnxq.checks.check` is called
+            with what it needs, a plain function with an `onnxq.checks.Evidence`, and gives findings.
         calibration: how ranges would be chosen; `stats`: what `onnxq calibrate` wrote, in the place of data.
         feeding: how samples become inputs.
         images: how image files do.
@@ -196,7 +197,7 @@ def check(
     calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
     runtime = keywords.group(Runtime, runtime)
     keywords.end()
-    own = [load_check(spec) for spec in checks]
+    own = [one for spec in checks for one in load_own(spec)]
     given = None
     if calibration.stats is not None:
         given = Given.read(calibration.stats, partial=calibration.partial)
@@ -214,7 +215,7 @@ class _Asked:
     calibration: Calibration
     feeding: Feeding
     given: Given | None
-    own: Sequence[UserFunction]
+    own: Sequence[Check]
     again: tuple[str, ...] = ()
 
 
@@ -228,7 +229,7 @@ def _check(
         check_compiler(compilation)
     data, given = asked.data, asked.given
     job, source = None, None
-    if data is not None or given is not None or asked.own:
+    if data is not None or given is not None or any(one.needs == "plan" for one in asked.own):
         with uncollected():
             job = Job(path, repairs, tell)
             job.bind(inputs)
@@ -261,17 +262,24 @@ def _check(
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
     ]
     measured = None
+    known: dict[Need, Any] = {}
+    if asked.own:
+        known["file"] = subject_of(original, target.name)
+        known["pairs"] = known["file"] if target.explicit else None
+        known["engine"] = seen_in(engines[0], known["file"]) if engines is not None else None
     if job is not None:
         course = Calibrating.of(asked.calibration, (), asked.feeding)
         engine = engines[0] if engines is not None else None
         named = " ".join([_flags(data, asked.calibration.stats), *map(shlex.quote, asked.again)])
         evidence, problems = evidence_of(job, original, course, source, given, engine, named)
-        of_data = found_by_data(evidence) if source is not None or given is not None else []
-        findings = [*_without_coarse(findings, of_data), *problems, *of_data]
-        for function in asked.own:
-            findings += found_by_user(function, evidence)
+        known["plan"] = evidence
+        of_data: list[Finding] = []
         if source is not None or given is not None:
+            known["data"] = evidence
+            of_data = found_by(checks_that_need("data"), evidence)
             measured = MeasuredForChecks(evidence.samples, len(evidence.tensors), evidence.own_pairs)
+        findings = [*_without_coarse(findings, of_data), *problems, *of_data]
+    findings += found_by_own(asked.own, known)
     return Checks(
         kind="checks",
         schema=2,
@@ -404,8 +412,9 @@ def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Find
     told = set()
     merged = []
     for one in lint:
-        key = (one.node, one.lacks)
-        if one.lacks and key in advice:
+        lacks = all_checks()[one.check].lacks
+        key = (one.node, lacks)
+        if lacks and key in advice:
             told.add(key)
             one = dataclasses.replace(one, advice=advice[key])
         merged.append(one)

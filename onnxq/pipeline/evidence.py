@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.analysis.checks import Evidence
-from onnxq.analysis.checks.evidence import FloatLayer, Scaled, own_scales, planned_scales
 from onnxq.analysis.reports import part_of
 from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
+from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
+from onnxq.checks.load import finding
+from onnxq.checks.subject import subject_of
 from onnxq.compiled.reading import read
 from onnxq.data.sources import Source
 from onnxq.data.warnings import DataWarning
@@ -23,7 +24,7 @@ from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.emit.recorded import recorded_report
 from onnxq.errors import UserError
-from onnxq.finding import Finding, finding
+from onnxq.finding import Finding
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
@@ -34,7 +35,6 @@ from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, pr
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.lint.subject import subject_of
 from onnxq.quant.plan import QuantPlan
 from onnxq.reason import code_of
 from onnxq.run import trt

@@ -14,9 +14,9 @@ from grid_nets import Net
 from test_compiled import NETS
 from test_measuring import RULES, WHY, random_net
 
+from onnxq.checks.lint import lint_qdq
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
-from onnxq.quant.lint import lint_qdq
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.quant.wants import Wants, left_float

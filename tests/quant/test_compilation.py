@@ -16,11 +16,11 @@ from test_precisions import recast
 from typer.testing import CliRunner
 
 import onnxq
+from onnxq.checks.lint import lint_qdq
 from onnxq.cli.app import app
 from onnxq.graph.model import Model
 from onnxq.pipeline import compilation
 from onnxq.quant.insert import insert
-from onnxq.quant.lint import lint_qdq
 from onnxq.quant.placement import make_plan
 from onnxq.quant.wants import left_float
 from onnxq.rule.load import load_rules

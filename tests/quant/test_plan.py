@@ -9,11 +9,11 @@ import pytest
 from grid_nets import Net
 from onnx import numpy_helper
 
+from onnxq.checks.lint import lint_qdq
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.groups import Groups
 from onnxq.quant.insert import insert
-from onnxq.quant.lint import lint_qdq
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import Edge, QuantPlan, Site
 from onnxq.quant.scales import quantize_weights, scale_of

@@ -1,0 +1,146 @@
+"""What a check is: its name, what it needs, how bad it is, its words, and the function that looks."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from onnxq.checks.engine import Judge
+from onnxq.finding import SEVERITIES, Finding, Severity
+from onnxq.user_code import MisusedError, UserFunction
+
+Need = Literal["file", "pairs", "plan", "data", "engine", "target"]
+
+NEEDS: Mapping[Need, str] = {
+    "file": "the model as the user gave it, a `Subject`; always there",
+    "pairs": "the same, where the target takes int8 as Q/DQ pairs",
+    "plan": "what `quantize` would do, an `Evidence`, with what was measured where there are data",
+    "data": "the same, where there are data or statistics",
+    "engine": "the engine of the model as it is, a `Seen`, where NVIDIA's compiler built it",
+    "target": "what the target's table, rules and onnxruntime say; `pipeline/checking.py` tells it",
+}
+"""What a check may need, and what its function is called with."""
+
+_KINDS: Mapping[str, str] = {"pairs": "qdq", "data": "data"}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a check says against a model. Its name, its severity and its group are the check's.
+
+    Attributes:
+        node: the node's name, "" where it is about the whole model.
+        op: its operator.
+        reason: what is wrong.
+        advice: what to do.
+        tensor: the tensor that it is about, "" where that is the node.
+        consequence: what comes of it.
+        db: the signal to rounding noise of the tensor under its scale, dB, where it is measured.
+        confirmed: whether the compiled engine shows it, where the check asked it.
+        check: another check, in whose name it is said; None: the one whose function says it.
+    """
+
+    node: str = ""
+    op: str = ""
+    reason: str = ""
+    advice: str = ""
+    tensor: str = ""
+    consequence: str = ""
+    db: float | None = None
+    confirmed: bool | None = None
+    check: Check | None = None
+
+
+Function = Callable[[Any], Iterable[Said]]
+"""What looks: called with what the check needs. It changes nothing, and knows of no other check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is looked for.
+
+    Attributes:
+        name: its name, which findings have.
+        what: what is wrong then, in a few words.
+        needs: what has to be there, a key of `NEEDS`.
+        severity: how bad a finding is.
+        kind: the group of its findings, `Finding.kind`.
+        lacks: the feature of the target's table that a repair rule of `onnxq sanitize` makes up for.
+        parser: what NVIDIA's parser or builder says of it, as a regular expression; "": nothing.
+        judge: how the engine is asked about a finding; None: it cannot tell.
+        is_cause: whether it is why a scale does not suit a tensor: of each tensor the first that applies is
+            told.
+        function: what looks; None: it is told by another's function, or by who asks the target or the data.
+        place: where the user's function stands; None: it is onnxq's.
+    """
+
+    name: str
+    what: str
+    needs: Need
+    severity: Severity
+    kind: str
+    lacks: str = ""
+    parser: str = ""
+    judge: Judge | None = None
+    is_cause: bool = False
+    function: Function | None = None
+    place: UserFunction | None = None
+
+    def __call__(self, known: Any) -> Iterable[Said]:
+        """What its function says of what it needs."""
+        return () if self.function is None else self.function(known)
+
+    def finding(self, said: Said) -> Finding:
+        """What is said, as a finding."""
+        check = said.check or self
+        return Finding(
+            check.kind, check.name, check.severity, said.node, said.op, said.tensor, said.reason,
+            said.consequence, said.advice, said.db, said.confirmed,
+        )  # fmt: skip
+
+
+def stated(
+    name: str,
+    what: str,
+    *,
+    needs: Need,
+    severity: Severity = "warning",
+    kind: str = "",
+    lacks: str = "",
+    parser: str = "",
+    judge: Judge | None = None,
+    is_cause: bool = False,
+) -> Check:
+    """A check without a function of its own; arguments as the attributes of `Check`.
+
+    Raises:
+        MisusedError: there is no such need or severity, or it is no name.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise MisusedError(f"{name!r} is no name of a check", hint="a name is like 'no-bias'")
+    if needs not in get_args(Need):
+        raise MisusedError(f"the check {name!r} needs {needs!r}", hint=f"it may need {', '.join(NEEDS)}")
+    if severity not in SEVERITIES:
+        raise MisusedError(
+            f"the check {name!r} has severity {severity!r}", hint=f"there are {', '.join(SEVERITIES)}"
+        )
+    kind = kind or _KINDS.get(needs, name)
+    return Check(name, what, needs, severity, kind, lacks, parser, judge, is_cause)
+
+
+def check(name: str, what: str, **options: Any) -> Callable[[Function], Check]:
+    """Makes a function a check. The function is called with what the check needs, and yields `Said`.
+
+    Args:
+        name: its name, as in "fp16-scale".
+        what: what is wrong where it says something, in a few words.
+        options: `needs`, and what else `stated` takes.
+
+    Raises:
+        MisusedError: as `stated`.
+    """
+    plain = stated(name, what, **options)
+    return lambda function: dataclasses.replace(plain, function=function)

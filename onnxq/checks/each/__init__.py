@@ -1,0 +1,1 @@
+"""Onnxq's checks, a file each; what begins with an underscore is shared by some of them."""

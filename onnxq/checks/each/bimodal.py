@@ -1,0 +1,53 @@
+"""Tensors with values of two sizes and none between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from onnxq.calib.histogram import Histogram
+from onnxq.checks import Evidence, Said, check, keep_float
+from onnxq.checks.limits import APART, BETWEEN, DUST, LOWER_MODE, MODE
+
+
+@check("bimodal", "values of two sizes and none between, under one scale", needs="data", is_cause=True)
+def bimodal(evidence: Evidence) -> Iterator[Said]:
+    """Tensors whose smaller mode has few codes under the scale of the larger one."""
+    for name, threshold, stats in evidence.quantized:
+        assert stats.histogram is not None
+        found = two_modes(stats.histogram)
+        if found is None or threshold < found[1]:
+            continue
+        low, high, share = found
+        node, op = evidence.reader(name)
+        yield Said(
+            node, op,
+            f"{name!r} has values of two sizes: up to {low:.4g} and, {share:.2%} of them, from {high:.4g} on",
+            "leave what reads it in float, or find out what the larger ones are: "
+            + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
+            tensor=name,
+            consequence=f"of 127 codes the smaller ones have {127 * low / threshold:.1f}",
+        )  # fmt: skip
+
+
+def two_modes(histogram: Histogram) -> tuple[float, float, float] | None:
+    """The end of the smaller mode, the begin of the larger one, and its share; None where there are not two.
+
+    Zeros, and what is as good as zero, belong to neither. The modes are more than `APART`
+    apart, and `BETWEEN` of the values at most are between them.
+    """
+    counts, edges = histogram.counts.astype(np.float64), histogram.edges
+    counts[edges[1:] < DUST * edges[-1]] = 0
+    total = counts.sum()
+    if not total:
+        return None
+    below = np.concatenate([[0.0], np.cumsum(counts)]) / total  # at each edge
+    tops = np.flatnonzero((1 - below >= MODE) & (below >= LOWER_MODE))  # where the larger mode may begin
+    starts = np.searchsorted(below, below[tops] - BETWEEN, side="left")  # the least end of the smaller one
+    ratios = np.where(below[starts] >= LOWER_MODE - BETWEEN, edges[tops] / edges[starts], 0.0)
+    if not len(ratios) or ratios.max() < APART:
+        return None
+    place = int(np.argmax(ratios))
+    top, start = int(tops[place]), int(starts[place])
+    return float(edges[start]), float(edges[top]), float(1 - below[top]) * float(total) / histogram.total

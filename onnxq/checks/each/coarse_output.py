@@ -1,0 +1,31 @@
+"""Outputs that int8 makes coarse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Evidence, Said, check
+from onnxq.checks.limits import OUTPUT_DB
+from onnxq.graph.pairs import pairs_of
+from onnxq.graph.view import Tensor
+
+
+@check("coarse-output", "a quantized output with much rounding noise", needs="data")
+def coarse_outputs(evidence: Evidence) -> Iterator[Said]:
+    """Quantized outputs of the model with much rounding noise."""
+    for raw in evidence.model.graph.outputs:
+        output = Tensor(evidence.model, raw)
+        for pair in pairs_of(output):
+            node, name = pair.node, evidence.measured(pair.codes)
+            threshold = evidence.threshold(name) if name is not None else None
+            if name is None or threshold is None:
+                continue
+            left = evidence.db(name, threshold)
+            if left < OUTPUT_DB:
+                yield Said(
+                    node.name, node.op, f"output {output.name!r} is rounded to int8",
+                    f"leave the pair in front of the output out; onnxq places none there: {evidence.command}",
+                    tensor=output.name,
+                    consequence=f"one step is {threshold / 127:.3g}: {left:.1f} dB, by this pair alone",
+                    db=left,
+                )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Inputs of one Concat that share a scale and need very different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Evidence, Said, check, keep_float
+from onnxq.checks.each._scores import mixes_scores
+from onnxq.graph.view import Node
+
+
+def joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
+    """The measured inputs of a Concat under one scale, with its threshold."""
+    if node.op != "Concat" or node.domain:
+        return {}
+    behind = node.outputs[0].name
+    names = [name for source in node.inputs if (name := evidence.measured(source)) is not None]
+    found = {name: evidence.threshold(name) or evidence.threshold(behind) for name in dict.fromkeys(names)}
+    usable = {name: threshold for name, threshold in found.items() if threshold is not None}
+    return usable if len(usable) > 1 and len(set(usable.values())) == 1 else {}
+
+
+@check("concat-ranges", "inputs of one Concat that need very different scales", needs="data", is_cause=True)
+def concat_ranges(evidence: Evidence) -> Iterator[Said]:
+    """Inputs of a Concat that the range of another one leaves few codes."""
+    for node in evidence.nodes:
+        inputs = joined_inputs(evidence, node)
+        if not inputs or mixes_scores(evidence, node):
+            continue
+        widest = max(inputs, key=lambda name: evidence.tensors[name].amax)
+        for name, threshold in inputs.items():
+            lost = evidence.loss(name, threshold) if name != widest else None
+            if lost is None:
+                continue
+            alone = f"{lost[1]:.1f} with a scale of its own"
+            small, large = evidence.tensors[name].amax, evidence.tensors[widest].amax
+            yield Said(
+                node.name, node.op,
+                f"its inputs share a scale: {name!r} reaches {small:.4g}, {widest!r} {large:.4g}",
+                "bring them to one size in front of the Concat, or leave what reads it in float: "
+                + (keep_float(evidence, evidence.layers_behind(name)) or evidence.command),
+                tensor=name,
+                consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
+                db=lost[0],
+            )  # fmt: skip

@@ -1,0 +1,69 @@
+"""Products whose scales the engine multiplies in float16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from onnxq.checks import AGAIN, Product, Said, Subject, check
+from onnxq.checks.each._scales import is_half
+from onnxq.checks.engine import sums_in_half
+
+_FP16_NORMAL = 2.0**-14
+_FP16_LEAST = 2.0**-24
+_FP16_MOST = 65504.0
+
+
+@check(
+    "fp16-product", "float16 scales, one a channel, of a matrix product", needs="pairs", judge=sums_in_half,
+)  # fmt: skip
+def fp16_products(subject: Subject) -> Iterator[Said]:
+    """Matrix products with float16 scales a channel: the engine holds one multiplier, sa * sw, in float16."""
+    for product in subject.products:
+        found = _fp16_product(product)
+        if found is not None:
+            yield found
+
+
+def _fp16_product(product: Product) -> Said | None:
+    layer = product.layer
+    if layer is None or product.node.op not in ("MatMul", "Gemm") or not product.is_int8:
+        return None
+    data, weight = product.of_data[0], product.of_weight[0]
+    if not weight.is_per_channel or not all(is_half(pair) for pair in (data, weight)):
+        return None
+    one, other = data.scales, weight.scales
+    if one is None or other is None:
+        return None
+    multipliers = one.max() * other
+    lost = int(np.sum(multipliers < _FP16_LEAST))
+    small = int(np.sum(multipliers < _FP16_NORMAL))
+    bound = _largest_sum(product)
+    said = [f"of {other.size} multipliers {small} are below {_FP16_NORMAL:.2g} in float16"] if small else []
+    said += [f"{lost} of them become 0"] if lost else []
+    if bound is not None and bound > _FP16_MOST:
+        said.append(f"sums of codes reach up to {bound:,.0f}, float16 {_FP16_MOST:,.0f}")
+    if not said:
+        return None
+    return Said(
+        product.node.name, product.node.op,
+        f"its scales are float16, one a channel: {', '.join(said)}",
+        "use float32 scales with a Cast behind the DequantizeLinear, or one scale for all weights of the "
+        f"layer: {AGAIN} writes such a file",
+        consequence="the engine's plan has no other factor than sa*sw in float16: sums of codes that are "
+        "written as float16 before they are scaled overflow, and small factors lose bits",
+    )  # fmt: skip
+
+
+def _largest_sum(product: Product) -> float | None:
+    """The largest sum of products of codes that an output element can have; None: weights are not known."""
+    assert product.layer is not None
+    pair = product.of_weight[0]
+    if pair.codes is None or pair.scale is None or product.weight.producer != pair.node:
+        return None
+    codes = pair.codes.constant
+    if codes is None:
+        return None
+    others = tuple(axis for axis in range(codes.ndim) if axis != product.layer.axis)
+    return float(np.abs(codes.astype(np.float32)).sum(axis=others).max()) * 127.0

@@ -1,0 +1,29 @@
+"""Attention with some of its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import AGAIN, Said, Subject, check
+from onnxq.checks.each._attention import OUTPUT, UNFUSED, attentions, pairs_in
+from onnxq.checks.engine import without_attention
+
+
+@check("half-attention", "attention with some of its pairs", needs="pairs", judge=without_attention)
+def half_attention(subject: Subject) -> Iterator[Said]:
+    """Some of the pairs of attention."""
+    for one in attentions(subject.model):
+        have = pairs_in(one)
+        operands = [is_there for name, is_there in have.items() if name != OUTPUT]
+        if not any(operands) or (all(have.values()) and not one.raw):
+            continue  # a pair on the output alone is that of the layer behind it
+        missing = [name for name, is_there in have.items() if not is_there]
+        lacks = f"none on {', '.join(missing)}" if missing else "one on the scores in front of the Softmax"
+        yield Said(
+            one.values.name, one.values.op,
+            f"its attention has pairs on {', '.join(n for n, is_there in have.items() if is_there)}; {lacks}",
+            "quantize queries, keys, Softmax, values and the output, or none of them: "
+            f"{AGAIN} decides that by measuring",
+            tensor=one.scores.outputs[0].name,
+            consequence=UNFUSED,
+        )  # fmt: skip

@@ -1,0 +1,28 @@
+"""Products of two activations of which one is quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Said, Subject, check
+from onnxq.checks.each._attention import attentions
+from onnxq.checks.engine import in_float
+
+
+@check(
+    "half-product", "a product of two activations of which one is quantized", needs="pairs", judge=in_float,
+)  # fmt: skip
+def half_products(subject: Subject) -> Iterator[Said]:
+    """A product of two activations, one of them quantized; that of attention is judged with its partner."""
+    inside = {node for found in attentions(subject.model) for node in (found.scores, found.values)}
+    for product in subject.products:
+        if product.layer is not None or bool(product.of_data) == bool(product.of_weight):
+            continue
+        if product.node in inside or product.weight.is_constant:
+            continue
+        which = product.data if product.of_data else product.weight
+        yield Said(
+            product.node.name, product.node.op,
+            f"of its two activations only {which.name!r} is quantized", "quantize both or neither",
+            tensor=which.name, consequence="it runs in float: the pair costs accuracy, and saves no product",
+        )  # fmt: skip

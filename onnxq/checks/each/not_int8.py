@@ -1,0 +1,25 @@
+"""Layers that run in float although their pairs are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Said, Seen, check
+
+
+@check("not-int8", "pairs of a layer that the engine runs in float", needs="engine", kind="qdq")
+def not_int8(seen: Seen) -> Iterator[Said]:
+    """Products whose pairs ask for int8, which run in float, and nothing in the file says why."""
+    for product in seen.products.values():
+        pairs = (*product.of_data, *product.of_weight)
+        if not product.is_int8 or seen.told & {product.node.name, *(pair.node.name for pair in pairs)}:
+            continue
+        precision = seen.precision(product.node.name)
+        if precision not in (None, "int8"):
+            yield Said(
+                product.node.name, product.node.op,
+                f"both of its operands are quantized, and the compiler runs it in {precision}",
+                "leave its operands in float, or report the model: no known reason applies",
+                tensor=product.data.name, consequence="its pairs cost accuracy and kernels, and save nothing",
+                confirmed=True,
+            )  # fmt: skip

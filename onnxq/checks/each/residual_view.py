@@ -1,0 +1,101 @@
+"""What a release of the target is known to compute wrongly, without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from onnxq.checks import Said, Subject, check
+from onnxq.graph.pairs import NOTHING, pair_of
+from onnxq.graph.view import Node, Tensor
+from onnxq.target import load_target
+
+_ISSUE = "https://github.com/NVIDIA/TensorRT/issues/4854"
+
+
+# What can stand between a convolution and the Add in one kernel. x * Sigmoid(x) is not among them: it is
+# fused otherwise, and networks of it were measured to be right.
+_ACTIVATIONS = ("Relu", "LeakyRelu", "Clip", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Gelu", "Sigmoid")
+_TANH_PARTS = ("Mul", "Add", "Div", "Tanh")
+_MOST_PARTS = 6
+
+
+@check(
+    "residual-view", "a residual Add that may read a Concat's buffer wrongly", needs="file",
+    kind="miscompile",
+)  # fmt: skip
+def residual_views(subject: Subject) -> Iterator[Said]:
+    """A float16 convolution, activation and residual Add whose other operand is a part of a later Concat."""
+    if "residual-view" not in load_target(subject.target).miscomputes:
+        return
+    for graph in subject.model.graphs():
+        for raw in graph.nodes:
+            node = Node(subject.model, raw)
+            if node.op != "Add" or node.domain or node.outputs[0].dtype != np.float16:
+                continue
+            one, other = node.operands(2)
+            for view, branch in ((one, other), (other, one)):
+                joined = _joined_later(view, node) if view is not None else None
+                if joined is not None and branch is not None and _activated_conv(branch, view):
+                    assert view is not None
+                    yield Said(
+                        node.name, node.op,
+                        f"it adds a convolution's activation to {view.name!r}, which is a part of Concat "
+                        f"{joined.name!r} as well, in float16: TensorRT 11.2 and 11.3 were seen to read such "
+                        f"a part as if it were dense ({_ISSUE})",
+                        "compare the engine's outputs with the float model's on real samples before you use "
+                        "it; write SiLU as x * Sigmoid(x), which is fused otherwise",
+                        tensor=view.name, consequence="wrong values, without an error or a warning",
+                    )  # fmt: skip
+
+
+def _joined_later(tensor: Tensor, add: Node) -> Node | None:
+    """The Concat, not along the outermost axis, that reads a tensor beside an Add."""
+    if tensor.is_constant or tensor.producer is None:
+        return None
+    for user in tensor.users:
+        if user.op == "Concat" and not user.domain and user != add:
+            shape = user.outputs[0].shape
+            axis = int(user.attr("axis", 0))
+            if shape is None or axis % len(shape) != 0:
+                return user
+    return None
+
+
+def _activated_conv(tensor: Tensor, view: Tensor | None) -> bool:
+    """Whether a tensor is the activation of a convolution in float16, read by the Add alone."""
+    maker = tensor.producer
+    if maker is None or maker.domain or len(tensor.users) != 1:
+        return False
+    if maker.op in _ACTIVATIONS:
+        source = maker.inputs[0]
+        return source is not None and _float_conv(source.producer)
+    return _tanh_silu(tensor)
+
+
+def _tanh_silu(tensor: Tensor) -> bool:
+    """Whether a tensor is made of a convolution by Tanh, Mul and Add, as in x * (tanh(x / 2) + 1) / 2."""
+    todo, seen, found = [tensor], set[Tensor](), False
+    conv = False
+    while todo and len(seen) < 2 * _MOST_PARTS:
+        one = todo.pop()
+        maker = one.producer
+        if one in seen or one.is_constant or maker is None:
+            continue
+        seen.add(one)
+        if maker.op in _TANH_PARTS and not maker.domain:
+            found = found or maker.op == "Tanh"
+            todo += [given for given in maker.inputs if given is not None]
+        elif _float_conv(maker):
+            conv = True
+        else:
+            return False
+    return found and conv
+
+
+def _float_conv(node: Node | None) -> bool:
+    if node is None or node.op != "Conv" or node.domain or node.outputs[0].dtype != np.float16:
+        return False
+    data = node.inputs[0]
+    return data is not None and pair_of(data, NOTHING) is None

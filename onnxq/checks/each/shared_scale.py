@@ -1,0 +1,83 @@
+"""One scale for several tensors that nothing joins: a module that is called more than once, most often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Evidence, Said, check
+from onnxq.checks.evidence import Scaled
+from onnxq.graph.moves import MOVES
+from onnxq.graph.pairs import is_qdq
+from onnxq.graph.view import Node
+
+_JOINS = (*MOVES, "Concat", "Cast")
+
+
+@check(
+    "shared-scale", "one scale for several uses that need very different ones", needs="data", is_cause=True,
+)  # fmt: skip
+def shared_scales(evidence: Evidence) -> Iterator[Said]:
+    """Tensors that the range of another one leaves few codes, although nothing joins them."""
+    for group in evidence.scaled:
+        names = [name for name in group.tensors if evidence.histogram(name) is not None]
+        if len(names) < 2:
+            continue
+        widest = max(names, key=lambda name: evidence.tensors[name].amax)
+        joined = _joined(evidence, group)
+        for name in names:
+            lost = evidence.loss(name, group.threshold) if name != widest and name not in joined else None
+            if lost is None:
+                continue
+            uses = _calls(evidence, name, widest)
+            node, op = evidence.reader(name)
+            of = f" ({group.scale!r})" if group.scale else ""
+            alone = f"{lost[1]:.1f} with a scale of its own"
+            yield Said(
+                node, op,
+                f"{name!r}, which reaches {evidence.tensors[name].amax:.4g}, and {widest!r}, which reaches "
+                f"{evidence.tensors[widest].amax:.4g}, are quantized with one scale{of}{uses}",
+                f"give each use a quantizer of its own; onnxq does: {evidence.command}",
+                tensor=name,
+                consequence=f"{name!r} has {lost[0]:.1f} dB to rounding; {alone}",
+                db=lost[0],
+            )  # fmt: skip
+
+
+def _joined(evidence: Evidence, group: Scaled) -> set[str]:
+    """The tensors of a group that a Concat, or what only moves values, has beside another one of them."""
+    members, found = set(group.tensors), set[str]()
+    for node in evidence.nodes:
+        if node.domain or node.op not in _JOINS:
+            continue
+        around = {evidence.measured(source) for source in node.inputs}
+        around |= {out.name for out in node.outputs}
+        if len(around & members) > 1:
+            found |= {name for name in around & members if name is not None}
+    return found
+
+
+def _calls(evidence: Evidence, one: str, other: str) -> str:
+    """That layers which read two tensors have the same weights, in words; "" where they have not."""
+    weights = [_weights(evidence, name) for name in (one, other)]
+    shared = sorted(weights[0] & weights[1])
+    return f": both are multiplied by {shared[0]!r}, one module called twice" if shared else ""
+
+
+def _weights(evidence: Evidence, tensor: str) -> set[str]:
+    """The constants that the products which read a tensor multiply it by."""
+    found = set()
+    for node in evidence.nodes:
+        if node.op in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not node.domain:
+            data, weight = node.operands(2)
+            if data is not None and weight is not None and evidence.measured(data) == tensor:
+                found.add(_constant(weight.producer) or weight.name)
+    return found
+
+
+def _constant(maker: Node | None) -> str | None:
+    """The constant that a dequantized weight comes from."""
+    while maker is not None and is_qdq(maker) and maker.inputs[0] is not None:
+        if maker.inputs[0].is_constant:
+            return maker.inputs[0].name
+        maker = maker.inputs[0].producer
+    return None

@@ -1,0 +1,24 @@
+"""Codes of 16 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import AGAIN, Said, Subject, check
+from onnxq.checks.each._codes import of_pair
+from onnxq.checks.engine import is_built
+
+
+@check(
+    "16-bit", "codes of 16 bits", needs="pairs", severity="error", lacks="asymmetric-quantization",
+    parser=r"[Uu]nsupported data ?type|convertOnnxWeights", judge=is_built,
+)  # fmt: skip
+def sixteen_bits(subject: Subject) -> Iterator[Said]:
+    """Codes of 16 bits."""
+    for pair in subject.pairs:
+        dtype = pair.zero.dtype if pair.zero is not None else None
+        if dtype is not None and dtype.kind in "iu" and dtype.itemsize == 2:
+            yield of_pair(
+                pair, f"{dtype} is no quantized type of TensorRT", "TensorRT rejects the file",
+                f"quantize to int8: {AGAIN}",
+            )  # fmt: skip

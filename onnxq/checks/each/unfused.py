@@ -1,0 +1,72 @@
+"""What could be fused into a layer, and is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Evidence, Said, check
+from onnxq.graph.layers import multiplies
+from onnxq.graph.pairs import is_qdq
+from onnxq.graph.view import Node
+
+_FUSED = ("Relu", "Clip", "LeakyRelu", "BatchNormalization")
+
+
+@check("unfused", "an activation that could be computed with its layer, and is not", needs="data")
+def unfused(evidence: Evidence) -> Iterator[Said]:
+    """Activations behind a layer that a pair, or another reader of its result, keeps out of its kernel.
+
+    The engine has the last word: what it fuses is none, and without it only pairs are told.
+    """
+    for raw in evidence.original.graph.nodes:
+        node = Node(evidence.original, raw)
+        if node.op not in _FUSED or node.domain:
+            continue
+        layer, passed = _layer(node)
+        if layer is None:
+            continue
+        cause = _cause(layer, node, passed)
+        seen = _apart(evidence, layer.name, node.name)
+        if cause is None or seen is False or (seen is None and not passed):
+            continue
+        yield Said(
+            node.name, node.op, f"it is not computed with {layer.op} {layer.name!r}: {cause}",
+            f"put the pair behind {node.op}; onnxq does: {evidence.command}"
+            if passed
+            else f"let only {node.op} read what {layer.op} gives",
+            tensor=layer.outputs[0].name,
+            consequence="a kernel more, which reads and writes the whole tensor", confirmed=seen,
+        )  # fmt: skip
+
+
+def _layer(node: Node) -> tuple[Node | None, bool]:
+    """The layer whose result a node reads, and whether a pair is between them."""
+    passed = False
+    source = node.inputs[0]
+    while source is not None and source.producer is not None:
+        maker = source.producer
+        if not is_qdq(maker):
+            return (maker if multiplies(maker) else None), passed
+        passed, source = True, maker.inputs[0]
+    return None, passed
+
+
+def _cause(layer: Node, node: Node, passed: bool) -> str | None:
+    out = layer.outputs[0]
+    if passed:
+        return "a pair stands between them"
+    if out.is_output:
+        return f"the result of {layer.op} is an output as well"
+    others = [user.name for user in out.users if user != node]
+    return f"{others[0]!r} reads the result of {layer.op} as well" if others else None
+
+
+def _apart(evidence: Evidence, layer: str, node: str) -> bool | None:
+    """Whether two nodes are in kernels of their own; None where no kernel lists one of them."""
+    if evidence.reading is None:
+        return None
+    kernels = [
+        {one.name for one in evidence.reading.kernels if name in one.nodes and one.is_kernel}
+        for name in (layer, node)
+    ]
+    return not (kernels[0] & kernels[1]) if all(kernels) else None

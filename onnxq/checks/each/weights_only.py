@@ -1,0 +1,50 @@
+"""Layers of which the weights alone are quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnxq.checks import Said, Subject, check
+from onnxq.checks.each._halves import BOTH
+from onnxq.checks.engine import makes_weights
+from onnxq.graph.pairs import pairs_of
+from onnxq.graph.view import Node, Tensor
+
+# Operators with one input that int8 does not go through, behind which the pair belongs.
+_STOPS = (
+    "Relu", "Clip", "LeakyRelu", "PRelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Gelu",
+    "Mish", "Mul", "Add", "Sub", "Div", "Resize", "Upsample", "AveragePool", "GlobalAveragePool",
+    "ReduceMean", "BatchNormalization", "Pad",
+)  # fmt: skip
+_MOST_STOPS = 4
+
+
+@check("weights-only", "quantized weights, a float input", needs="pairs", judge=makes_weights)
+def weights_only(subject: Subject) -> Iterator[Said]:
+    """Quantized weights, a float input. int4 weights are meant so, and have kernels."""
+    for product in subject.products:
+        if product.layer is None or product.of_data or not product.of_weight:
+            continue
+        if not product.of_weight[0].is_int8:
+            continue
+        stop = _lost_at(product.data)
+        lost = f": the pair in front of {stop.op} {stop.name!r} does not reach it" if stop is not None else ""
+        advice = f"put the pair behind {stop.name!r}; {BOTH}" if stop is not None else BOTH
+        yield Said(
+            product.node.name, product.node.op,
+            f"its weights are quantized, its input is not{lost}", advice, tensor=product.data.name,
+            consequence="it runs in float, and its weights are dequantized at every inference",
+        )  # fmt: skip
+
+
+def _lost_at(tensor: Tensor) -> Node | None:
+    """The operator in front of a float tensor that a dequantized one goes into, where there is one."""
+    one: Tensor | None = tensor
+    for _ in range(_MOST_STOPS):
+        node = one.producer if one is not None else None
+        if node is None or node.domain or node.op not in _STOPS:
+            return None
+        one = node.inputs[0]
+        if one is not None and pairs_of(one):
+            return node
+    return None

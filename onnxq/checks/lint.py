@@ -1,0 +1,104 @@
+"""What checks of the file alone find, most of it in its Q/DQ pairs, and what the engine says of that."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from onnxq.checks.engine import Seen
+from onnxq.checks.load import all_checks, checks_that_need, found_by
+from onnxq.checks.subject import Subject, subject_of
+from onnxq.compiled.kernels import kernels_of
+from onnxq.finding import Finding
+from onnxq.graph.model import Model
+from onnxq.graph.pairs import QDQ
+from onnxq.run.trt import Engine
+from onnxq.target import DEFAULT
+
+
+def lint_qdq(model: Model, target: str = DEFAULT) -> list[Finding]:
+    """All mistakes in the pairs of a model, and in what is around them, that can be read from the file.
+
+    Args:
+        model: the model; its `limits` are those of the target.
+        target: the target's name.
+    """
+    return _lint(subject_of(model, target))
+
+
+def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Finding]:
+    """The same, with what the engine says of it.
+
+    Args:
+        model: the model; its `limits` are those of the target.
+        target: the target's name.
+        engine: what came of compiling that model as it is; None where it was not compiled.
+    """
+    subject = subject_of(model, target)
+    found = _lint(subject)
+    return found if engine is None else confirm(found, subject, engine)
+
+
+def _lint(subject: Subject) -> list[Finding]:
+    return found_by(checks_that_need("file", "pairs"), subject)
+
+
+def lint_pairs(model: Model) -> list[Finding]:
+    """Those about the Q/DQ nodes themselves that TensorRT refuses or misreads."""
+    subject = subject_of(model, DEFAULT)
+    errors = (one for one in checks_that_need("pairs") if one.severity == "error")
+    return [one.finding(said) for one in errors for said in one(subject) if said.op in QDQ]
+
+
+def confirm(findings: Iterable[Finding], subject: Subject, engine: Engine) -> list[Finding]:
+    """The findings with what the engine says of them, and what only the engine shows.
+
+    A finding that the engine contradicts becomes a note that says so; a note that it contradicts goes.
+
+    Args:
+        findings: of the lint of the model.
+        subject: the model.
+        engine: what came of compiling that model as it is.
+    """
+    known = list(findings)
+    if engine.status == "failed":
+        return [_of_failure(one, engine) for one in known]
+    seen = seen_in(engine, subject, {one.node for one in known})
+    if seen is None:
+        return known
+    judged = [_judged(one, seen) for one in known]
+    return [one for one in judged if one is not None] + found_by(checks_that_need("engine"), seen)
+
+
+def seen_in(engine: Engine | None, subject: Subject, told: Iterable[str] = ()) -> Seen | None:
+    """What an engine of a model shows; None where there is none. `told`: as `Seen.told`."""
+    if engine is None or engine.status != "compiled" or not engine.layers:
+        return None
+    return Seen.of(subject, kernels_of(engine.layers), told)
+
+
+def explains(findings: Iterable[Finding], said: str) -> bool:
+    """Whether a finding says already what NVIDIA's parser or compiler says, without naming the node."""
+    return any(one.confirmed and _says(said, one.check) for one in findings)
+
+
+def _says(text: str, check: str) -> bool:
+    pattern = all_checks()[check].parser
+    return bool(pattern) and re.search(pattern, text) is not None
+
+
+def _of_failure(one: Finding, engine: Engine) -> Finding:
+    said = "\n".join([engine.reason, *(error.message for error in engine.errors), *engine.warnings])
+    return dataclasses.replace(one, confirmed=True) if _says(said, one.check) else one
+
+
+def _judged(one: Finding, seen: Seen) -> Finding | None:
+    judge = all_checks()[one.check].judge
+    verdict = judge(one, seen) if judge is not None else None
+    if verdict is not False:
+        return dataclasses.replace(one, confirmed=verdict)
+    if one.severity == "note":
+        return None
+    consequence = f"the engine compiled here does not show it; elsewhere, {one.consequence}"
+    return dataclasses.replace(one, severity="note", confirmed=False, consequence=consequence)

@@ -1,0 +1,84 @@
+"""Onnxq's checks: every check that a file of `each/` holds. There is no other list of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onnxq.checks import each
+from onnxq.checks.api import Check, Need, Said
+from onnxq.finding import Finding
+
+ORDER = (
+    # pairs
+    "int32-dequantize", "zero-point", "uint8", "no-zero-point", "16-bit", "scale-sign", "computed-scale",
+    "one-element-scale", "scale-types", "fp16-scale", "fp16-product", "activation-axis", "weight-axis",
+    "weight-blocks", "weights-only", "input-only", "half-product", "concat-scales", "half-attention",
+    "attention-size", "ignored-pairs", "padded-groups", "few-rows", "idle-pair", "quantized-output",
+    "residual-view",
+    # causes: of each tensor the first that applies is told
+    "boxes-with-scores", "concat-ranges", "shared-scale", "bimodal", "scale-misfit", "far-range",
+    "outlier-channel",
+    # what else data show
+    "unfused", "add-ranges", "weight-scale", "heavy-float", "coarse-output", "odd-type", "few-samples",
+    "doubtful-data",
+)  # fmt: skip
+"""In which order findings of one severity are told. What does not stand here comes behind, by name."""
+
+
+@functools.cache
+def all_checks() -> Mapping[str, Check]:
+    """Onnxq's checks by name, in their order."""
+    found: dict[str, Check] = {}
+    for entry in pkgutil.iter_modules(each.__path__):
+        module = importlib.import_module(f"{each.__name__}.{entry.name}")
+        for one in vars(module).values():
+            if isinstance(one, Check) and found.setdefault(one.name, one) is not one:
+                raise AssertionError(f"two checks are named {one.name!r}")
+    places = {name: place for place, name in enumerate(ORDER)}
+    return dict(sorted(found.items(), key=lambda item: (places.get(item[0], len(ORDER)), item[0])))
+
+
+def checks_that_need(*needs: Need) -> list[Check]:
+    """Those of them that need one of these, in their order."""
+    return [one for one in all_checks().values() if one.needs in needs]
+
+
+def finding(check: str, *said: Any, **more: Any) -> Finding:
+    """A finding of one of them; arguments as those of `Said`.
+
+    Raises:
+        KeyError: there is no such check.
+    """
+    return all_checks()[check].finding(Said(*said, **more))
+
+
+def found_by(asked: Iterable[Check], known: Any) -> list[Finding]:
+    """What checks find. A fault of onnxq in one of them is a note, and costs none of the others.
+
+    Args:
+        asked: the checks, in their order.
+        known: what all of them need.
+    """
+    found: list[Finding] = []
+    told: set[str] = set()
+    for check in asked:
+        try:
+            new = [check.finding(said) for said in check(known)]
+        except Exception as error:  # of ours
+            new = [_failed(check.name, error)]
+        if check.is_cause:
+            new = [one for one in new if not one.tensor or one.tensor not in told]
+            told |= {one.tensor for one in new}
+        found += new
+    return found
+
+
+def _failed(name: str, error: Exception) -> Finding:
+    return finding(
+        "failed-check", reason=f"the check {name!r} failed: {type(error).__name__}: {error}",
+        advice="report the model: this is a fault of onnxq", consequence="nothing else is missing",
+    )  # fmt: skip

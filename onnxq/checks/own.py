@@ -1,0 +1,135 @@
+"""The user's checks: a file that is given with --check, whose checks are as those of onnxq."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onnxq.checks.api import Check, Need, Said
+from onnxq.checks.load import all_checks, finding
+from onnxq.errors import UserError
+from onnxq.finding import SEVERITIES, Finding
+from onnxq.user_code import CodeForm, UserFunction, load_functions
+
+_FORM = (
+    "def mine(evidence): yield {'severity': 'warning', 'reason': '...', 'node': '...', 'advice': '...'}, "
+    "or onnxq.finding.Finding"
+)
+_ASKED = CodeForm("check script", _FORM, "FILE.py:FUNCTION")
+_TEXTS = ("reason", "consequence", "advice", "node", "op", "tensor")
+
+_MISSING: Mapping[Need, tuple[str, str]] = {
+    "pairs": ("a target that takes int8 as Q/DQ pairs", "name one with --target"),
+    "data": ("data", "give --calib DATA, or --stats FILE"),
+    "engine": (
+        "an engine",
+        "NVIDIA's compiler has to be there, to speak for the target, and to take the model",
+    ),
+}
+"""What may not be there, and what to do."""
+
+
+def load_own(spec: str | os.PathLike[str]) -> list[Check]:
+    """The checks of a file of the user's, whose code is run.
+
+    Args:
+        spec: `FILE.py`, for each `@check` in it, or `FILE.py:FUNCTION`. A plain function needs "plan".
+
+    Raises:
+        UserError: there is no such function, its file raises an error, or a check has the name of one of
+            onnxq's.
+    """
+    return [_own(function) for function in load_functions(spec, _ASKED, Check)]
+
+
+def _own(function: UserFunction) -> Check:
+    found = function.call
+    if not isinstance(found, Check):
+        return dataclasses.replace(
+            all_checks()["own-check"], function=found, place=function, kind=str(function)
+        )
+    if found.name in all_checks():
+        raise UserError(
+            f"{function} is named {found.name!r}, as a check of onnxq", hint="give it another name"
+        )
+    if found.needs == "target":
+        raise UserError(f"{function} needs 'target', which only onnxq tells", hint="let it need 'file'")
+    return dataclasses.replace(found, place=function, kind=str(function))
+
+
+def found_by_own(own: Iterable[Check], known: Mapping[Need, Any]) -> list[Finding]:
+    """What checks of the user's find; of one that was not asked, a note that says so.
+
+    Args:
+        own: the checks.
+        known: what there is, by the need that it fulfils.
+    """
+    found: list[Finding] = []
+    for check in own:
+        if known.get(check.needs) is not None:
+            found += _found(check, known[check.needs])
+        else:
+            lacks, advice = _MISSING[check.needs]
+            said = Said(reason=f"{check.name!r} was not asked: it needs {lacks}", advice=advice)
+            found.append(dataclasses.replace(check, severity="note").finding(said))
+    return found
+
+
+def _found(check: Check, known: Any) -> list[Finding]:
+    """What a check of the user's finds.
+
+    Where it raises an error, or gives something else than findings, that is one finding more, and the last.
+    """
+    found: list[Finding] = []
+    function = check.place
+    assert function is not None
+    try:
+        with function.running():
+            given: Any = check(known)
+            is_list = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+            if given is not None and not is_list:
+                raise UserError(f"{function} returned {type(given).__name__}", hint=f"the form is {_FORM}")
+            found.extend(_finding(one, check, known) for one in given or ())
+    except UserError as error:
+        found.append(
+            finding(
+                "broken-check",
+                reason=str(error),
+                consequence="what else it would find is not known",
+                advice=error.hint,
+            )
+        )
+    return found
+
+
+def _finding(given: Any, check: Check, known: Any) -> Finding:
+    if isinstance(given, Said):
+        return check.finding(given)
+    if isinstance(given, Finding):
+        if given.severity not in SEVERITIES:
+            raise _none(check, f"severity {given.severity!r}")
+        return given
+    if not isinstance(given, Mapping):
+        raise _none(check, f"a {type(given).__name__}")
+    unknown = [key for key in given if key not in (*_TEXTS, "severity", "db")]
+    if unknown:
+        raise _none(check, f"a finding with {unknown[0]!r}")
+    severity = given.get("severity", check.severity)
+    if severity not in SEVERITIES:
+        raise _none(check, f"severity {severity!r}, which is none of {', '.join(SEVERITIES)}")
+    if not given.get("reason"):
+        raise _none(check, "a finding without a reason")
+    texts = {key: str(given.get(key, "")) for key in _TEXTS}
+    named = (node.op for node in known.nodes if node.name == texts["node"])
+    texts["op"] = texts["op"] or next(named, "")
+    db = given.get("db")
+    if db is not None and (isinstance(db, bool) or not isinstance(db, int | float)):
+        raise _none(check, f"db {db!r}, which is no number")
+    said = Said(**texts, db=None if db is None else float(db))  # type: ignore[arg-type]
+    return dataclasses.replace(check, severity=severity).finding(said)
+
+
+def _none(check: Check, what: str) -> UserError:
+    return UserError(f"{check.place} gave {what}", hint=f"the form is {_FORM}")

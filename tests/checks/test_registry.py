@@ -1,0 +1,195 @@
+"""One registry: a check is one file, onnxq's or the user's, and says itself what it needs."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_type_hints
+
+import onnx
+import pytest
+from lint_nets import MISTAKES
+from lint_nets import net as pairs_net
+from misuse_nets import RIGHT, net, usual
+
+import onnxq
+from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
+from onnxq.checks.lint import lint_qdq
+from onnxq.checks.load import ORDER, all_checks, found_by
+from onnxq.errors import UserError
+from onnxq.finding import Finding
+from onnxq.graph.model import Model
+from onnxq.pipeline import checking
+
+GIVEN = {"file": Subject, "pairs": Subject, "plan": Evidence, "data": Evidence, "engine": Seen}
+
+NO_BIAS = '''"""Convolutions without a bias."""
+
+from onnxq.checks import Said, Subject, check
+
+
+@check("no-bias", "a Conv without a bias", needs="file", severity="note")
+def no_bias(subject: Subject):
+    for node in subject.nodes:
+        if node.op == "Conv" and len(node.inputs) < 3:
+            yield Said(node.name, node.op, "it has no bias", "train it with one")
+'''
+
+OF_NEEDS = """from onnxq.checks import Said, check
+
+def said(known): yield Said(reason=type(known).__name__)
+
+needs = ("file", "pairs", "plan", "data", "engine")
+asked = [check(f"of-{need}", "nothing", needs=need)(said) for need in needs]
+of_file, of_pairs, of_plan, of_data, of_engine = asked
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model of one convolution without bias, `l`, and a Relu."""
+    onnx.save(net(RIGHT["float"][0]), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose files are read as those of onnxq's checks."""
+    folder = tmp_path / "beside"
+    folder.mkdir()
+    monkeypatch.setattr(each, "__path__", [*each.__path__, str(folder)])
+    load.all_checks.cache_clear()
+    yield folder
+    load.all_checks.cache_clear()
+
+
+def checked(model: Path, own: Path) -> list[Finding]:
+    return list(onnxq.check(model, checks=[str(own)], prove="never", compile=False).findings)
+
+
+# -- onnxq's own -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_all_that_a_check_of_onnxqs_needs(beside: Path) -> None:
+    (beside / "no_bias_of_mine.py").write_text(NO_BIAS)
+    convs = Model.open(pairs_net(MISTAKES["weights-only"][0]))
+    assert {one.check for one in lint_qdq(convs)} == {"no-bias", "weights-only"}
+    (one,) = [one for one in lint_qdq(convs) if one.check == "no-bias"]
+    assert (one.severity, one.kind, one.op, one.reason) == ("note", "no-bias", "Conv", "it has no bias")
+    assert [name for name in all_checks() if name in ORDER] == list(ORDER)
+
+
+def test_two_checks_of_one_name_are_a_fault(beside: Path) -> None:
+    (beside / "uint8_again.py").write_text(NO_BIAS.replace("no-bias", "uint8"))
+    with pytest.raises(AssertionError, match="two checks are named 'uint8'"):
+        all_checks()
+
+
+def test_each_file_holds_a_check_that_is_called_with_what_it_needs() -> None:
+    files = {path.stem for path in Path(each.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
+    places = {}
+    for check in all_checks().values():
+        assert check.needs in NEEDS
+        assert check.what
+        assert check.place is None
+        if check.function is None:
+            continue
+        places[check.name] = check.function.__module__.rpartition(".")[2]
+        hints = get_type_hints(check.function)
+        known = next(iter(inspect.signature(check.function).parameters))
+        assert hints[known] is GIVEN[check.needs], check.name
+    assert set(places.values()) == files - {"told"}
+    assert len(set(places.values())) == len(places), "a file has one function"
+
+
+def test_of_causes_the_first_is_told_of_a_tensor() -> None:
+    from onnxq.checks import Said
+
+    def of(name: str, *tensors: str) -> Check:
+        said = [Said(tensor=tensor, reason=name) for tensor in tensors]
+        return Check(name, name, "data", "note", "data", is_cause=name != "else", function=lambda _: said)
+
+    found = found_by([of("a", "x"), of("b", "x", "y", ""), of("else", "x")], None)
+    assert [(one.check, one.tensor) for one in found] == [("a", "x"), ("b", "y"), ("b", ""), ("else", "x")]
+
+
+# -- the user's ------------------------------------------------------------------------------------
+
+
+def test_a_graph_check_of_the_users_needs_no_data(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the file that onnxq's would be; nothing is planned or measured for it."""
+    monkeypatch.setattr(checking, "evidence_of", None)
+    own = tmp_path / "mine.py"
+    own.write_text(NO_BIAS)
+    for spec in (own, f"{own}:no_bias"):
+        (one,) = checked(model, Path(spec))
+        assert (one.check, one.severity, one.node, one.op) == ("no-bias", "note", "l", "Conv")
+        assert one.kind == f"{own}:no_bias"
+
+
+def test_what_a_check_needs_is_what_it_is_called_with(model: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(OF_NEEDS)
+    told = {one.check: (one.severity, one.reason) for one in checked(model, own)}
+    assert told == {
+        "of-file": ("warning", "Subject"), "of-pairs": ("warning", "Subject"),
+        "of-plan": ("warning", "Evidence"),
+        "of-data": ("note", "'of-data' was not asked: it needs data"),
+        "of-engine": ("note", "'of-engine' was not asked: it needs an engine"),
+    }  # fmt: skip
+    data = [{"x": x} for x in itertools.islice(usual()["x"], 32)]
+    found = onnxq.check(model, data, checks=[str(own)], prove="never", compile=False, target="tensorrt-7")
+    told = {one.check: (one.severity, one.reason) for one in found.findings if one.check.startswith("of-")}
+    assert told["of-data"] == ("warning", "Evidence")
+    assert told["of-pairs"][0] == "note"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"no-bias"', '"uint8"', "is named 'uint8', as a check of onnxq"),
+        ('"no-bias"', '"No bias"', "'No bias' is no name of a check"),
+        ('needs="file"', 'needs="files"', "line 6: the check 'no-bias' needs 'files'"),
+        ('needs="file"', 'needs="target"', "needs 'target', which only onnxq tells"),
+        ('severity="note"', 'severity="bad"', "line 6: the check 'no-bias' has severity 'bad'"),
+        ('"train it with one")', '"", 1, 2, 3, 4, 5, 6, 7)', "takes from 1 to 10 positional arguments"),
+        ("@check", "check", "does not say which function"),
+    ],
+)
+def test_what_is_wrong_with_a_users_check_is_said(
+    model: Path, tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    own = tmp_path / "mine.py"
+    own.write_text(NO_BIAS.replace(old, new))
+    if "takes from" in says:  # known when it runs
+        (one,) = checked(model, own)
+        assert (one.check, one.severity) == ("broken-check", "error")
+        assert says in one.reason
+        return
+    with pytest.raises(UserError) as error:
+        checked(model, own)
+    assert says in str(error.value)
+    assert error.value.hint
+
+
+def test_what_it_gives_may_be_a_mapping_too(model: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    said = 'yield Said(node.name, node.op, "it has no bias", "train it with one")'
+    own.write_text(NO_BIAS.replace(said, "yield {'reason': 'none', 'node': node.name, 'severity': 'error'}"))
+    (one,) = checked(model, own)
+    assert (one.check, one.severity, one.op, one.reason) == ("no-bias", "error", "Conv", "none")
+
+
+def test_the_checks_of_the_documents_are_checks(model: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.py"
+    for page in ("docs/lint.md", "CONTRIBUTING.md"):
+        text = (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
+        (block,) = [part for part in re.findall(r"```python\n(.*?)```", text, re.S) if "@check" in part]
+        own.write_text(block.replace('"scale-sign"', '"scale-signs"'))
+        told = [(one.check, one.node) for one in checked(model, own)]
+        assert told == ([("no-bias", "l")] if page == "docs/lint.md" else [])
