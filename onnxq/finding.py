@@ -24,7 +24,7 @@ class Finding(DocumentPart):
 
     Attributes:
         kind: the group that it belongs to.
-        check: the name of the check.
+        check: the check, a key of `CHECKS`.
         severity: how bad it is.
         node: the node's name, "" where it is about the whole model.
         op: its operator.

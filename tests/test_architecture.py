@@ -344,3 +344,18 @@ def test_help_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "HEAVY []" in done.stdout
+
+
+def test_checks_are_in_one_registry() -> None:
+    """A check is made in its file and nowhere else: `@check`, or `stated` for one that another one tells."""
+    found = [
+        place(path, node)
+        for path in FILES
+        if path.parent != PACKAGE / "checks" / "each" and path != PACKAGE / "checks" / "api.py"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and (node.func.id == "Check" or (node.func.id in ("check", "stated") and part_of(path) == "checks"))
+        and any(isinstance(one, ast.Constant) for one in node.args)
+    ]
+    assert not found, "\n".join(found)

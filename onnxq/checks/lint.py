@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from onnxq.checks.engine import Seen
-from onnxq.checks.load import all_checks, checks_that_need, found_by
+from onnxq.checks.load import CHECKS, checks_that_need, found_by
 from onnxq.checks.subject import Subject, subject_of
 from onnxq.compiled.kernels import kernels_of
 from onnxq.finding import Finding
@@ -84,7 +84,7 @@ def explains(findings: Iterable[Finding], said: str) -> bool:
 
 
 def _says(text: str, check: str) -> bool:
-    pattern = all_checks()[check].parser
+    pattern = CHECKS[check].parser
     return bool(pattern) and re.search(pattern, text) is not None
 
 
@@ -94,7 +94,7 @@ def _of_failure(one: Finding, engine: Engine) -> Finding:
 
 
 def _judged(one: Finding, seen: Seen) -> Finding | None:
-    judge = all_checks()[one.check].judge
+    judge = CHECKS[one.check].judge
     verdict = judge(one, seen) if judge is not None else None
     if verdict is not False:
         return dataclasses.replace(one, confirmed=verdict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
@@ -29,9 +28,8 @@ ORDER = (
 """In which order findings of one severity are told. What does not stand here comes behind, by name."""
 
 
-@functools.cache
-def all_checks() -> Mapping[str, Check]:
-    """Onnxq's checks by name, in their order."""
+def read_checks() -> dict[str, Check]:
+    """The checks of all files by name, in their order."""
     found: dict[str, Check] = {}
     for entry in pkgutil.iter_modules(each.__path__):
         module = importlib.import_module(f"{each.__name__}.{entry.name}")
@@ -42,9 +40,13 @@ def all_checks() -> Mapping[str, Check]:
     return dict(sorted(found.items(), key=lambda item: (places.get(item[0], len(ORDER)), item[0])))
 
 
+CHECKS: Mapping[str, Check] = read_checks()
+"""Every check of onnxq's by name."""
+
+
 def checks_that_need(*needs: Need) -> list[Check]:
     """Those of them that need one of these, in their order."""
-    return [one for one in all_checks().values() if one.needs in needs]
+    return [one for one in CHECKS.values() if one.needs in needs]
 
 
 def finding(check: str, *said: Any, **more: Any) -> Finding:
@@ -53,7 +55,7 @@ def finding(check: str, *said: Any, **more: Any) -> Finding:
     Raises:
         KeyError: there is no such check.
     """
-    return all_checks()[check].finding(Said(*said, **more))
+    return CHECKS[check].finding(Said(*said, **more))
 
 
 def found_by(asked: Iterable[Check], known: Any) -> list[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onnxq.checks.api import Check, Need, Said
-from onnxq.checks.load import all_checks, finding
+from onnxq.checks.load import CHECKS, finding
 from onnxq.errors import UserError
 from onnxq.finding import SEVERITIES, Finding
 from onnxq.user_code import CodeForm, UserFunction, load_functions
@@ -17,7 +17,7 @@ _FORM = (
     "def mine(evidence): yield {'severity': 'warning', 'reason': '...', 'node': '...', 'advice': '...'}, "
     "or onnxq.finding.Finding"
 )
-_ASKED = CodeForm("check script", _FORM, "FILE.py:FUNCTION")
+_ASKED = CodeForm("check script", _FORM, "FILE.py:FUNCTION, or FILE.py with functions under @check")
 _TEXTS = ("reason", "consequence", "advice", "node", "op", "tensor")
 
 _MISSING: Mapping[Need, tuple[str, str]] = {
@@ -47,10 +47,8 @@ def load_own(spec: str | os.PathLike[str]) -> list[Check]:
 def _own(function: UserFunction) -> Check:
     found = function.call
     if not isinstance(found, Check):
-        return dataclasses.replace(
-            all_checks()["own-check"], function=found, place=function, kind=str(function)
-        )
-    if found.name in all_checks():
+        return dataclasses.replace(CHECKS["own-check"], function=found, place=function, kind=str(function))
+    if found.name in CHECKS:
         raise UserError(
             f"{function} is named {found.name!r}, as a check of onnxq", hint="give it another name"
         )

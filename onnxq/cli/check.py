@@ -29,7 +29,11 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 on warnings too.")] = False,
     checks: Annotated[
         list[str] | None,
-        typer.Option("--check", metavar="X.py:FUNC", help="A check of your own, which is run; repeatable."),
+        typer.Option(
+            "--check",
+            metavar="X.py",
+            help="Your own checks, which are run; X.py:FUNC is one; repeatable.",
+        ),
     ] = None,
     force: flags.Force = False,
 ) -> int:

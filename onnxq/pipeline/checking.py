@@ -14,7 +14,7 @@ from onnxq import reporting
 from onnxq.call_options import CheckOptions
 from onnxq.checks import Check, Need
 from onnxq.checks.lint import confirmed_lint, explains, seen_in
-from onnxq.checks.load import all_checks, checks_that_need, finding, found_by
+from onnxq.checks.load import CHECKS, checks_that_need, finding, found_by
 from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.image_options import image_options
@@ -262,11 +262,11 @@ def _check(
         *(_compiler(*engines, original, beyond, not stated.profiles, lint) if engines is not None else ()),
     ]
     measured = None
-    known: dict[Need, Any] = {}
+    known: dict[Need, Any] = {}  # what the user's own checks may need
     if asked.own:
-        known["file"] = subject_of(original, target.name)
-        known["pairs"] = known["file"] if target.explicit else None
-        known["engine"] = seen_in(engines[0], known["file"]) if engines is not None else None
+        subject = subject_of(original, target.name)
+        seen = seen_in(engines[0], subject) if engines is not None else None
+        known = {"file": subject, "pairs": subject if target.explicit else None, "engine": seen}
     if job is not None:
         course = Calibrating.of(asked.calibration, (), asked.feeding)
         engine = engines[0] if engines is not None else None
@@ -412,7 +412,7 @@ def _joined(lint: Sequence[Finding], constructs: _Constructs) -> tuple[list[Find
     told = set()
     merged = []
     for one in lint:
-        lacks = all_checks()[one.check].lacks
+        lacks = CHECKS[one.check].lacks
         key = (one.node, lacks)
         if lacks and key in advice:
             told.add(key)

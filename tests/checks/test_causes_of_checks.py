@@ -14,12 +14,12 @@ from misuse_nets import MISUSES, RIGHT, net, usual
 
 import onnxq
 from onnxq.calib.histogram import HistogramCounter
-from onnxq.checks import Check, Evidence, Said, limits, load
+from onnxq.checks import Check, Evidence, Said, limits
 from onnxq.checks.each.bimodal import two_modes
 from onnxq.checks.each.few_samples import interval
 from onnxq.checks.each.scale_misfit import share_above
 from onnxq.checks.evidence import own_scales
-from onnxq.checks.load import all_checks, checks_that_need, found_by
+from onnxq.checks.load import CHECKS, checks_that_need, found_by
 from onnxq.errors import UserError
 from onnxq.finding import Finding
 from onnxq.graph.model import Model
@@ -228,20 +228,19 @@ def test_without_data_nothing_is_measured(tmp_path: Path) -> None:
 
 
 def test_every_check_has_a_misuse_and_a_line() -> None:
-    of_data = {name for name, check in all_checks().items() if check.kind == "data"}
+    of_data = {name for name, check in CHECKS.items() if check.kind == "data"}
     provoked = {misuse.check for misuse in MISUSES.values()}
     spoken = {"heavy-ineligible", "not-measured", "failed-check", "doubtful-data"}
     assert of_data == provoked | spoken
-    assert {check.name for check in all_checks().values() if check.is_cause} < of_data
+    assert {check.name for check in CHECKS.values() if check.is_cause} < of_data
 
 
 def test_a_fault_in_a_check_costs_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(evidence: Evidence) -> list[Said]:
         raise ZeroDivisionError("planted")
 
-    known = all_checks()
-    planted = dataclasses.replace(known["far-range"], function=fails)
-    monkeypatch.setattr(load, "all_checks", lambda: {**known, "far-range": planted})
+    planted = dataclasses.replace(CHECKS["far-range"], function=fails)
+    monkeypatch.setitem(CHECKS, "far-range", planted)  # type: ignore[misc]
     path = saved(tmp_path, RIGHT["float"][0])
     found = onnxq.check(path, [{"x": x} for x in usual(5)["x"]], prove="never", compile=False)
     assert {one.check for one in found.findings} == {"failed-check", "few-samples"}

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from misuse_nets import MISUSES, RIGHT, net, usual
 
-from onnxq.checks.load import all_checks
+from onnxq.checks.load import CHECKS
 from onnxq.cli.app import app
 
 
@@ -43,7 +43,7 @@ def test_a_misuse_is_named(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
     assert found, [one["check"] for one in document["findings"]]
     assert any(misuse.says in f"{one['reason']} {one['consequence']}" for one in found)
     for one in found:
-        assert one["severity"] == all_checks()[misuse.check].severity
+        assert one["severity"] == CHECKS[misuse.check].severity
         assert one["consequence"]
         assert one["advice"]
         assert (one["db"] is not None) == (" dB" in one["consequence"])

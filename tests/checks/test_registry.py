@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
@@ -18,7 +17,7 @@ from misuse_nets import RIGHT, net, usual
 import onnxq
 from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
 from onnxq.checks.lint import lint_qdq
-from onnxq.checks.load import ORDER, all_checks, found_by
+from onnxq.checks.load import CHECKS, ORDER, found_by
 from onnxq.errors import UserError
 from onnxq.finding import Finding
 from onnxq.graph.model import Model
@@ -56,14 +55,12 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose files are read as those of onnxq's checks."""
     folder = tmp_path / "beside"
     folder.mkdir()
     monkeypatch.setattr(each, "__path__", [*each.__path__, str(folder)])
-    load.all_checks.cache_clear()
-    yield folder
-    load.all_checks.cache_clear()
+    return folder
 
 
 def checked(model: Path, own: Path) -> list[Finding]:
@@ -73,25 +70,26 @@ def checked(model: Path, own: Path) -> list[Finding]:
 # -- onnxq's own -----------------------------------------------------------------------------------
 
 
-def test_a_file_is_all_that_a_check_of_onnxqs_needs(beside: Path) -> None:
+def test_a_file_is_all_that_a_check_of_onnxqs_needs(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (beside / "no_bias_of_mine.py").write_text(NO_BIAS)
+    monkeypatch.setattr(load, "CHECKS", load.read_checks())
     convs = Model.open(pairs_net(MISTAKES["weights-only"][0]))
     assert {one.check for one in lint_qdq(convs)} == {"no-bias", "weights-only"}
     (one,) = [one for one in lint_qdq(convs) if one.check == "no-bias"]
     assert (one.severity, one.kind, one.op, one.reason) == ("note", "no-bias", "Conv", "it has no bias")
-    assert [name for name in all_checks() if name in ORDER] == list(ORDER)
+    assert [name for name in load.CHECKS if name in ORDER] == list(ORDER)
 
 
 def test_two_checks_of_one_name_are_a_fault(beside: Path) -> None:
     (beside / "uint8_again.py").write_text(NO_BIAS.replace("no-bias", "uint8"))
     with pytest.raises(AssertionError, match="two checks are named 'uint8'"):
-        all_checks()
+        load.read_checks()
 
 
 def test_each_file_holds_a_check_that_is_called_with_what_it_needs() -> None:
     files = {path.stem for path in Path(each.__file__).parent.glob("*.py") if not path.stem.startswith("_")}
     places = {}
-    for check in all_checks().values():
+    for check in CHECKS.values():
         assert check.needs in NEEDS
         assert check.what
         assert check.place is None

@@ -9,6 +9,7 @@ from onnxq.graph.pairs import Pair
 
 
 def pairs_of_activations(subject: Subject) -> Iterator[Pair]:
+    """The pairs that are not of constants, from their DequantizeLinear."""
     for pair in subject.pairs.dequantizing:
         if pair.codes is not None and not pair.codes.is_constant:
             maker = pair.codes.producer

@@ -46,6 +46,7 @@ def attentions(model: Model) -> list[Attention]:
 
 
 def pairs_in(one: Attention) -> dict[str, bool]:
+    """Which of its pairs are there, by what they are on."""
     query, key = one.scores.operands(2)
     shares, value = one.values.operands(2)
     operands = {"queries": query, "keys": key, "the Softmax": shares, "values": value}

@@ -8,4 +8,5 @@ from onnxq.graph.pairs import Pair
 
 
 def is_half(pair: Pair) -> bool:
+    """Whether the scale of a pair is float16."""
     return pair.scale is not None and pair.scale.dtype == np.float16

@@ -9,7 +9,7 @@ from onnxq.checks.each._scores import mixes_scores
 from onnxq.graph.view import Node
 
 
-def joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
+def _joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
     """The measured inputs of a Concat under one scale, with its threshold."""
     if node.op != "Concat" or node.domain:
         return {}
@@ -24,7 +24,7 @@ def joined_inputs(evidence: Evidence, node: Node) -> dict[str, float]:
 def concat_ranges(evidence: Evidence) -> Iterator[Said]:
     """Inputs of a Concat that the range of another one leaves few codes."""
     for node in evidence.nodes:
-        inputs = joined_inputs(evidence, node)
+        inputs = _joined_inputs(evidence, node)
         if not inputs or mixes_scores(evidence, node):
             continue
         widest = max(inputs, key=lambda name: evidence.tensors[name].amax)

@@ -13,7 +13,6 @@ from onnxq.target import load_target
 
 _ISSUE = "https://github.com/NVIDIA/TensorRT/issues/4854"
 
-
 # What can stand between a convolution and the Add in one kernel. x * Sigmoid(x) is not among them: it is
 # fused otherwise, and networks of it were measured to be right.
 _ACTIVATIONS = ("Relu", "LeakyRelu", "Clip", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Gelu", "Sigmoid")
@@ -29,25 +28,23 @@ def residual_views(subject: Subject) -> Iterator[Said]:
     """A float16 convolution, activation and residual Add whose other operand is a part of a later Concat."""
     if "residual-view" not in load_target(subject.target).miscomputes:
         return
-    for graph in subject.model.graphs():
-        for raw in graph.nodes:
-            node = Node(subject.model, raw)
-            if node.op != "Add" or node.domain or node.outputs[0].dtype != np.float16:
-                continue
-            one, other = node.operands(2)
-            for view, branch in ((one, other), (other, one)):
-                joined = _joined_later(view, node) if view is not None else None
-                if joined is not None and branch is not None and _activated_conv(branch, view):
-                    assert view is not None
-                    yield Said(
-                        node.name, node.op,
-                        f"it adds a convolution's activation to {view.name!r}, which is a part of Concat "
-                        f"{joined.name!r} as well, in float16: TensorRT 11.2 and 11.3 were seen to read such "
-                        f"a part as if it were dense ({_ISSUE})",
-                        "compare the engine's outputs with the float model's on real samples before you use "
-                        "it; write SiLU as x * Sigmoid(x), which is fused otherwise",
-                        tensor=view.name, consequence="wrong values, without an error or a warning",
-                    )  # fmt: skip
+    for node in subject.nodes:
+        if node.op != "Add" or node.domain or node.outputs[0].dtype != np.float16:
+            continue
+        one, other = node.operands(2)
+        for view, branch in ((one, other), (other, one)):
+            joined = _joined_later(view, node) if view is not None else None
+            if joined is not None and branch is not None and _activated_conv(branch, view):
+                assert view is not None
+                yield Said(
+                    node.name, node.op,
+                    f"it adds a convolution's activation to {view.name!r}, which is a part of Concat "
+                    f"{joined.name!r} as well, in float16: TensorRT 11.2 and 11.3 were seen to read such "
+                    f"a part as if it were dense ({_ISSUE})",
+                    "compare the engine's outputs with the float model's on real samples before you use "
+                    "it; write SiLU as x * Sigmoid(x), which is fused otherwise",
+                    tensor=view.name, consequence="wrong values, without an error or a warning",
+                )  # fmt: skip
 
 
 def _joined_later(tensor: Tensor, add: Node) -> Node | None:
