@@ -90,7 +90,7 @@ def load_function(spec: str | os.PathLike[str], asked: CodeForm) -> UserFunction
             f"{text!r} does not say which function of the {asked.what} is meant",
             hint=f"the form is {asked.path_form}",
         )
-    members = _members(path, asked)
+    members = run_file(path, asked)
     if function not in members:
         known = [name for name, value in members.items() if callable(value) and not name.startswith("_")]
         error = unknown_name(f"function in {str(path)!r} named", function, known)
@@ -104,8 +104,12 @@ def load_function(spec: str | os.PathLike[str], asked: CodeForm) -> UserFunction
     return UserFunction(path, function, found, asked)
 
 
-def _members(path: Path, asked: CodeForm) -> dict[str, Any]:
-    """Runs a file; returns what it defines."""
+def run_file(path: Path, asked: CodeForm) -> dict[str, Any]:
+    """Runs a file; returns what it defines.
+
+    Raises:
+        UserError: it cannot be read, or its code raises an error.
+    """
     try:
         code = path.read_bytes()
     except OSError as error:
