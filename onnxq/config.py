@@ -35,21 +35,24 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.errors import UserError, nearest, unknown_name
+from onnxq.exclusions import exclude
+from onnxq.method import methods, parameters
 from onnxq.option import Option, read_options, some_of
-from onnxq.settings import CONSTANT, GROUPS, LAYER_METHODS, PERCENTILE, REPAIR_STEPS, Inputs
+from onnxq.parameters import StatedParameters, stated
+from onnxq.settings import GROUPS, LAYER_METHODS, REPAIR_STEPS, Inputs
 from onnxq.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
 
 FILE = Path("onnxq.toml")
-WEIGHT_METHODS = ("minmax", "percentile", "mse")
+WEIGHT_METHODS = tuple(one.name for one in methods().values() if one.weights is not None)
 
 _FLOAT32_MAX = 3.4e38
-_PARAMETERS = {"percentile": "percentile", "constant": "average"}
-"""Parameters, and the method that each belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
-class LayerRule:
+class LayerRule(StatedParameters):
     """What one `[[layer]]` says of the nodes it matches: one of `format`, `method`, `amax` and `repair`.
+
+    The parameter of its method is a field (`percentile`); None: the model's, of weights the default.
 
     Attributes:
         match: globs of node names, case-sensitive; empty: any name.
@@ -58,8 +61,6 @@ class LayerRule:
         output: which output of the nodes has the range, from 0; None: `of` says what.
         format: `float`: the nodes stay in float.
         method: one of `LAYER_METHODS`, of `WEIGHT_METHODS` for weights.
-        percentile: of method `percentile`; None: the model's, of weights 99.99.
-        constant: of method `average`; None: the model's.
         amax: the range, above 0; of weights, of all channels.
         repair: the steps that may change the nodes' layers; None: it does not say.
         because: why, for the report; or empty.
@@ -74,14 +75,20 @@ class LayerRule:
     output: int | None = None
     format: str | None = None
     method: str | None = None
-    percentile: float | None = None
-    constant: float | None = None
     amax: float | None = None
     repair: tuple[str, ...] | None = None
     because: str = ""
     index: int = 1
     kind: str = "layer"
     path: Path = FILE
+
+    def __post_init__(self) -> None:
+        for name in stated(self):
+            owner = parameters()[name].name
+            if self.method not in (None, owner):
+                why = f"{name} is of method {owner}"
+                raise exclude(f"method {self.method}", name, f"in [[{self.kind}]] {self.index} {why}")
+            object.__setattr__(self, "method", owner)
 
     def matches(self, name: str, op: str) -> bool:
         """Whether a node of this name and operator is meant."""
@@ -206,6 +213,28 @@ def _steps(key: str, value: Any) -> tuple[str, ...]:
     return () if found == "none" else (found,) if isinstance(found, str) else tuple(found)
 
 
+def parameter_readers() -> dict[str, Reader]:
+    """What reads the parameters of methods where they stand beside a method."""
+    return {name: number(one.parameter.most) for name, one in parameters().items() if one.parameter}
+
+
+def settle_method(values: dict[str, Any], at: tuple[str | int, ...], whose: str = "") -> None:
+    """Adds the method of a parameter that stands alone.
+
+    Args:
+        values: of a table; changed.
+        at: the way to it.
+        whose: what it is about, for messages: "tensor 'x': ".
+
+    Raises:
+        At: a parameter is of another method.
+    """
+    for name, owner in parameters().items():
+        if name in values and values.setdefault("method", owner.name) != owner.name:
+            message = f"{whose}{name} is a parameter of method {owner.name}, not of {values['method']}"
+            raise At((*at, name), message, "leave one of them out")
+
+
 _LAYER: Mapping[str, Reader] = {
     "match": texts,
     "op": _patterns,
@@ -216,8 +245,7 @@ _LAYER: Mapping[str, Reader] = {
     "amax": number(_FLOAT32_MAX),
     "repair": _steps,
     "because": text,
-    "percentile": PERCENTILE.of_file,
-    "constant": CONSTANT.of_file,
+    **parameter_readers(),
 }
 
 
@@ -312,15 +340,12 @@ def _beside(path: Path, value: Any) -> Any:
 def _layer(path: Path, index: int, table: Mapping[str, Any]) -> LayerRule:
     at = ("layer", index - 1)
     values = read_table(table, _LAYER, at)
-    sets = [key for key in ("format", "repair", "amax", "method", *_PARAMETERS) if key in values]
+    sets = [key for key in ("format", "repair", "amax", "method", *parameters()) if key in values]
     if not sets:
         raise At(at, f"[[layer]] {index} sets nothing", 'give format = "float", a method, amax or repair')
     if len(sets) > 1 and sets[0] in ("format", "repair", "amax"):
         raise At(at, f"[[layer]] {index} sets {' and '.join(sets[:2])}, which exclude each other", "keep one")
-    for parameter, method in _PARAMETERS.items():
-        if parameter in values and values.setdefault("method", method) != method:
-            message = f"{parameter} is a parameter of method {method}, not of {values['method']}"
-            raise At((*at, parameter), message, "leave one of them out")
+    settle_method(values, at)
     if "output" in values and "of" in values:
         raise At((*at, "of"), f"[[layer]] {index} is of an output and of {values['of']}", "keep one")
     if sets[0] in ("format", "repair") and values.keys() & {"of", "output"}:

@@ -28,9 +28,7 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
         lines = ["Options:"]
         for group in groups:
             fields = {field.name: field for field in dataclasses.fields(group)}
-            for name, said in read_options(group).items():
-                if name in without:
-                    continue
+            for name, said in read_options(group, without).items():
                 default = fields[name].default
                 kind = inspect.Parameter.KEYWORD_ONLY
                 own.append(inspect.Parameter(name, kind, default=default, annotation=fields[name].type))
@@ -40,7 +38,7 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
                 lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         function.__options__ = {  # type: ignore[attr-defined]
-            group: tuple(name for name in read_options(group) if name not in without) for group in groups
+            group: tuple(read_options(group, without)) for group in groups
         }
         function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
         return tells_keywords(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Option:
         key: its name in `onnxq.toml`.
         tables: where it may stand there; "" is the top of the file.
         runs_code: whether it names something that is run.
+        beside: the option without which there is not this one either.
     """
 
     help: str
@@ -54,11 +55,30 @@ class Option:
     key: str = ""
     tables: tuple[str, ...] = ()
     runs_code: bool = False
+    beside: str = ""
 
 
 def option(default: Any, help: str, kind: Kind, **said: Any) -> Any:
     """A field of a group that is an option; `said`: what its `Option` says beside the help and the kind."""
     return dataclasses.field(default=default, metadata={"option": Option(help, kind, **said)})
+
+
+class Unsaid:
+    """A default that tells itself from the same value given by somebody; mixed into the value's type."""
+
+    __slots__ = ()
+
+
+class UnsaidText(Unsaid, str):
+    """A text that nobody gave."""
+
+    __slots__ = ()
+
+
+class UnsaidNumber(Unsaid, float):
+    """A number that nobody gave."""
+
+    __slots__ = ()
 
 
 # -- kinds -----------------------------------------------------------------------------------------
@@ -391,12 +411,14 @@ def part(given: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def read_options(group: type) -> Mapping[str, Option]:
-    """The options of a group, by the names of their fields."""
+def read_options(group: type, without: Collection[str] = ()) -> Mapping[str, Option]:
+    """The options of a group by the names of their fields, without some and those that stand beside these."""
     found = {}
     for field in dataclasses.fields(group):
-        if "option" in field.metadata:
+        if "option" in field.metadata and field.name not in without:
             said: Option = field.metadata["option"]
+            if said.beside in without:
+                continue
             flag = said.flag or ("--" + field.name.replace("_", "-"),)
             key = said.key or flag[-1].lstrip("-").replace("-", "_")
             tables = said.tables or (group.TABLE,)  # type: ignore[attr-defined]

@@ -17,14 +17,16 @@ from typing import Any, ClassVar, Literal, TypeVar
 from onnxq import option as kinds
 from onnxq import taken
 from onnxq.errors import UserError, unknown_name
-from onnxq.methods import settled
+from onnxq.exclusions import asked, settled
+from onnxq.method import names, parameters
 from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
+from onnxq.parameters import MethodOptions
 from onnxq.target import DEFAULT
 from onnxq.target import NAMES as TARGETS
 
 G = TypeVar("G")
 
-LAYER_METHODS = ("minmax", "average", "percentile", "entropy", "mse")
+LAYER_METHODS = names()
 METHODS = (*LAYER_METHODS, "auto")
 PRESETS = ("imagenet", "yolo", "tensorflow", "raw")
 LEVELS = ("always", "when-possible", "never")
@@ -43,8 +45,6 @@ Profile = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 Batch = tuple[int, int, int]
 """The smallest, the usual and the largest batch."""
-
-PERCENTILE, CONSTANT = kinds.at_most(100), kinds.at_most(1)
 
 
 class Group:
@@ -375,15 +375,15 @@ def _is_size(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration(Group):
+class Calibration(MethodOptions, Group):
     """How a model is calibrated.
 
     Attributes:
-        method: how ranges are chosen, see `onnxq.quant.thresholds`; `auto` takes the method whose outputs are
-            nearest to the float model's on samples that calibration did not see, then other thresholds for
-            the tensors that quantization hurts most.
-        percentile: of method `percentile`, above 0 and at most 100.
-        constant: of the moving average, above 0 and at most 1.
+        method: how ranges are chosen, see `onnxq/methods/`; without it a parameter says which. `auto` takes
+            the method whose outputs are nearest to the float model's on samples that calibration did not see,
+            then other thresholds for the tensors that quantization hurts most.
+        percentile: of method `percentile`; parameters of methods are fields, see `onnxq.parameters`.
+        constant: of the moving average.
         search: choose the percentile by the outputs, as `auto` chooses the method.
         exact: make histograms of all values instead of some millions of each tensor.
         samples: how many samples calibrate at most.
@@ -392,7 +392,7 @@ class Calibration(Group):
         partial: take statistics that lack samples, those of some shards; else they are refused.
 
     Raises:
-        UserError: a value makes no sense.
+        UserError: a value makes no sense, or a parameter is of another method.
     """
 
     TITLE: ClassVar[str] = "Calibration"
@@ -401,13 +401,7 @@ class Calibration(Group):
     )  # fmt: skip
     TABLE: ClassVar[str] = "calibration"
 
-    method: str = option(
-        "auto", "How ranges are chosen: auto, minmax, average, percentile, entropy or mse.",
-        kinds.one_of("method", METHODS), metavar="NAME",
-    )  # fmt: skip
-    percentile: float = option(99.99, "Of method percentile.", PERCENTILE, metavar="P")
-    constant: float = option(0.01, "Of the moving average.", CONSTANT, metavar="C")
-    search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG)
+    search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG, beside="method")
     exact: bool = option(False, "Histograms of all values instead of some millions of each tensor.", FLAG)
     samples: int = option(512, "How many samples calibrate at most.", kinds.at_least(1), metavar="N")
     seed: int = option(0, "Chooses the samples where there are more.", kinds.at_least(0), metavar="N")
@@ -419,11 +413,8 @@ class Calibration(Group):
     def _check(self) -> None:
         if self.method not in METHODS:
             raise unknown_name("method", self.method, ("auto", *LAYER_METHODS))
-        if self.search and self.method not in ("percentile", "auto"):
-            raise UserError(
-                f"a percentile is searched for, but the method is {self.method}",
-                hint="leave the method out, or give method percentile",
-            )
+        said = {name: getattr(self, name) for name in ("method", "search", *parameters())}
+        object.__setattr__(self, "method", settled(asked(said), said, str)["method"])
         if self.samples < 1:
             raise UserError(f"{self.samples} calibration samples are too few", hint="give at least 1")
         if self.seed < 0:
@@ -904,9 +895,9 @@ class Keywords:
             UserError: a value makes no sense, or is of an option that the verb does not have.
         """
         found = group_of(kind, given)
-        names = [name for name in kinds.read_options(kind) if name not in without]
+        names = list(kinds.read_options(kind, without))
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-            if field.name in without and getattr(found, field.name) != field.default:
+            if field.name not in names and getattr(found, field.name) != field.default:
                 raise UserError(
                     f"{self._verb} has no option {field.name!r}", hint=f"leave it out of {kind.__name__}"
                 )
@@ -914,9 +905,8 @@ class Keywords:
         own = {name: self._rest.pop(name) for name in names if name in self._rest}
         said = {**given, **own} if isinstance(given, Mapping) else own
         if isinstance(found, Calibration) and "method" in names:
-            # who hands on a parameter as it is by default asks for nothing
-            said = {n: v for n, v in said.items() if n == "method" or v != getattr(Calibration(), n)}
-            own |= settled(said, found.method, found.search, lambda name: name)
+            said = asked(said)
+            own |= settled(said, {"method": found.method, "search": found.search}, str)
         self.given[kind] = frozenset(said)
         return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
 

@@ -83,7 +83,7 @@ def load_function(spec: str | os.PathLike[str], asked: CodeForm) -> UserFunction
             f"{os.fspath(spec)!r} does not say which function of the {asked.what} is meant",
             hint=f"the form is {asked.path_form}",
         )
-    members = _members(path, asked)
+    members = run_file(path, asked)
     if function not in members:
         known = [name for name, value in members.items() if callable(value) and not name.startswith("_")]
         error = unknown_name(f"function in {str(path)!r} named", function, known)
@@ -113,7 +113,7 @@ def load_functions(
     path, function = _split(spec, asked)
     if function:
         return [load_function(spec, asked)]
-    found = [(name, one) for name, one in _members(path, asked).items() if isinstance(one, marked)]
+    found = [(name, one) for name, one in run_file(path, asked).items() if isinstance(one, marked)]
     if not found:
         return [load_function(spec, asked)]  # which says that none is named
     return [UserFunction(path, name, one, asked) for name, one in found]
@@ -132,8 +132,12 @@ def _split(spec: str | os.PathLike[str], asked: CodeForm) -> tuple[Path, str]:
     return path, function
 
 
-def _members(path: Path, asked: CodeForm) -> dict[str, Any]:
-    """Runs a file; returns what it defines."""
+def run_file(path: Path, asked: CodeForm) -> dict[str, Any]:
+    """Runs a file; returns what it defines.
+
+    Raises:
+        UserError: it cannot be read, or its code raises an error.
+    """
     try:
         code = path.read_bytes()
     except OSError as error:

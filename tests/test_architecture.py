@@ -19,14 +19,15 @@ PACKAGE = ROOT / "onnxq"
 
 LAYERS = {
     "errors": 0, "escapes": 0, "finding": 0, "taken": 0, "heap": 0, "interrupts": 0, "leftovers": 0,
-    "methods": 0, "patterns": 0, "progress": 0, "reason": 0, "remarks": 0, "keywords": 0, "flag_words": 0,
+    "method": 0, "parameters": 0, "exclusions": 0,
+    "patterns": 0, "progress": 0, "reason": 0, "remarks": 0, "keywords": 0, "flag_words": 0,
     "shown": 0, "plain": 0, "target": 0, "tables": 0, "config": 0, "option": 0, "settings": 0, "user_code": 0,
     "version": 0, "typed": 0, "json_file": 0, "call_options": 0,
     "graph": 1,
     "run": 2, "rule": 2,
     "data": 3, "compiled": 3,
     "rewrite": 4, "calib": 4, "quant": 4, "body": 4, "noise": 4, "repair": 4, "analysis": 4, "documents": 4,
-    "checks": 4,
+    "checks": 4, "methods": 4,
     "reporting": 5, "schemas": 5, "emit": 5, "page": 5, "pieces": 5, "pipeline": 5,
     "cli": 6, "__main__": 6, "__init__": 6,
 }  # fmt: skip
@@ -41,6 +42,7 @@ EVERYWHERE_FROM_GRAPH = {
     "rewrite",
     "calib",
     "quant",
+    "methods",
     "body",
     "noise",
     "repair",
@@ -220,7 +222,7 @@ PRESENTERS = ("analysis", "cli", "page", "pipeline/words.py")
 """What shows documents: it reads their attributes, which mypy sees."""
 
 KEYED = {
-    **{("cli/chosen.py", key): "an option" for key in ("path", "script", "search", "quiet", "verbose")},
+    **{("cli/chosen.py", key): "an option" for key in ("path", "script", "quiet", "verbose")},
     **{("cli/verb.py", key): "a flag in front of the verb" for key in ("quiet", "verbose")},
     ("cli/check.py", "stats"): "an option",
     ("cli/bar.py", "IPython"): "a module",

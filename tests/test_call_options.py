@@ -1,6 +1,7 @@
 """The typed keywords of functions that take options: `onnxq/call_options.py`, made of the groups.
 
-`ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes it again.
+Likewise `onnxq/parameters.pyi`, the parameters of calibration methods, made of their files.
+`ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes both again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import onnxq
 from onnxq import settings
 from onnxq.keywords import options_of
+from onnxq.method import parameters
 from onnxq.option import read_options
 
 FILE = Path(onnxq.__file__).with_name("call_options.py")
@@ -22,6 +24,14 @@ FUNCTIONS = [
     "analyze", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
     "sanitize", "sensitivity", "split", "statistics",
 ]  # fmt: skip
+STUB = FILE.with_name("parameters.pyi")
+_STUB_HEAD = '''"""What `parameters.py` makes of the calibration methods. `make options` writes this file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+'''
 _FEW = 7
 _HEAD = '''"""The keywords of the functions that take options, for type checkers.
 
@@ -82,15 +92,35 @@ def text() -> str:
     return formatted(f"{_HEAD}{''.join(imports)}\nfrom onnxq.settings import {', '.join(own)}\n\n\n{body}")
 
 
-def formatted(code: str) -> str:
+def stub_text() -> str:
+    """The stub of the classes that have a field for each parameter."""
+    names = list(parameters())
+    each = "".join(f"    {name}: float = ...\n" for name in names)
+    may = "".join(f"    {name}: float | None = ...\n" for name in names)
+    plain, by_name = (
+        "@dataclass(frozen=True, slots=True)\n",
+        "@dataclass(frozen=True, slots=True, kw_only=True)\n",
+    )
+    classes = [
+        f"{plain}class MethodOptions:\n    method: str = ...\n{each}",
+        f"{plain}class NamedMethod:\n    name: str\n{each}",
+        f"{by_name}class StatedParameters:\n{may}",
+        "def stated(said: StatedParameters | NamedMethod | MethodOptions) -> Mapping[str, Any]: ...\n",
+    ]
+    return formatted(_STUB_HEAD + "\n".join(classes), STUB)
+
+
+def formatted(code: str, file: Path = FILE) -> str:
     """As ruff writes it."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(FILE), "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(file), "-"]
     return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 
 
 def test_they_are_those_of_the_groups() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         FILE.write_text(text(), "utf-8")
+        STUB.write_text(stub_text(), "utf-8")
+    assert STUB.read_text("utf-8") == stub_text(), "`make options` writes it again"
     assert FILE.read_text("utf-8") == text(), "`make options` writes it again"
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Division,
     settings.Repairs, settings.Inputs, settings.Runtime,
     without=(
-        "method", "percentile", "constant", "search", "stats", "partial", "prove", "allow_interface_changes"
+        "method", "stats", "partial", "prove", "allow_interface_changes"
     ),
     config=True,
 )  # fmt: skip

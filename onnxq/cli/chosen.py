@@ -14,7 +14,7 @@ import typer
 from onnxq.cli.screen import Screen
 from onnxq.config import Config, LayerRule, find_config
 from onnxq.errors import UserError
-from onnxq.methods import OF_SAMPLES, exclude, method_of, refuse_with_stats, settled
+from onnxq.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
 from onnxq.option import Option, read_options
 from onnxq.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
 
@@ -70,7 +70,8 @@ class Chosen:
     def file(self, group: type) -> Mapping[str, Any]:
         """What the file says of a group."""
         said = self.config.of(group) if self.config is not None else {}
-        return {name: value for name, value in said.items() if name not in self._without}
+        known = read_options(group, self._without)
+        return {name: value for name, value in said.items() if name in known}
 
     def group(self, group: type[G], **more: Any) -> G:
         """A group.
@@ -147,13 +148,10 @@ class Chosen:
             UserError: flags of which one would be ignored.
         """
         flags, file = self.flags(Calibration), self.file(Calibration)
-        if file.get("search") and "percentile" in file:
-            assert self.config is not None
-            why = f"in {str(self.config.path)!r} the search chooses the percentile"
-            raise exclude("search", "percentile", why)
-        search = file.get("search", False)
-        of_flags = settled(flags, method_of(file) or "auto", search, lambda name: f"--{name}")
-        return self.group(Calibration, **of_flags)
+        where = f"in {str(self.config.path)!r} " if self.config is not None else ""
+        words = {name: said.flag[-1] for name, said in read_options(Calibration).items()}
+        found = settled(flags, settled(file, {}, str, where), words.__getitem__)
+        return self.group(Calibration, **found)
 
     def refuse_without_data(self) -> None:
         """Refuses flags on data that would be ignored, since there are none.
@@ -206,12 +204,7 @@ def takes(
         renamed: other names of flags, by option.
         config: whether it reads `onnxq.toml`, and has the flag --config.
     """
-    options = {
-        (group, name): said
-        for group in groups
-        for name, said in read_options(group).items()
-        if name not in without
-    }
+    options = {(group, name): said for group in groups for name, said in read_options(group, without).items()}
     known = {(renamed or {}).get(name, said.flag[-1]) for (_, name), said in options.items()}
     titles = {group.TITLE: _title(group.TITLE, groups, known) for group in groups}  # type: ignore[attr-defined]
 

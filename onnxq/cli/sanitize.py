@@ -16,7 +16,7 @@ from onnxq.errors import UserError
     settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
     settings.Papers, settings.Repairs, settings.Inputs, settings.Runtime,
     without=(
-        "method", "percentile", "constant", "search", "exact", "samples", "seed", "partial",
+        "method", "exact", "samples", "seed", "partial",
         "keep_float", "heads", "scale_form", "cache", "plan", *settings.DEPLOYED,
     ),
     config=True,

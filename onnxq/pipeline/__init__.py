@@ -27,10 +27,10 @@ from onnxq.config import LayerRule
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.errors import UserError
+from onnxq.exclusions import refuse_with_stats
 from onnxq.graph.load import ModelSource
 from onnxq.heap import uncollected
 from onnxq.keywords import takes_options
-from onnxq.methods import refuse_with_stats
 from onnxq.noise.measure import Submit
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
@@ -78,8 +78,8 @@ __all__ = [
     "sensitivity",
 ]
 
-_OF_METHODS = ("method", "percentile", "constant", "search", "stats", "partial")
-_OF_SCALES = ("method", "percentile", "constant", "search", "exact", "samples", "seed", "partial")
+_OF_METHODS = ("method", "stats", "partial")
+_OF_SCALES = ("method", "exact", "samples", "seed", "partial")
 _OF_INT8 = ("keep_float", "heads", "scale_form", "cache", "plan")
 _GATES = ("min_sqnr", "min_agreement", "max_drop", "time_limit")
 _COMMON = (Calibration, Feeding, Format, Repairs, Inputs, Runtime, AccuracyRepair)

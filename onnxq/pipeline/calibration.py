@@ -26,6 +26,8 @@ from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
+from onnxq.method import parameters, searched
+from onnxq.parameters import stated
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.pipeline.typical_sizes import measure_open_sizes
@@ -87,16 +89,15 @@ class Calibrating(Calibration):
         """The method where none is chosen by the outputs."""
         name = self.method
         if name == "auto":
-            name = "percentile" if self.search else "mse"
-        if name == "average":
-            return Method(name, constant=self.constant)
-        return Method(name, self.percentile) if name == "percentile" else Method(name)
+            return Method(searched()[0] if self.search else "mse")
+        own = [key for key, owner in parameters().items() if owner.name == name]
+        return Method(name, **{key: getattr(self, key) for key in own})
 
     @property
     def parameters(self) -> Method:
         """The parameters of the methods of `[[layer]]` entries that leave them open."""
         name = "mse" if self.method == "auto" else self.method
-        return Method(name, self.percentile, self.constant)
+        return Method(name, **stated(self))
 
     @property
     def chooses(self) -> bool:

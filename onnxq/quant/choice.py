@@ -17,7 +17,7 @@ from onnxq.data.split import BLOCKS
 from onnxq.plain import DocumentPart
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
-from onnxq.quant.thresholds import Method
+from onnxq.quant.thresholds import Method, automatic
 from onnxq.reason import Reason
 from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
 from onnxq.run.ort import Feeds
@@ -26,19 +26,8 @@ Scales = Mapping[int, np.float32]
 Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 """Runs the model on samples with each candidate for its scales."""
 
-AUTO = tuple(
-    Method(name, percentile)
-    for name, percentile in (
-        ("minmax", 99.99), ("average", 99.99), ("entropy", 99.99), ("mse", 99.99),
-        ("percentile", 99.9), ("percentile", 99.99), ("percentile", 99.999),
-    )
-)  # fmt: skip
+AUTO = automatic()
 """The methods that `auto` tries."""
-
-SEARCH = tuple(
-    Method("percentile", p) for p in (99.0, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999, 99.9995, 99.9999, 100.0)
-)
-"""The percentiles that `--search` tries."""
 
 _HOPELESS = 1.0  # dB
 _CLOSE = 0.1  # dB: methods that differ by less are equally good

@@ -18,6 +18,7 @@ from onnxq.errors import nearest, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
+from onnxq.parameters import stated
 from onnxq.quant.groups import Groups
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
@@ -381,9 +382,8 @@ def _state_tensors(found: Obeyed, file: PlanFile, known: _Known) -> None:
             )
         else:
             rule = LayerRule(
-                method=entry.method, percentile=entry.percentile, constant=entry.constant,
-                because=entry.because, index=index + 1, kind="tensor",
-            )  # fmt: skip
+                method=entry.method, because=entry.because, index=index + 1, kind="tensor", **stated(entry)
+            )
             found.layers[entry.name] = rule
 
 

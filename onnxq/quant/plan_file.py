@@ -61,6 +61,8 @@ import tomli_w
 
 from onnxq.errors import UserError, unknown_name
 from onnxq.escapes import escaped
+from onnxq.method import parameters
+from onnxq.parameters import StatedParameters
 from onnxq.quant.plan_arrays import pack, pack_arrays
 from onnxq.run.profiles import text_of
 from onnxq.settings import Profile
@@ -152,15 +154,13 @@ class BodyEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorEntry:
-    """An activation in int8.
+class TensorEntry(StatedParameters):
+    """An activation in int8; the parameter of its method is a field of its own (`percentile`).
 
     Attributes:
         name: its name.
         amax: the magnitude that the largest code stands for, from 0; None: to be measured, or of others.
         method: one of `LAYER_METHODS`, what it is to be measured by; None: the run's.
-        percentile: of method `percentile`.
-        constant: of method `average`.
         because: where the amax is from.
         note: what a reader of the file may want to know.
     """
@@ -168,8 +168,6 @@ class TensorEntry:
     name: str
     amax: float | None = None
     method: str | None = None
-    percentile: float | None = None
-    constant: float | None = None
     because: str = ""
     note: str = ""
 
@@ -344,7 +342,7 @@ class PlanFile:
             yield _table("layer", said | _given(layer, "inputs", "scales", "because"), layer.note)
         for tensor in self.tensors:
             said = {"name": tensor.name}
-            more = _given(tensor, "amax", "method", "percentile", "constant", "because")
+            more = _given(tensor, "amax", "method", *parameters(), "because")
             yield _table("tensor", said | more, tensor.note)
         for group in self.groups:
             yield _table("group", {"share": group.share} | _given(group, "because"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.config import parameter_readers, settle_method
 from onnxq.errors import UserError
 from onnxq.quant.plan_arrays import unpack, unpack_arrays
 from onnxq.quant.plan_file import (
@@ -121,7 +122,7 @@ _LAYER: Mapping[str, Reader] = {
 }  # fmt: skip
 _TENSOR: Mapping[str, Reader] = {
     "name": text, "amax": _magnitude, "method": choice("method for single tensors", LAYER_METHODS),
-    "percentile": number(100), "constant": number(1), "because": text,
+    **parameter_readers(), "because": text,
 }  # fmt: skip
 _GROUP: Mapping[str, Reader] = {"share": _names, "because": texts}
 _BODY: Mapping[str, Reader] = {
@@ -255,10 +256,7 @@ def _consistent(index: int, values: dict[str, Any]) -> dict[str, Any]:
     """The values of a [[tensor]], if they go together."""
     at: Keys = ("tensor", index)
     name = values["name"]
-    for parameter, method in (("percentile", "percentile"), ("constant", "average")):
-        if parameter in values and values.setdefault("method", method) != method:
-            message = f"tensor {name!r}: {parameter} is a parameter of method {method}"
-            raise At((*at, parameter), f"{message}, not of {values['method']}", "leave one of them out")
+    settle_method(values, at, f"tensor {name!r}: ")
     if "amax" in values and "method" in values:
         raise At(
             at,

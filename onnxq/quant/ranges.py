@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,9 +11,10 @@ from onnxq.calib.stats import TensorStats
 from onnxq.config import LayerRule
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.parameters import stated
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import activation_scales
-from onnxq.quant.thresholds import Method, is_zero, threshold
+from onnxq.quant.thresholds import Method, answer, bounded_by, is_zero
 from onnxq.reason import Reason
 
 BOUNDED = {"Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0}
@@ -67,7 +68,7 @@ class Ranges:
     fixed: Mapping[str, Range] = field(default_factory=dict)
     layers: Mapping[str, LayerRule] = field(default_factory=dict)
     default: Method = MSE
-    _found: dict[tuple[str, Method], float] = field(default_factory=dict)
+    _answers: dict[tuple[str, Method], float] = field(default_factory=dict)
 
     def of(self, tensor: str, method: Method) -> Range:
         """The range of a tensor.
@@ -91,7 +92,7 @@ class Ranges:
     def _by(self, tensor: str, method: Method) -> Range:
         """The range that a method gives a tensor."""
         amax = self.measured(tensor, method)
-        if is_zero(self.tensors[tensor], method):
+        if is_zero(self.tensors[tensor], self._answers[tensor, method]):
             return Range(amax, Reason("zeros", f"the greatest magnitude: {method} is 0"))
         return Range(amax, Reason("method", str(method)))
 
@@ -106,9 +107,10 @@ class Ranges:
                 f"nothing is known of the range of tensor {tensor!r}",
                 hint="give calibration data, or statistics of this model taken with the same flags",
             )
-        if (tensor, method) not in self._found:
-            self._found[tensor, method] = threshold(self.tensors[tensor], method)
-        return self._found[tensor, method]
+        stats = self.tensors[tensor]
+        if (tensor, method) not in self._answers:
+            self._answers[tensor, method] = answer(stats, method)
+        return bounded_by(stats, self._answers[tensor, method])
 
     def all(self, method: Method) -> dict[str, Range]:
         """The ranges of all tensors that the plan measures."""
@@ -126,11 +128,7 @@ def scales_of(plan: QuantPlan, ranges: Mapping[str, Range]) -> dict[int, np.floa
 
 def method_of(layer: LayerRule, default: Method) -> Method:
     """The method of a `[[layer]]`; parameters that it leaves open are the default's."""
-    return Method(
-        layer.method or default.name,
-        default.percentile if layer.percentile is None else layer.percentile,
-        default.constant if layer.constant is None else layer.constant,
-    )
+    return replace(default, name=layer.method or default.name, **stated(layer))
 
 
 def of_layer(layer: LayerRule) -> Reason:

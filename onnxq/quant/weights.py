@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 import numpy as np
 
 from onnxq.config import LayerRule
+from onnxq.errors import UserError
+from onnxq.parameters import stated
 from onnxq.quant.scales import quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 
@@ -18,10 +17,6 @@ _FACTORS = 1 - 0.5 * np.linspace(0, 1, 64) ** 2
 
 def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule) -> np.ndarray:
     """The magnitudes that the largest codes of weights stand for.
-
-    - minmax: the greatest of each channel.
-    - percentile: the least that so many percent of the channel do not exceed; the greatest where that is 0.
-    - mse: the one of the least squared error, of 64 down to half of the greatest, most of them near it.
 
     Args:
         weights: float32 weights of any shape.
@@ -34,13 +29,15 @@ def amax_of(weights: np.ndarray, axis: int | None, rule: LayerRule) -> np.ndarra
     top = weight_amax(weights, axis)
     if rule.amax is not None:
         return np.full_like(top, rule.amax)
-    if rule.method == "percentile":
-        percentile = Method("percentile").percentile if rule.percentile is None else rule.percentile
-        return _percentile(weights, axis, percentile, top)
-    return _least_error(weights, axis, top) if rule.method == "mse" else top
+    named = Method(rule.method or "minmax", **stated(rule))
+    found = named.kind.weights
+    if found is None:
+        raise UserError(f"method {named.name} is for activations", hint="for weights give minmax, or amax")
+    of_channels: np.ndarray = found(weights, axis, top, *named.arguments)
+    return of_channels
 
 
-def _channels(weights: np.ndarray, axis: int | None) -> np.ndarray:
+def channels(weights: np.ndarray, axis: int | None) -> np.ndarray:
     """The weights as [channels, others], one channel where there is no axis."""
     return (
         weights.reshape(1, -1)
@@ -49,16 +46,14 @@ def _channels(weights: np.ndarray, axis: int | None) -> np.ndarray:
     )
 
 
-def _percentile(weights: np.ndarray, axis: int | None, percentile: float, top: np.ndarray) -> np.ndarray:
-    sizes = np.abs(_channels(weights, axis))
-    if not sizes.size:
-        return top
-    rank = math.ceil(Fraction(str(float(percentile))) / 100 * sizes.shape[1])
-    found = np.partition(sizes, rank - 1, axis=1)[:, rank - 1].reshape(top.shape)
-    return np.where(found > 0, found, top)
+def least_error(weights: np.ndarray, axis: int | None, top: np.ndarray) -> np.ndarray:
+    """The magnitudes of the least squared error, of 64 down to half of the greatest, most of them near it.
 
-
-def _least_error(weights: np.ndarray, axis: int | None, top: np.ndarray) -> np.ndarray:
+    Args:
+        weights: float32 weights of any shape.
+        axis: the channel axis, None for one of all.
+        top: the greatest magnitudes, float32 [channels], or [].
+    """
     best, least = top, np.full(top.shape, np.inf)
     for factor in _FACTORS:
         tried = np.asarray(top * np.float32(factor), np.float32)
@@ -66,7 +61,7 @@ def _least_error(weights: np.ndarray, axis: int | None, top: np.ndarray) -> np.n
         spread = (
             scales if axis is None else scales.reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
         )
-        off = _channels(codes * spread - weights, axis)
+        off = channels(codes * spread - weights, axis)
         error = np.sum(off * off, axis=1, dtype=np.float64).reshape(top.shape)
         best, least = np.where(error < least, tried, best), np.minimum(error, least)
     return best

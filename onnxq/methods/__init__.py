@@ -1,0 +1,1 @@
+"""The calibration methods, a file each; `onnxq.method` loads them."""
