@@ -158,7 +158,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
         run.bind(inputs)
         run.sanitize()
         refuse_sizes(run)
-        return run.result(run.model.to_proto(), {})
+        return run.result(run.model.to_proto())
 
 
 @takes_options(*_COMMON, Compilation, Goal, Division, Details, without=("allow_interface_changes", "shard"))
