@@ -8,7 +8,6 @@ kernels, beside those of the same model in plain float16.
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +15,9 @@ from rich.table import Table
 import onnxq
 from benchmarks.nets import NETS
 from benchmarks.nets.feeds import feeds
+from onnxq.analysis.reports import part_of
+from onnxq.documents.plan import PlanPart
+from onnxq.documents.report import Report
 
 _NETS = ("mobilenet_v2", "resnet18", "vit_s16", "bert")
 _BATCHES = (1, 8, 32)
@@ -46,15 +48,14 @@ def main() -> None:
         print(f"| {' | '.join(row)} |")
 
 
-def _figures(report: dict[str, Any]) -> tuple[str, ...]:
-    share = f"{report['plan']['int8_share_of_all_macs']:.1%}"
-    verdict = report["verdict"]
-    if verdict is None:
-        return share, report["engine"]["status"], "", ""
-    form = verdict[verdict["form"]]
-    ours, plain = form["int8"], form["fp16"]
-    moved = [one["moved_mb"] + one["weights_mb"] for one in (ours, plain)]
-    return share, f"{moved[0] / moved[1]:.2f}", str(ours["kernels"]), str(plain["kernels"])
+def _figures(report: Report) -> tuple[str, ...]:
+    share = f"{part_of(PlanPart, report.plan).int8_share_of_all_macs:.1%}"
+    compared = report.verdict.compared if report.verdict is not None else None
+    if compared is None:
+        return share, report.engine.status, "", ""
+    ours, plain = compared.int8, compared.fp16
+    moved = [one.moved_mb + one.weights_mb for one in (ours, plain)]
+    return share, f"{moved[0] / moved[1]:.2f}", str(ours.kernels), str(plain.kernels)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from typing import Any
 
 import onnxq
 from benchmarks.corpus_data import samples
+from onnxq.analysis.reports import part_of
+from onnxq.documents.plan import PlanPart
 from onnxq.errors import OnnxqError
 
 
@@ -64,9 +66,9 @@ def _judge(corpus: Path, entry: dict[str, Any], method: Any, count: int) -> dict
         answers["same"] = _yes(_bytes(before, folder) == _bytes(after, folder))
         onnxq.plan(path, calibration, method="minmax", repair="none").save(file, force=True)
         text = file.read_text("utf-8")
-        report = before.report["plan"]
-        int8 = [layer["node"] for layer in report["layers"] if layer["format"] == "int8"]
-        own = {edge["node"] for pair in report["sites"] for edge in pair["readers"]}
+        planned = part_of(PlanPart, before.report.plan)
+        int8 = [layer.node for layer in planned.layers if layer.format == "int8"]
+        own = {edge.node for site in planned.sites for edge in site.readers}
         taken = [node for node in int8 if node in own]
         if taken:
             node = taken[len(taken) // 2]
@@ -85,14 +87,13 @@ def _judge(corpus: Path, entry: dict[str, Any], method: Any, count: int) -> dict
             else:
                 edited = onnxq.quantize(path, plan=file, compile=False)
                 answers["float"] = _yes(_bytes(flagged, folder) == _bytes(edited, folder))
-        kept = [layer["node"] for layer in report["layers"] if layer["format"] == "float"]
+        kept = [layer.node for layer in planned.layers if layer.format == "float"]
         if kept:
             file.write_text(_put(text, kept[0], "int8"), "utf-8")
             try:
                 result = onnxq.quantize(path, calibration, plan=file, method="minmax", compile=False)
-                done = {
-                    layer["node"] for layer in result.report["plan"]["layers"] if layer["format"] == "int8"
-                }
+                obeyed = part_of(PlanPart, result.report.plan)
+                done = {layer.node for layer in obeyed.layers if layer.format == "int8"}
                 answers["int8"] = _yes(kept[0] in done)
             except OnnxqError as error:
                 answers["int8"] = f"refused: {str(error).split('cannot be int8')[-1][:70]}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Any
 
 import onnx_graphsurgeon as gs
 
 from benchmarks import nets
 from benchmarks.common import in_turns, print_row, ratio_of
+from onnxq.documents.report import Report
 from onnxq.pipeline import sanitize
 
 NODES, ROUNDS, LONG_ROUNDS = 10_000, 5, 3
@@ -37,9 +37,8 @@ def main() -> None:
     print_row("  four times the nodes / one", ratio, 4.5, f"{median(longer['four']):.2f} s; {spread}")
 
 
-def _changes_of(report: dict[str, Any]) -> tuple[int, int]:
-    changes = report["changes"]
-    return len(changes), sum(change["proof"]["verdict"] in ("exact", "close") for change in changes)
+def _changes_of(report: Report) -> tuple[int, int]:
+    return len(report.changes), report.proved.exact + report.proved.close
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,11 @@ import onnx
 
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.lint import lint_pairs
-from onnxq.documents.calibration import DrawnHistogram, ScaleProfile
+from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, ScaleProfile
+from onnxq.documents.changes import ChangeOfInterface, ChangesCounted, FileSizes, NotTaken
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.documents.report import REPORT_SCHEMA
+from onnxq.documents.typed import fitted
 from onnxq.graph.features import needs, remedy
 from onnxq.graph.model import Model
 from onnxq.graph.sizes import file_bytes, growth
@@ -26,11 +29,10 @@ from onnxq.graph.statements import deciding_numbers, shape_of
 from onnxq.graph.twins import twins
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import to_json
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
 from onnxq.reason import code_of
-from onnxq.rewrite.engine import Change, RewriteReport
+from onnxq.rewrite.changes import Change
 from onnxq.run import trt
 from onnxq.target import COMPILER, Target, load_target, with_plugin
 from onnxq.version import VERSION
@@ -43,23 +45,15 @@ _CHANGE = "change it before the export, or cut the model in front of it"
 _FOLD = "give sizes with --shape or values with --freeze, so that it becomes a constant; else "
 
 
-def rewrite_part(report: RewriteReport, result: Model) -> dict[str, Any]:
-    """What the rules did, for the report; `result`: what became of the model."""
-    left = {node.name for graph in result.graphs() for node in graph.nodes}
+def node_names(model: Model) -> frozenset[str]:
+    """The names of all nodes, subgraphs included."""
+    return frozenset(str(node.name) for graph in model.graphs() for node in graph.nodes)
 
-    def told(change: Change) -> dict[str, Any]:
-        gone = tuple(name for name in change.removed if name not in left)
-        return dataclasses.replace(change, removed=gone).to_json()
 
-    proofs = [change.proof.verdict for change in report.changes]
-    return {
-        "assumptions": [dataclasses.asdict(entry) for entry in report.assumptions],
-        "changes": [told(change) for change in report.changes],
-        "rejected": [change.to_json() for change in report.rejected],
-        "near_misses": [entry.to_json() for entry in report.near_misses],
-        "whole_model": [dataclasses.asdict(entry) for entry in report.whole],
-        "proved": {verdict: proofs.count(verdict) for verdict in ("exact", "close", "unproven")},
-    }
+def counted_proofs(changes: Iterable[Change]) -> ChangesCounted:
+    """How many changes are proved how."""
+    verdicts = Counter(change.proof.verdict for change in changes)
+    return ChangesCounted(verdicts["exact"], verdicts["close"], verdicts["unproven"])
 
 
 def interface(model: Model) -> dict[str, tuple[str, str]]:
@@ -75,21 +69,20 @@ def interface_changes(
     before: Mapping[str, tuple[str, str]],
     after: Mapping[str, tuple[str, str]],
     because: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+) -> tuple[ChangeOfInterface, ...]:
     """What of a model's interface is another now, and why where a rule changed it."""
     changes = []
     for name, (kind, text) in before.items():
         now = after.get(name)
         if now is None:
-            changes.append({"tensor": name, "was": f"{kind} {text}", "now": "constant"})
+            changes.append(ChangeOfInterface(name, f"{kind} {text}", "constant"))
         elif now[1] != text:
-            changes.append({"tensor": name, "was": f"{kind} {text}", "now": f"{now[0]} {now[1]}"})
-            if because and name in because:
-                changes[-1]["because"] = because[name]
-    return changes
+            why = (because or {}).get(name)
+            changes.append(ChangeOfInterface(name, f"{kind} {text}", f"{now[0]} {now[1]}", why))
+    return tuple(changes)
 
 
-def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
+def unsupported(model: Model, target: Target) -> list[NotTaken]:
     """The nodes that the target does not take, and what the user can do."""
     found = []
     if model.opset > target.max_opset:
@@ -97,25 +90,23 @@ def unsupported(model: Model, target: Target) -> list[dict[str, str]]:
             f"opset {model.opset} is newer than {target.max_opset}, the last that {target.title} documents"
         )
         export = f"export with opset {target.max_opset}, if the importer stumbles over a newer operator"
-        found.append({"node": "", "op": "", "reason": newer, "advice": export})
+        found.append(NotTaken("", "", newer, export))
     for kind, entries in (("input", model.graph.inputs), ("output", model.graph.outputs)):
         for entry in entries:
             if entry.dtype is not None and np.dtype(entry.dtype).kind in "OUS":
                 reason = f"{kind} {entry.name!r} holds strings, which TensorRT does not have"
                 advice = "leave it out with onnxq extract, and turn numbers into names on the host"
-                found.append({"node": "", "op": "", "reason": reason, "advice": advice})
+                found.append(NotTaken("", "", reason, advice))
     for entry in model.graph.inputs:
         flag = shape_of(Tensor(model, entry)) if entry.shape is None else ""
         if flag:
             reason = f"how many dimensions input {entry.name!r} has is not known"
-            found.append(
-                {"node": "", "op": "", "reason": reason, "advice": f"state it: onnxq sanitize {flag}"}
-            )
+            found.append(NotTaken("", "", reason, f"state it: onnxq sanitize {flag}"))
     for graph in model.graphs():
         for raw in graph.nodes:
             node = Node(model, raw)
             for reason, advice in _refusals(node, target):
-                found.append({"node": node.name, "op": node.op, "reason": reason, "advice": advice})
+                found.append(NotTaken(node.name, node.op, reason, advice))
     return found
 
 
@@ -131,7 +122,7 @@ def deciding_inputs(model: Model) -> list[str]:
     ]
 
 
-def plugin_nodes(model: Model, target: Target) -> list[dict[str, str]]:
+def plugin_nodes(model: Model, target: Target) -> list[NotTaken]:
     """The nodes that plugins of the target's own library compute, and what that means for the user."""
     told = f"it is a plugin of {target.title}'s own library; onnxruntime and TensorRT-RTX do not have it"
     advice = (
@@ -140,25 +131,21 @@ def plugin_nodes(model: Model, target: Target) -> list[dict[str, str]]:
     )
     nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
     return [
-        {"node": node.name, "op": node.op, "reason": told, "advice": advice}
+        NotTaken(node.name, node.op, told, advice)
         for node in nodes
         if node.op in target.plugins and _is_plugin(node) and not _refusals(node, target)
     ]
 
 
-def size_part(before: onnx.ModelProto, after: onnx.ModelProto) -> dict[str, Any]:
+def file_sizes(before: onnx.ModelProto, after: onnx.ModelProto) -> FileSizes:
     """The sizes of the original's and the new model's file, in bytes, and what the new one is larger by."""
-    sizes = {"before": file_bytes(before), "after": file_bytes(after)}
-    more = sizes["after"] > sizes["before"]
-    return {**sizes, "grown": [dataclasses.asdict(e) for e in growth(before, after)] if more else []}
+    was, now = file_bytes(before), file_bytes(after)
+    return FileSizes(was, now, tuple(growth(before, after)) if now > was else ())
 
 
-def misread_pairs(model: Model) -> list[dict[str, str]]:
+def misread_pairs(model: Model) -> list[NotTaken]:
     """The Q/DQ nodes of a model that TensorRT refuses or reads otherwise, and what the user can do."""
-    return [
-        {"node": one.node, "op": one.op, "reason": one.reason, "advice": one.advice}
-        for one in lint_pairs(model)
-    ]
+    return [NotTaken(one.node, one.op, one.reason, one.advice) for one in lint_pairs(model)]
 
 
 def _refusals(node: Node, target: Target) -> list[tuple[str, str]]:
@@ -259,8 +246,8 @@ def engine_part(
     engine: trt.Engine,
     model: onnx.ModelProto,
     planned: Sequence[str],
-    regression: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+    regression: Regressed | None = None,
+) -> EnginePart:
     """What the compiler made of a model, for the report.
 
     A layer of which no kernel is, and that computes what another does, is what the other is: the compiler
@@ -270,8 +257,7 @@ def engine_part(
         engine: the outcome of compiling.
         model: what was compiled.
         planned: names of the nodes that are meant to run in int8.
-        regression: why the model did not compile, and the original does: the reason, what it is by
-            ("quantization" or "repair") and the node, where one is known. With that node in float it may
+        regression: why the model did not compile, and the original does. With its node in float it may
             compile after all.
     """
     runs = trt.int8_of(engine, planned)
@@ -280,35 +266,32 @@ def engine_part(
         found = trt.int8_of(engine, alike.get(name, ()))
         runs[name] = next(filter(None, found.values()), None)
     int8 = [name for name, layer in runs.items() if layer is not None and layer.multiplies_int8]
-    part: dict[str, Any] = to_json(
-        EnginePart(
-            status=engine.status,
-            regressed=regression is not None and engine.status == "failed",
-            regression=None if regression is None else Regressed(**regression),
-            reason=engine.reason,
-            unread=engine.unread,
-            compiler=engine.compiler,
-            sm=engine.sm,
-            planned=len(planned),
-            int8=len(int8),
-            not_int8=tuple(name for name in planned if name not in set(int8)),
-            layers=engine.layers,
-            profiles={name: tuple(map(tuple, sizes)) for name, sizes in engine.profiles.items()},
-            errors=engine.errors,
-            seconds=engine.seconds,
-        )
+    return EnginePart(
+        status=engine.status,
+        regressed=regression is not None and engine.status == "failed",
+        regression=regression,
+        reason=engine.reason,
+        unread=engine.unread,
+        compiler=engine.compiler,
+        sm=engine.sm,
+        planned=len(planned),
+        int8=len(int8),
+        not_int8=tuple(name for name in planned if name not in set(int8)),
+        layers=tuple(engine.layers),
+        profiles={name: tuple(map(tuple, sizes)) for name, sizes in engine.profiles.items()},
+        errors=tuple(engine.errors),
+        seconds=engine.seconds,
     )
-    return part
 
 
 def beyond_compiler(model: Model, target: Target) -> dict[str, str]:
     """The operator of each node that the target takes and TensorRT-RTX, which is here, does not."""
-    own = {entry["node"] for entry in unsupported(model, target)}
+    own = {entry.node for entry in unsupported(model, target)}
     here = unsupported(model, load_target(COMPILER))
-    return {entry["node"]: entry["op"] for entry in here if entry["node"] and entry["node"] not in own}
+    return {entry.node: entry.op for entry in here if entry.node and entry.node not in own}
 
 
-def told_beyond(engine: Mapping[str, Any], beyond: Mapping[str, str], target: Target) -> Mapping[str, Any]:
+def told_beyond(engine: EnginePart, beyond: Mapping[str, str], target: Target) -> EnginePart:
     """The report's part on the compiler; where it fails by what the target takes, that is said first.
 
     Args:
@@ -316,20 +299,20 @@ def told_beyond(engine: Mapping[str, Any], beyond: Mapping[str, str], target: Ta
         beyond: of `beyond_compiler`.
         target: the target.
     """
-    nodes = {error["node"] for error in engine["errors"]} or {trt.node_of(engine["reason"])}
-    if engine["status"] != "failed" or not nodes <= beyond.keys():
+    nodes = {error.node for error in engine.errors} or {trt.node_of(engine.reason)}
+    if engine.status != "failed" or not nodes <= beyond.keys():
         return engine
     ops = ", ".join(dict.fromkeys(beyond[node] for node in sorted(nodes)))
-    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not: {engine['reason']}"
-    return {**engine, "reason": told}
+    told = f"{target.title} takes {ops}; TensorRT-RTX, which compiles here, does not: {engine.reason}"
+    return dataclasses.replace(engine, reason=told)
 
 
 def refused(
-    engine: Mapping[str, Any],
-    known: Sequence[Mapping[str, str]],
+    engine: EnginePart,
+    known: Sequence[NotTaken],
     ops: Mapping[str, str],
     beyond: Collection[str] = (),
-) -> list[dict[str, str]]:
+) -> list[NotTaken]:
     """What the compiler says against a model that the target's table does not say already.
 
     Args:
@@ -338,23 +321,23 @@ def refused(
         ops: the operators of the model's nodes, by name.
         beyond: nodes that the target takes, and the compiler that is here does not.
     """
-    if engine["status"] != "failed":
+    if engine.status != "failed":
         return []
-    named = {entry["node"] for entry in known} | set(beyond)
-    errors = [error for error in engine["errors"] if error["node"] not in named]
-    if not engine["errors"]:
-        node = trt.node_of(engine["reason"])  # the builder names layers, not nodes
+    named = {entry.node for entry in known} | set(beyond)
+    errors = [error for error in engine.errors if error.node not in named]
+    if not engine.errors:
+        node = trt.node_of(engine.reason)  # the builder names layers, not nodes
         if node and node in named:
             return []
         op = ops.get(node, "")
-        errors = [{"node": node if op else "", "op": op, "message": engine["reason"]}]
+        errors = [trt.ParserError(node if op else "", op, engine.reason)]
     return [
-        {
-            "node": error["node"],
-            "op": error["op"],
-            "reason": f"NVIDIA's compiler: {error['message']}",
-            "advice": _REFUSED if error["node"] else _REFUSED_WHOLE,
-        }
+        NotTaken(
+            error.node,
+            error.op,
+            f"NVIDIA's compiler: {error.message}",
+            _REFUSED if error.node else _REFUSED_WHOLE,
+        )
         for error in errors
     ]
 
@@ -367,22 +350,19 @@ _REFUSED_WHOLE = (
 )
 
 
-def engine_not_run(reason: str, planned: int = 0) -> dict[str, Any]:
+def engine_not_run(reason: str, planned: int = 0) -> EnginePart:
     """The report's part on the compiler where it was not asked."""
-    part: dict[str, Any] = to_json(
-        EnginePart(
-            status="not-run",
-            regressed=False,
-            regression=None,
-            reason=reason,
-            unread="",
-            compiler=trt.installed() or "",
-            sm=None,
-            planned=planned,
-            int8=0,
-        )
+    return EnginePart(
+        status="not-run",
+        regressed=False,
+        regression=None,
+        reason=reason,
+        unread="",
+        compiler=trt.installed() or "",
+        sm=None,
+        planned=planned,
+        int8=0,
     )
-    return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,10 +410,11 @@ class CalibrationFacts:
     in_float32: bool
 
 
-def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
+def calibration_part(facts: CalibrationFacts) -> CalibrationPart:
     """What calibration found, for the report."""
     tensors = facts.stats.tensors
-    part: dict[str, Any] = to_json(
+    return fitted(
+        CalibrationPart,
         {
             "method": _method(facts),
             "choice": facts.choice,
@@ -472,9 +453,8 @@ def calibration_part(facts: CalibrationFacts) -> dict[str, Any]:
             "cached": facts.cached,
             "not_verified": facts.not_verified,
             "in_float32": facts.in_float32,
-        }
+        },
     )
-    return part
 
 
 _BINS = 64

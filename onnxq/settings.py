@@ -572,10 +572,10 @@ class Compilation(Group):
     Attributes:
         sm: the compute capability to compile for, 89 for 8.9.
         compile: whether to compile where NVIDIA's compiler is installed. Where the result does not compile
-            and the original does, `report["engine"]["regressed"]` is true, and `["regression"]` says why.
+            and the original does, `report.engine.regressed` is true, and `regression` says why.
         gpu: the GPU whose speed is estimated, "l4" for an L4; all that are known without it.
         fastest: whether layers stay in float that int8 makes slower by an estimate of the speed, which does
-            no better than a constant: see `report["verdict"]`.
+            no better than a constant: see `report.verdict`.
 
     Raises:
         UserError: `fastest`, and nothing is to be compiled.

@@ -28,6 +28,8 @@ from onnxq.cli.app import app
 from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
 from onnxq.config import load_config
+from onnxq.documents.report import Report
+from onnxq.documents.typed import typed
 from onnxq.errors import UserError
 from onnxq.option import read_options
 from onnxq.pipeline import result as results
@@ -417,7 +419,7 @@ def test_words_are_escaped_and_short() -> None:
             "kept_float": [{"node": "<script>", "op": "Conv", "because": '"&'}],
         },
     }  # fmt: skip
-    found = results.Result(onnx.ModelProto(), report)
+    found = results.Result(onnx.ModelProto(), typed(Report, report, lenient=True))
     assert len(repr(found)) <= 620
     assert "\x1b" not in repr(found)
     assert "‮" not in repr(found)
@@ -427,7 +429,7 @@ def test_words_are_escaped_and_short() -> None:
     assert "<script" not in page
     assert "&quot;&amp;" in page
     assert "\x1b" not in page
-    assert repr(results.Result(onnx.ModelProto(), {})) == "<Result>"  # half made: no error in a debugger
+    assert repr(results.Result(onnx.ModelProto(), None)) == "<Result>"  # half made: no error in a debugger
 
 
 # -- documents -------------------------------------------------------------------------------------------

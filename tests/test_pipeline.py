@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnxq import quantize, sanitize
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import unloadable
-from onnxq.reporting import refused
+from onnxq.reporting import engine_not_run, refused
 from onnxq.rewrite import whole
 from onnxq.run import ort, trt
 
@@ -177,10 +178,11 @@ def test_what_the_target_takes_and_the_compiler_here_does_not_is_told_apart() ->
 
 def test_the_layer_that_the_builder_names_is_the_node_that_is_listed() -> None:
     reason = "Assertion !layerImpls.empty() failed. cut_12 has no runners that implement it"
-    (entry,) = refused({"status": "failed", "errors": (), "reason": reason}, [], {"cut": "NonMaxSuppression"})
-    assert (entry["node"], entry["op"]) == ("cut", "NonMaxSuppression")
-    (entry,) = refused({"status": "failed", "errors": (), "reason": reason}, [], {"other": "Relu"})
-    assert (entry["node"], entry["op"]) == ("", "")
+    engine = replace(engine_not_run(reason), status="failed")
+    (entry,) = refused(engine, [], {"cut": "NonMaxSuppression"})
+    assert (entry.node, entry.op) == ("cut", "NonMaxSuppression")
+    (entry,) = refused(engine, [], {"other": "Relu"})
+    assert (entry.node, entry.op) == ("", "")
 
 
 def test_close_changes_stay_close_after_a_size_is_written_into_the_inputs() -> None:

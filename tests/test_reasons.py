@@ -53,8 +53,8 @@ def test_a_rule_that_speaks_like_the_user_is_no_user() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[4, 8] x, float[8, 4] z) => (float[4, 4] y) { [p] m = MatMul (x, z)  [q] y = Relu (m) }"""
     model = Model.open(onnx.parser.parse_model(text))
-    (kept,) = make_plan(model, [mine]).to_json()["kept_float"]
-    assert (kept["because"], kept["code"], kept["by"]) == ("--keep-float would be wise", "rule", "mine")
-    kept, relu = make_plan(model, [], keep_float=["*"]).to_json()["kept_float"]
-    assert (kept["because"], kept["code"], kept["by"]) == ("--keep-float *", "keep-float", "user")
-    assert relu["op"] == "Relu"  # the user's own vetoes are listed whatever the operator
+    (kept,) = make_plan(model, [mine]).kept_float
+    assert (kept.because, kept.code, kept.by) == ("--keep-float would be wise", "rule", "mine")
+    kept, relu = make_plan(model, [], keep_float=["*"]).kept_float
+    assert (kept.because, kept.code, kept.by) == ("--keep-float *", "keep-float", "user")
+    assert relu.op == "Relu"  # the user's own vetoes are listed whatever the operator

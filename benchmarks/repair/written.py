@@ -29,14 +29,15 @@ def printed(nets: Sequence[Net]) -> None:
     for net in nets:
         given, samples = net.model(0), list(net.split(0).fitting)
         done = onnxq.quantize(given, samples, body="fp32", compile=False)
-        ledger = done.report["repair"]
-        if ledger["after_db"] is None:
-            print(f"       {net.name}: {ledger['why_not'] or 'nothing was measured'}")
+        ledger = done.report.repair
+        assert ledger is not None
+        if ledger.after_db is None:
+            print(f"       {net.name}: {ledger.why_not or 'nothing was measured'}")
             continue
         model = onnx.load(given) if isinstance(given, Path) else given
         specs = [InputSpec(name, array.dtype, array.shape) for name, array in samples[0].items()]
         chosen = split(open_source(samples, specs), len(samples), 0, choose=True).choice()
-        feeds = [sample.feeds for sample in islice(chosen, ledger["judged_on"])]
+        feeds = [sample.feeds for sample in islice(chosen, ledger.judged_on)]
         found = about_mean(ort.load(model), ort.load(done.model), feeds).sqnr_db or 0.0
-        said = f"{found:.2f} dB, {ledger['after_db']:.2f} in the ledger"
-        claim(net.name, abs(found - ledger["after_db"]) <= APART, said)
+        said = f"{found:.2f} dB, {ledger.after_db:.2f} in the ledger"
+        claim(net.name, abs(found - ledger.after_db) <= APART, said)

@@ -19,7 +19,10 @@ import numpy as np
 
 import onnxq
 from benchmarks.sensitivity.measuring import flags, printed
+from onnxq.analysis.reports import part_of
 from onnxq.config import LayerRule
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.plan import PlanPart
 from onnxq.run import ort
 
 NETS = ("mnist_cntk_ortie", "cifar10_pytorch_winml")
@@ -149,13 +152,13 @@ def spoiled(ranges: Mapping[str, float], factor: float, seed: int) -> tuple[Laye
 def stated(model: Path, samples: list[Feeds]) -> dict[str, float]:
     """The range of what each int8 layer reads, as it is by default."""
     report = onnxq.quantize(model, samples, **OPTIONS).report
-    int8 = {layer["node"] for layer in report["plan"]["layers"] if layer["format"] == "int8"}
-    scales = report["calibration"]["scales"]
+    plan, scales = part_of(PlanPart, report.plan), part_of(CalibrationPart, report.calibration).scales
+    int8 = {layer.node for layer in plan.layers if layer.format == "int8"}
     return {
-        reader["node"]: 127 * scales[site["tensor"]]
-        for site in report["plan"]["sites"]
-        for reader in site["readers"]
-        if site["kind"] == "activation" and reader["node"] in int8
+        reader.node: 127 * scales[site.tensor]
+        for site in plan.sites
+        for reader in site.readers
+        if site.kind == "activation" and reader.node in int8
     }
 
 
@@ -176,13 +179,17 @@ def sought(
     result = onnxq.quantize(
         model, samples, layers=rules, goal={"max_drop": MAX_DROP, "eval": top1}, **OPTIONS
     )
-    goal = result.report["goal"]
-    search, scores = goal["search"] or {}, goal["scores"]
+    goal = result.report.goal
+    assert goal is not None
+    assert goal.scores is not None
+    search, scores = goal.search, goal.scores
+    took = (
+        (0, 0.0, 0) if search is None else (len(search.floats), search.share_of_int8_macs, len(search.trials))
+    )
     again = data.top1(_session(result.model), slice(JUDGING))
     return Row(
-        net, scales, scores["float"], scores["int8"], scores["result"], again, len(search.get("float", ())),
-        100 * search.get("share_of_int8_macs", 0.0), len(search.get("trials", ())),
-        goal["met"] and abs(again - scores["result"]) <= 0.05,
+        net, scales, scores.floating, scores.int8, scores.result, again, took[0], 100 * took[1], took[2],
+        goal.met and abs(again - scores.result) <= 0.05,
     )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.plain import DocumentPart
+from onnxq.run.about_mean import AboutMean
 from onnxq.run.compare import OutputAccuracy
 
 
@@ -72,6 +74,23 @@ class AboutMeanPart(DocumentPart):
     outputs: tuple[LevelAboutMean, ...]
     left_out: tuple[OutputLeftOut, ...]
     samples: int
+
+    @classmethod
+    def of(cls, found: AboutMean) -> AboutMeanPart:
+        """What the samples said."""
+        name, level = found.worst or (None, None)
+        return cls(
+            sqnr_about_mean_db=_number(found.sqnr_db),
+            worst_output=name,
+            worst_output_db=_number(level),
+            outputs=tuple(LevelAboutMean(*entry) for entry in found.outputs.items()),
+            left_out=tuple(OutputLeftOut(*entry) for entry in found.left_out.items()),
+            samples=found.samples,
+        )
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,99 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from onnxq.graph.sizes import Growth
 from onnxq.plain import DocumentPart
-from onnxq.rewrite.sketch import ChangeSketch
-
-
-@dataclass(frozen=True, slots=True)
-class ProofOfChange(DocumentPart):
-    """What comparing before and after found.
-
-    Attributes:
-        verdict: "exact" (bit-equal), "close" (within `bound`), "unproven" or "failed".
-        inputs: on how many inputs both ran and were compared.
-        bindings: how many different sizes of the dynamic dimensions were among them.
-        max_abs: the greatest absolute difference of finite values.
-        bound: the bound on it; 0 for "exact".
-        why: of "unproven" and "failed" what happened; of others what the reader must know.
-        refused: what onnxruntime says of the original, where it does not run it.
-        code: a word for `why`, for programs; "" where there is none.
-    """
-
-    verdict: Literal["exact", "close", "unproven", "failed"]
-    inputs: int
-    bindings: int
-    max_abs: float
-    bound: float
-    why: str
-    refused: str
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeMade(DocumentPart):
-    """A replacement that was kept, or one that was rejected.
-
-    Attributes:
-        rule: the rule's name.
-        stage: the stage in which it fired.
-        node: the node that it replaced; of an upgrade what was upgraded.
-        removed: names of the nodes that went, but for those that a node of the result has.
-        added: names of the nodes that came.
-        proof: what comparing both found.
-        reproducer: where a failed change's before and after are saved; None for a kept one.
-        limits: the target's numbers that the rule looked at, by name.
-        sketch: the nodes before and after, for a drawing; None of most changes of a rule that fired often.
-    """
-
-    rule: str
-    stage: Literal["clean", "compat", "fuse", "upgrade"]
-    node: str
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    proof: ProofOfChange
-    reproducer: str | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
-    sketch: ChangeSketch | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PatternLeft(DocumentPart):
-    """A rule's pattern that is in the model and was left alone.
-
-    Attributes:
-        rule: the rule's name.
-        node: where it is.
-        reason: why it was left.
-        limits: the target's numbers that the rule looked at, by name.
-    """
-
-    rule: str
-    node: str
-    reason: str
-    limits: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed(DocumentPart):
-    """What changes rely on.
-
-    Attributes:
-        flag: the flag that states it, or "proved".
-        name: the dimension's symbol, or the input that is frozen.
-        value: its size, or the input's values: a number, a text or nested lists of numbers.
-        why: "stated", or what proves it.
-    """
-
-    flag: str
-    name: str
-    value: object
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

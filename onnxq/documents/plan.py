@@ -5,26 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxq.plain import DocumentPart
-from onnxq.quant.plan import Joint, OwnPair, PlannedLayer, ScaleGroup, Site
-
-
-@dataclass(frozen=True, slots=True)
-class FloatKept(DocumentPart):
-    """A layer that stays in float.
-
-    Attributes:
-        node: its name.
-        op: its operator.
-        because: why.
-        code: a word for that, for programs.
-        by: who says so: a rule, a setting, "" for none.
-    """
-
-    node: str
-    op: str
-    because: str
-    code: str
-    by: str
+from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +57,7 @@ class PlanPart(DocumentPart):
     sites: tuple[Site, ...]
     own_pairs_read: tuple[OwnPair, ...]
     groups: tuple[ScaleGroup, ...]
-    kept_float: tuple[FloatKept, ...]
+    kept_float: tuple[KeptFloat, ...]
     layers: tuple[PlannedLayer, ...]
     together: tuple[Joint, ...]
     int8_share_of_eligible_macs: float | None

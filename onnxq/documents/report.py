@@ -13,14 +13,11 @@ from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, Out
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
-    Assumed,
-    ChangeMade,
     ChangeOfInterface,
     ChangesCounted,
     ExactProduct,
     FileSizes,
     NotTaken,
-    PatternLeft,
     TakenByRuntime,
 )
 from onnxq.documents.deployment import DeploymentPart, NamedDeployment
@@ -29,6 +26,7 @@ from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
 from onnxq.plain import DocumentPart
+from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 
 REPORT_SCHEMA = 2
@@ -134,10 +132,10 @@ class Report(Run):
     """
 
     nodes_before: int
-    assumptions: tuple[Assumed, ...]
-    changes: tuple[ChangeMade, ...]
-    rejected: tuple[ChangeMade, ...]
-    near_misses: tuple[PatternLeft, ...]
+    assumptions: tuple[Assumption, ...]
+    changes: tuple[Change, ...]
+    rejected: tuple[Change, ...]
+    near_misses: tuple[NearMiss, ...]
     whole_model: tuple[WholeProof, ...]
     proved: ChangesCounted
     interface_changes: tuple[ChangeOfInterface, ...]

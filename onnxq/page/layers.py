@@ -13,12 +13,13 @@ from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.rows import Analysis, LayerError
 from onnxq.documents.accuracy import GoalPart, GoalSearch
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
-from onnxq.documents.plan import FloatKept, PlanPart
+from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.graph.outline import NodeOutline
 from onnxq.page.kernels import KernelRow
 from onnxq.page.words import counted
+from onnxq.quant.plan import KeptFloat
 
 Level = float | str | None
 """A level in dB: infinities are the texts "inf" and "-inf"."""
@@ -284,7 +285,7 @@ class _Known:
                 yield self._row(name)
 
     def _row(self, name: str) -> LayerLine:
-        planned, kept = self._planned.get(name), part_of(FloatKept, self._kept.get(name))
+        planned, kept = self._planned.get(name), part_of(KeptFloat, self._kept.get(name))
         error, place = self.errors.get(name), self._places.get(name, -1)
         node = part_of(NodeOutline, self._outline[place] if place >= 0 else None)
         read = tuple(dict.fromkeys(self._reads.get(name, ())))

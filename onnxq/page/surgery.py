@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnxq.analysis.reports import number
-from onnxq.documents.changes import ChangeMade
 from onnxq.documents.report import Report
 from onnxq.page.graphs import GraphDrawing, graph_drawing
 from onnxq.page.words import figure
+from onnxq.rewrite.changes import Change
 from onnxq.rewrite.sketch import ChangeSketch
 from onnxq.rewrite.whole import WholeProof
 
@@ -92,7 +92,7 @@ class SurgeryView:
 
 def surgery_view(report: Report) -> SurgeryView | None:
     """What changed; None where nothing did and nothing nearly did."""
-    by_rule: dict[str, list[ChangeMade]] = {}
+    by_rule: dict[str, list[Change]] = {}
     for change in report.changes:
         by_rule.setdefault(change.rule, []).append(change)
     view = SurgeryView(
@@ -122,7 +122,7 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _rule(rule: str, changes: Sequence[ChangeMade]) -> RuleChanges:
+def _rule(rule: str, changes: Sequence[Change]) -> RuleChanges:
     verdicts: dict[str, int] = {}
     for change in changes:
         verdicts[change.proof.verdict] = verdicts.get(change.proof.verdict, 0) + 1
@@ -136,7 +136,7 @@ def _rule(rule: str, changes: Sequence[ChangeMade]) -> RuleChanges:
     )
 
 
-def _change(change: ChangeMade) -> ShownChange:
+def _change(change: Change) -> ShownChange:
     proof, removed, added = change.proof, change.removed, change.added
     inputs = number(proof.inputs)
     said = [f"checked on {inputs:.0f} inputs" if inputs else ""]

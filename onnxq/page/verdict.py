@@ -13,9 +13,10 @@ from onnxq.documents.accuracy import AboutMeanPart, GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.engine import EnginePart
-from onnxq.documents.plan import FloatKept, PlanPart
+from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
+from onnxq.quant.plan import KeptFloat
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _FORMS = {"merged": "merged", "built": "as built"}
@@ -297,7 +298,7 @@ def _output(one: Judged, entry: OutputOfRun, about: float | None) -> OutputFact:
     )
 
 
-def _stayed(kept: Sequence[FloatKept]) -> tuple[Stayed, ...]:
+def _stayed(kept: Sequence[KeptFloat]) -> tuple[Stayed, ...]:
     by_reason: dict[str, list[str]] = {}
     for one in kept:
         by_reason.setdefault(one.because, []).append(one.node)

@@ -158,7 +158,7 @@ def sanitize_any(model: ModelSource, repairs: Repairs, inputs: Inputs, observe: 
         run.bind(inputs)
         run.sanitize()
         refuse_sizes(run)
-        return run.result(run.model.to_proto(), {})
+        return run.result(run.model.to_proto())
 
 
 @takes_options(*_COMMON, Compilation, Goal, Division, Details, without=("allow_interface_changes", "shard"))
@@ -201,7 +201,7 @@ def quantize(
         inputs: what is stated about its inputs.
         compilation: how the result is compiled.
         goal: how near the outputs have to be, and what layers in float cost: they are left in float until
-            `report["goal"]["met"]`. Where nothing meets it the result is what is nearest.
+            `report.goal.met`. Where nothing meets it the result is what is nearest.
         division: its `workers`: how many processes measure for the goal.
         details: what the report has of each layer.
         state: a file that keeps what is measured for the goal: a call that was interrupted goes on there.

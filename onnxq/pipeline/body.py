@@ -18,6 +18,7 @@ from onnxq.body.convert import HalfBody
 from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
+from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
 from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
@@ -355,7 +356,7 @@ def body_part(
     int8: Sequence[OutputAccuracy],
     alone: Sequence[OutputAccuracy],
     together: Sequence[OutputAccuracy],
-) -> dict[str, Any]:
+) -> BodyPart:
     """What the report says of the body.
 
     Args:
@@ -365,17 +366,17 @@ def body_part(
         alone: likewise the body without int8, emulated.
         together: likewise both, emulated.
     """
-    part: dict[str, Any] = {
-        "type": _type(finish.wish, made),
-        "because": str(finish.wish.because),
-        "code": finish.wish.because.code,
-        "scale_form": finish.wish.form,
-        "io": DTYPES[finish.wish.kind].name if finish.wish.kind and finish.wish.io else "float32",
-        "post_scaled": [] if made is None else list(made.post_scaled),
-        "per_channel": {} if made is None else {name: str(why) for name, why in made.left.items()},
-        "slices_apart": {} if made is None else dict(made.apart),
-        "notes": list(finish.notes),
-    }
+    part = BodyPart(
+        type=_type(finish.wish, made),
+        because=str(finish.wish.because),
+        code=finish.wish.because.code,
+        scale_form=finish.wish.form,
+        io=DTYPES[finish.wish.kind].name if finish.wish.kind and finish.wish.io else "float32",
+        post_scaled=() if made is None else tuple(made.post_scaled),
+        per_channel={} if made is None else {name: str(why) for name, why in made.left.items()},
+        slices_apart={} if made is None else dict(made.apart),
+        notes=tuple(finish.notes),
+    )
     body = None if made is None else made.body
     if body is None:
         return part
@@ -383,25 +384,25 @@ def body_part(
     alone_db = {entry.output: entry.sqnr_db for entry in alone}
     both_db = {entry.output: entry.sqnr_db for entry in together}
     ops = {node.name: node.op for graph in body.model.graphs() for node in graph.nodes}
-    part |= {
-        "half": len(body.halved),
-        "float32": [
-            {"node": name, "op": ops.get(name, ""), "because": str(why), "code": code_of(why)}
+    return replace(
+        part,
+        half=len(body.halved),
+        float32=tuple(
+            StaysFloat32(name, ops.get(name, ""), str(why), code_of(why))
             for name, why in body.stays.items()
             if code_of(why) != "pairs"
-        ],
-        "casts": [{"tensor": cast.tensor, "to": cast.to} for cast in body.casts],
-        "constants": len(body.constants),
-        "masks": list(body.masks),
-        "interface": list(body.interface),
-        "outputs": [
-            {
-                "output": entry.output,
-                "int8_db": int8_db.get(entry.output),
-                "body_db": alone_db.get(entry.output),
-                "together_db": both_db.get(entry.output),
-            }
+        ),
+        casts=tuple(CastMade(cast.tensor, cast.to) for cast in body.casts),
+        constants=len(body.constants),
+        masks=tuple(body.masks),
+        interface=tuple(body.interface),
+        outputs=tuple(
+            OutputOfBody(
+                entry.output,
+                int8_db.get(entry.output),
+                alone_db.get(entry.output),
+                both_db.get(entry.output),
+            )
             for entry in int8 or alone
-        ],
-    }
-    return part
+        ),
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxq import reporting
+from onnxq.documents.accuracy import AboutMeanPart
 from onnxq.documents.report import SensitivityReport
 from onnxq.documents.typed import fitted
 from onnxq.emit import files
@@ -130,8 +131,8 @@ def sensitivity_of(
             "cost": accuracy.costs.cost(best),
             "predicted_sqnr_db": accuracy.model.sqnr_db(best),
             "sqnr_about_mean_db": levels[1],
-            "verified_before": before.gauge.about_mean.to_json(),
-            "verified": after.gauge.about_mean.to_json(),
+            "verified_before": AboutMeanPart.of(before.gauge.about_mean),
+            "verified": AboutMeanPart.of(after.gauge.about_mean),
         },
         "scores": pursuit.scores_of(before, after),
         "calibration": data,

@@ -19,7 +19,7 @@ from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
 from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
-from onnxq.documents.changes import Assumed, ChangeMade, PatternLeft, TakenByRuntime
+from onnxq.documents.changes import NotTaken, TakenByRuntime
 from onnxq.documents.report import Report
 from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.graph.model import Model
@@ -37,6 +37,7 @@ from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.plain import DocumentPart
 from onnxq.progress import Observer, told
 from onnxq.reporting import beyond_compiler, deciding_inputs, unsupported
+from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
@@ -119,10 +120,10 @@ class Checks(Shown, DocumentPart):
     compiler: str | None
     engine: EngineTried | None
     findings: tuple[Finding, ...]
-    changes: tuple[ChangeMade, ...]
-    rejected: tuple[ChangeMade, ...]
-    near_misses: tuple[PatternLeft, ...]
-    assumptions: tuple[Assumed, ...]
+    changes: tuple[Change, ...]
+    rejected: tuple[Change, ...]
+    near_misses: tuple[NearMiss, ...]
+    assumptions: tuple[Assumption, ...]
     measured: MeasuredForChecks | None = None
     config: str | None = None
 
@@ -254,7 +255,7 @@ def _check(
     findings = [
         *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
         *(
-            finding("plugin", one["node"], one["op"], one["reason"], one["advice"])
+            finding("plugin", one.node, one.op, one.reason, one.advice)
             for one in reporting.plugin_nodes(original, target)
         ),
         *lint,
@@ -303,7 +304,7 @@ def _sanitized(job: Job) -> Result:
     """What `sanitize` makes of a job's model, which may go on."""
     job.sanitize()
     refuse_sizes(job)
-    return job.result(job.model.to_proto(), {})
+    return job.result(job.model.to_proto())
 
 
 def _flags(data: DataSource | None, stats: str | os.PathLike[str] | None) -> str:
@@ -333,18 +334,16 @@ _Constructs = list[tuple[Finding, str]]
 """Findings about what a rule repairs, each with the feature that the rule makes up for."""
 
 
-def _refused(
-    refused: Sequence[Mapping[str, str]], report: Report, constructs: Sequence[Finding]
-) -> list[Finding]:
+def _refused(refused: Sequence[NotTaken], report: Report, constructs: Sequence[Finding]) -> list[Finding]:
     """What the target does not take: each node once, with the advice of the rule that knows it."""
     stays = {entry.node for entry in report.unsupported}
     advice = {one.node: one.advice for one in constructs}
     found = []
     for entry in refused:
-        removed = entry["advice"] if entry["node"] in stays else "onnxq sanitize removes it"
-        known = advice.get(entry["node"], removed)
-        found.append(finding("unsupported", entry["node"], entry["op"], entry["reason"], known))
-    named = {entry["node"] for entry in refused}
+        removed = entry.advice if entry.node in stays else "onnxq sanitize removes it"
+        known = advice.get(entry.node, removed)
+        found.append(finding("unsupported", entry.node, entry.op, entry.reason, known))
+    named = {entry.node for entry in refused}
     return found + [one for one in constructs if one.node not in named]
 
 
@@ -369,7 +368,7 @@ def _constructs(model: Model, report: Report, compat: Mapping[str, Rule]) -> _Co
 
 def _construct(
     check: str,
-    entry: ChangeMade | PatternLeft,
+    entry: Change | NearMiss,
     target: str,
     rule: Rule,
     nodes: Mapping[str, Node],
@@ -390,7 +389,7 @@ _OF_TYPES = ("asymmetric-quantization", "small-integers")
 """What a target lacks that has no tensors of those types inside of a graph."""
 
 
-def _lack(target: str, rule: Rule, found: ChangeMade | PatternLeft, node: Node | None) -> str:
+def _lack(target: str, rule: Rule, found: Change | NearMiss, node: Node | None) -> str:
     """What a rule repairs: what the target lacks, or the limits of it that the rule looked at."""
     if rule.lacks in _OF_TYPES and node is not None:
         given = (*node.inputs, *node.outputs)

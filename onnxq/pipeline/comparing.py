@@ -181,6 +181,6 @@ def _compared(
         emulated=any(half),
         data=typed(DataRead, to_json({"path": path_of(data), **source.to_json()})),
         accuracy=tuple(result),
-        about_mean=typed(AboutMeanPart, to_json(gauge.about_mean.to_json())),
+        about_mean=AboutMeanPart.of(gauge.about_mean),
         goal=None if goal_part is None else typed(GoalPart, to_json(goal_part)),
     )

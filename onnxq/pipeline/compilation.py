@@ -8,13 +8,13 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
 from onnxq import interrupts, reporting
 from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.verdict import Form, Verdict
+from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.emit import files
 from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
@@ -69,9 +69,9 @@ class CompilerVerdict:
     made: Finished | None = None
 
     @property
-    def regression(self) -> dict[str, str] | None:
+    def regression(self) -> Regressed | None:
         """The failure for the report; None where there is none."""
-        return {"reason": self.failure, "by": self.blame, "node": self.layer} if self.failure else None
+        return Regressed(self.failure, self.blame, self.layer) if self.failure else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Compiled:
     made: Finished
     quantized: onnx.ModelProto
     plan: QuantPlan
-    engine: dict[str, Any]
+    engine: EnginePart
     verdict: Verdict
     done: Quantized | None = None
     verdicts: tuple[Verdict, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 import numpy as np
 
@@ -219,12 +219,19 @@ def _worth(job: Job, deployment: Deployment) -> tuple[SizesWorth, ...]:
     return tuple(found)
 
 
+class DeployedParts(TypedDict):
+    """The report's parts on the sizes."""
+
+    deployment: DeploymentPart
+    deployments: tuple[NamedDeployment, ...]
+
+
 def deployment_parts(
     deployments: Sequence[Deployment],
     worth: Worth,
     verdicts: Sequence[Verdict] = (),
     activation_bytes: Sequence[int | None] = (),
-) -> dict[str, Any]:
+) -> DeployedParts:
     """The report's parts on the sizes, and on what they decide.
 
     Args:
@@ -237,7 +244,7 @@ def deployment_parts(
         DeploymentPart(_dimensions(one), own)
         for one, own in zip(deployments, worth or [()] * len(deployments), strict=True)
     ]
-    named = [
+    named = tuple(
         NamedDeployment(
             one.name, one.weight, one.is_weight_assumed, len(one.fitting), part.dimensions,
             {name: tuple(map(tuple, profile)) for name, profile in one.profiles.items()},
@@ -245,9 +252,9 @@ def deployment_parts(
         )
         for one, part, size, verdict in itertools.zip_longest(deployments, parts, activation_bytes, verdicts)
         if one.name
-    ]  # fmt: skip
+    )  # fmt: skip
     main = deployments.index(main_of(deployments))
-    return {"deployment": asdict(parts[main]), "deployments": named}
+    return DeployedParts(deployment=parts[main], deployments=named)
 
 
 def _dimensions(deployment: Deployment) -> tuple[DimensionDeployed, ...]:

@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onnxq.calib.stats import Stats
+from onnxq.documents.accuracy import AboutMeanPart, GoalPart
 from onnxq.documents.report import Report
+from onnxq.documents.typed import fitted
 from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
@@ -538,14 +540,14 @@ class Pursuit:
 
     # -- report --------------------------------------------------------------------------------
 
-    def part(self, verified: Verified) -> dict[str, Any]:
-        """What the report says: `about_mean` and `goal`.
+    def part(self, verified: Verified) -> tuple[AboutMeanPart | None, GoalPart | None]:
+        """What the report says: how near outputs are about their means, and of the goal.
 
         Args:
             verified: of the model that is written.
         """
         if self._drawn is None or verified.gauge is _NOTHING:
-            return {"about_mean": None, "goal": None}
+            return None, None
         gates = self.gates(verified)
         first = self._first
         scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
@@ -562,7 +564,8 @@ class Pursuit:
             gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
             notes=list(self.notes),
         )  # fmt: skip
-        return {"about_mean": verified.gauge.about_mean.to_json(), "goal": goal}
+        part = None if goal is None else fitted(GoalPart, goal)
+        return AboutMeanPart.of(verified.gauge.about_mean), part
 
     def _by_chance(self, first: Attempt | None, gates: Sequence[Gate]) -> Iterator[str]:
         """What other samples say otherwise than those that decided."""

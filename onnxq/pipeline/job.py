@@ -18,8 +18,8 @@ from onnxq.data.layout import leading
 from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
-from onnxq.documents.report import Report, Run
-from onnxq.documents.typed import fitted
+from onnxq.documents.changes import ExactProduct
+from onnxq.documents.report import Nothing, Report, Run
 from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
@@ -36,11 +36,12 @@ from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.pipeline.result import Result
-from onnxq.pipeline.runtime import runtime_part
+from onnxq.pipeline.runtime import taken_by_runtime
 from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.pipeline.siblings import place_of
 from onnxq.progress import Observer, told
-from onnxq.rewrite.engine import Assumption, Change, RewriteReport
+from onnxq.rewrite.changes import Assumption, Change
+from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import Rule
@@ -449,58 +450,52 @@ class Job:
         node = f"opset {was} to {self.model.opset}"
         self.rewrites.changes.append(Change("upgrade_opset", "upgrade", node, (), (), proof))
 
-    def result(
-        self, proto: onnx.ModelProto, part: Mapping[str, Any], inserted: Model | None = None
-    ) -> Result:
-        """The result, with all of the report that does not depend on where it is saved.
+    def result(self, proto: onnx.ModelProto, inserted: Model | None = None) -> Result:
+        """The result, with what its report says of surgery and of the run so far.
 
         Args:
             proto: the model as it is written.
-            part: what the report says beside that.
             inserted: the same model, open, where it is another one than the job's: with Q/DQ pairs.
         """
         model = self.model if inserted is None else inserted
         for note in reporting.deciding_inputs(model):
             remarks.remark(note)
         for entry in reporting.plugin_nodes(model, self.target):
-            remarks.remark("{node} ({op}): {reason}; {advice}".format(**entry))
-        document = {
+            remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
+        rewrites, left = self.rewrites, reporting.node_names(model)
+        changes = tuple(change.told(left) for change in rewrites.changes)
+        report = Report(
             **reporting.header(model, self.target),
-            "nodes_before": self.first_nodes,
-            **reporting.rewrite_part(self.rewrites, model),
-            "interface_changes": reporting.interface_changes(
+            nodes_before=self.first_nodes,
+            assumptions=(*self.stated, *(one for one in rewrites.assumptions if one.flag != "--assume")),
+            changes=changes,
+            rejected=tuple(change.told() for change in rewrites.rejected),
+            near_misses=tuple(rewrites.near_misses),
+            whole_model=tuple(rewrites.whole),
+            proved=reporting.counted_proofs(changes),
+            interface_changes=reporting.interface_changes(
                 self.before,
                 reporting.interface(model),
                 {change.name: change.because for change in model.interface_changes},
             ),
-            "float32_only": model.float32_only,
-            "exact_products": [{"tensor": t, "because": why} for t, why in model.exact_products.items()],
-            "unsupported": [
-                *reporting.unsupported(model, self.target),
-                *reporting.misread_pairs(model),
-            ],
-            "runtime": runtime_part(model, self.rewrites, proto),
-            "dropped_initializers": model.dropped,
-            "size": reporting.size_part(model.source, proto),
-            "plan": {},
-            "body": {},
-            "calibration": {},
-            "accuracy": [],
-            "engine": reporting.engine_not_run("sanitize does not compile"),
-            "about_mean": None,
-            "goal": None,
-            "repair": None,
-            "verdict": None,
-            "layer_errors": None,
-            "pictures": [],
-            **part,
-            "commands": [],
+            float32_only=tuple(model.float32_only),
+            exact_products=tuple(ExactProduct(*entry) for entry in model.exact_products.items()),
+            unsupported=(*reporting.unsupported(model, self.target), *reporting.misread_pairs(model)),
+            runtime=taken_by_runtime(model, rewrites, proto),
+            dropped_initializers=tuple(model.dropped),
+            size=reporting.file_sizes(model.source, proto),
+            plan=Nothing(),
+            body=Nothing(),
+            calibration=Nothing(),
+            accuracy=(),
+            about_mean=None,
+            goal=None,
+            repair=None,
+            engine=reporting.engine_not_run("sanitize does not compile"),
+            verdict=None,
+            commands=(),
             **self.so_far(),
-        }
-        stated = [dataclasses.asdict(entry) for entry in self.stated]
-        derived = [a for a in document["assumptions"] if a["flag"] != "--assume"]
-        document["assumptions"] = stated + derived
-        report = self.finished(fitted(Report, document))
+        )
         return Result(proto, report, model.data_dir, model.path, _spool=model.spool)
 
     def finished(self, report: R) -> R:

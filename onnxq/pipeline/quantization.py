@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,8 +12,14 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
-from onnxq.documents.plan import Heads
-from onnxq.documents.report import PlanReport, Report
+from onnxq.documents.accuracy import OutputOfRun
+from onnxq.documents.body import BodyPart, Int8Operators
+from onnxq.documents.calibration import CalibrationPart, NotCalibrated
+from onnxq.documents.changes import NotTaken
+from onnxq.documents.engine import EnginePart
+from onnxq.documents.plan import Heads, PlanPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import PlanReport
 from onnxq.documents.typed import fitted
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
@@ -74,7 +79,7 @@ class _Measured:
     done: Quantized
     confirming: Recording | None
     expected: Recording | None
-    repair: dict[str, Any] | None = None
+    repair: RepairPart | None = None
     heads: Heads | None = None
     seen: Stats | None = None
     worth: Worth = ()
@@ -124,31 +129,35 @@ class Quantization:
             known = sampling.deployed.deployments if sampling.deployment.is_known else ()
             prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers)
             notes = [*prepared.notes, *([] if known else _unknown_sizes(job))]
-            part: dict[str, Any] = {
-                "plan": self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
-                "repair": self._unrepaired(),
-                "calibration": {"measured": False, "notes": notes},
+            report = PlanReport(
+                **reporting.header(job.model, job.target, "plan"),
+                plan=self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
+                repair=self._unrepaired(),
+                calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(job, sampling.deployments)),
-                "body": body_part(Finish(wish, None), None, (), (), ()),
-            }
+                body=body_part(Finish(wish, None), None, (), (), ()),
+                **job.so_far(),
+            )
             origin = "none yet: there was no data"
-            return planned(job, prepared, {}, known, origin, self._planning(part), entry_of(None, wish))
+            return planned(job, prepared, {}, known, origin, report, entry_of(None, wish))
         measured = self._measured(sampling)
         prepared, done, wish = measured.prepared, measured.done, measured.wish
         finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
         made = finish(done.model)
         calibration = self._report(sampling, measured, prepared, done, None)
-        part = {
-            "plan": self._plan_part(prepared.plan, measured.heads),
-            "calibration": {"measured": True, **calibration},
+        report = PlanReport(
+            **reporting.header(job.model, job.target, "plan"),
+            plan=self._plan_part(prepared.plan, measured.heads),
+            calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, measured.worth),
-            "repair": measured.repair,
-            "body": body_part(finish, made, (), (), ()),
-        }
+            repair=measured.repair,
+            body=body_part(finish, made, (), (), ()),
+            **job.so_far(),
+        )
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
-        origin = f"{calibration['method']}{samples}"
+        origin = f"{calibration.method}{samples}"
         return planned(
-            job, prepared, done.ranges, sampling.deployments, origin, self._planning(part),
+            job, prepared, done.ranges, sampling.deployments, origin, report,
             entry_of(finish, wish), made.post_scaled,
         )  # fmt: skip
 
@@ -168,17 +177,23 @@ class Quantization:
             keeps=self._repair.repair_samples if repairs else 0,
         )  # fmt: skip
 
-    def _unrepaired(self) -> dict[str, Any] | None:
+    def _unrepaired(self) -> RepairPart | None:
         """What the report says of repair where nothing is measured."""
         return untried(self._repair, NO_SAMPLES) if self._repair.steps else None
 
-    def _plan_part(self, plan: QuantPlan, heads: Heads | None) -> dict[str, Any]:
-        file = None if self._file is None else str(self._file.path)
-        return {**plan.to_json(), "file": file, "heads": None if heads is None else asdict(heads)}
-
-    def _planning(self, part: dict[str, Any]) -> PlanReport:
-        head = reporting.header(self._job.model, self._job.target, "plan")
-        return self._job.finished(fitted(PlanReport, {**head, **part, **self._job.so_far()}))
+    def _plan_part(self, plan: QuantPlan, heads: Heads | None) -> PlanPart:
+        return PlanPart(
+            sites=tuple(plan.sites),
+            own_pairs_read=tuple(plan.own),
+            groups=tuple(plan.groups),
+            kept_float=tuple(plan.kept_float),
+            layers=tuple(plan.layers),
+            together=tuple(plan.together),
+            int8_share_of_eligible_macs=plan.int8_share,
+            int8_share_of_all_macs=plan.int8_share_of_all,
+            file=None if self._file is None else str(self._file.path),
+            heads=heads,
+        )
 
     def run(
         self,
@@ -200,7 +215,7 @@ class Quantization:
         job.deployments()  # refuses what does not fit before the data is read
         pursuit = self._pursuit = self._pursuit or Pursuit(Goal(), Measurement())
         sampling = self._sampling(decides=pursuit.goal.is_set)
-        as_float = None if job.target.explicit else job.result(job.model.to_proto(), {})
+        as_float = None if job.target.explicit else job.result(job.model.to_proto())
         measured = self._measured(sampling)
         ranges, expected = measured.ranges, measured.expected
         best = pursuit.sought(
@@ -221,44 +236,47 @@ class Quantization:
                 job, sampling, final.quantized, final.made, expected, whole=not prepared.not_run
             )
         body = self._judged(sampling, finish, final, expected, verified, whole=not prepared.not_run)
-        part = {
-            "plan": self._plan_part(final.plan, measured.heads),
-            "calibration": self._report(sampling, measured, prepared, done, cache),
-            "accuracy": _accuracy(job, verified),
-            **pursuit.part(verified),
-            "repair": measured.repair,
-            "body": body,
-            "outline": outline(job.model),
-            **deployment_parts(
-                sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
-            ),
-            "weight_scales": reporting.weight_scales(final.made.proto, final.plan),
-        }
-        result = as_float or job.result(final.made.proto, {}, final.made.model)
+        about_mean, goal = pursuit.part(verified)
+        result = as_float or job.result(final.made.proto, final.made.model)
         result.profiles, result.cache = sampling.deployment.profiles, cache
         result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
-        written, target = final.made.model, job.target
-        failed = final.engine["status"] == "failed"
-        beyond = reporting.beyond_compiler(written, target) if failed else {}
-        told = result.report.to_dict()
-        told |= part | {
-            "engine": reporting.told_beyond(final.engine, beyond, target),
-            "verdict": final.verdict,
-            "unsupported": told["unsupported"]
-            + reporting.refused(
-                final.engine,
-                told["unsupported"],
-                {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes},
-                beyond,
-            ),
-            "pictures": job.sheets(),
-            "layer_errors": LayerErrors("the run ended before"),
-        }
-        result.report = job.finished(fitted(Report, told))
+        engine, refused = self._compiler_part(final, result.report.unsupported)
+        result.report = job.finished(
+            replace(
+                result.report,
+                plan=self._plan_part(final.plan, measured.heads),
+                calibration=self._report(sampling, measured, prepared, done, cache),
+                accuracy=_accuracy(job, verified),
+                about_mean=about_mean,
+                goal=goal,
+                repair=measured.repair,
+                body=body,
+                outline=tuple(outline(job.model)),
+                **deployment_parts(
+                    sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
+                ),
+                weight_scales=reporting.weight_scales(final.made.proto, final.plan),
+                engine=engine,
+                verdict=final.verdict,
+                unsupported=(*result.report.unsupported, *refused),
+                pictures=tuple(job.sheets()),
+                layer_errors=LayerErrors("the run ended before"),
+            )
+        )
         ready(result)
         errors = self._layer_errors(sampling, measured, final, result, details or Details())
         result.report = job.finished(replace(result.report, layer_errors=errors))
         return result
+
+    def _compiler_part(
+        self, final: Compiled, known: Sequence[NotTaken]
+    ) -> tuple[EnginePart, Sequence[NotTaken]]:
+        """What the compiler made of the result, and what it refuses beside what is known."""
+        written, target = final.made.model, self._job.target
+        beyond = reporting.beyond_compiler(written, target) if final.engine.status == "failed" else {}
+        ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
+        told = reporting.told_beyond(final.engine, beyond, target)
+        return told, reporting.refused(final.engine, known, ops, beyond)
 
     def _layer_errors(
         self, sampling: Sampling, measured: _Measured, final: Compiled, result: Result, details: Details
@@ -320,10 +338,9 @@ class Quantization:
         finish = finish_of(job, measured.wish, measured.prepared, measured.stats, measured.done, sampling)
         made = finish(measured.done.model)
         accuracy = verify(job, sampling, made.proto, measured.expected, emulate=True)
-        part = {
-            "body": body_part(finish, made, (), accuracy, ()),
-        }
-        return job.result(made.proto, part, made.model)
+        result = job.result(made.proto, made.model)
+        result.report = replace(result.report, body=body_part(finish, made, (), accuracy, ()))
+        return result
 
     def _judged(
         self,
@@ -334,21 +351,23 @@ class Quantization:
         verified: Verified,
         *,
         whole: bool,
-    ) -> dict[str, Any]:
+    ) -> BodyPart:
         """The report's part on the body of the result.
 
         `whole`: whether all of the model runs; of a part the ends are others in half precision.
         """
         job, made = self._job, final.made
         if made.body is None or not whole:
-            return body_part(finish, made, verified.accuracy, (), ()) | _recognised(job, final)
+            body = body_part(finish, made, verified.accuracy, (), ())
+            return replace(body, onnxruntime=_recognised(job, final))
         int8 = verify(job, sampling, final.quantized, expected)
         alone: Sequence[OutputAccuracy] = ()
         settled = finish.decision.settled if finish.decision is not None else None
         if settled is not None:
             proto = settled.body.model.to_proto()
             alone = verify(job, sampling, proto, expected, emulate=True, most=BODY_SAMPLES)
-        return body_part(finish, made, int8, alone, verified.accuracy) | _recognised(job, final)
+        body = body_part(finish, made, int8, alone, verified.accuracy)
+        return replace(body, onnxruntime=_recognised(job, final))
 
     def _measured(self, sampling: Sampling, *, quantizes: bool = True) -> _Measured:
         """The steps up to the scales."""
@@ -413,7 +432,7 @@ class Quantization:
 
     def _report(
         self, sampling: Sampling, measured: _Measured, prepared: Prepared, done: Quantized, cache: str | None
-    ) -> dict[str, Any]:
+    ) -> CalibrationPart:
         stats = measured.stats
         shown, before = of_report(stats, measured.seen or stats, prepared.edits)
         given = self._given
@@ -461,7 +480,7 @@ class Quantization:
         return STATED if stated else str(self._options.default)
 
 
-def _accuracy(job: Job, verified: Verified) -> list[dict[str, Any]]:
+def _accuracy(job: Job, verified: Verified) -> tuple[OutputOfRun, ...]:
     """The report's part on each output, or part of one."""
     outputs = [str(tensor.name) for tensor in job.model.graph.outputs]
     wide = spans(job.model, outputs)
@@ -470,10 +489,9 @@ def _accuracy(job: Job, verified: Verified) -> list[dict[str, Any]]:
     for entry in verified.accuracy:
         part = parts.get(entry.output) or OutputPart(entry.output)  # where not all of the model runs
         more = {"part_of": part.output, "axis": part.axis} if part.axis is not None else {}
-        found.append(
-            {**entry.to_json(), "span": wide.get(part.output), "part_of": None, "axis": None, **more}
-        )
-    return found
+        plain = {**entry.to_json(), **more, "span": wide.get(part.output)}
+        found.append(fitted(OutputOfRun, plain))
+    return tuple(found)
 
 
 def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
@@ -494,16 +512,16 @@ def _beside(file: PlanFile, repair: AccuracyRepair) -> AccuracyRepair:
     return repair
 
 
-def _recognised(job: Job, final: Compiled) -> dict[str, Any]:
+def _recognised(job: Job, final: Compiled) -> Int8Operators | None:
     """How many of the int8 layers onnxruntime makes int8 operators of; none of a large model."""
     proto = final.made.proto
     if not final.plan.planned or weight_bytes(proto) >= LARGE:
-        return {"onnxruntime": None}
+        return None
     try:
         found = int8_operators(proto, job.model.data_dir)
     except RunError:
-        return {"onnxruntime": None}
-    return {"onnxruntime": {"int8": found, "planned": len(final.plan.planned)}}
+        return None
+    return Int8Operators(found, len(final.plan.planned))
 
 
 def _unknown_sizes(job: Job) -> Iterator[str]:

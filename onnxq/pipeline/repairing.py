@@ -14,6 +14,8 @@ import onnx
 from onnxq.calib.stats import Stats
 from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.typed import fitted
 from onnxq.errors import UserError
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
@@ -86,7 +88,7 @@ class Repair:
 
     done: Quantized
     stats: Stats
-    part: dict[str, Any] | None = None
+    part: RepairPart | None = None
 
 
 def repaired(
@@ -134,7 +136,7 @@ def repaired(
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
             ledger.steps += [StepEntry(step, "failed", what) for step in steps if step not in tried]
-            return Repair(done, stats, ledger.to_json())
+            return Repair(done, stats, ledger.told())
 
 
 def enough(samples: int) -> bool:
@@ -142,20 +144,20 @@ def enough(samples: int) -> bool:
     return samples // CHOOSE_EVERY >= LEAST_JUDGING
 
 
-def untried(options: AccuracyRepair, why: str) -> dict[str, Any]:
+def untried(options: AccuracyRepair, why: str) -> RepairPart:
     """What the report says where no step can be tried."""
     entries = [StepEntry(step, "not-applicable", why) for step in options.steps]
-    return _Ledger(options, entries, f"not tried: {why}").to_json()
+    return _Ledger(options, entries, f"not tried: {why}").told()
 
 
-def stated_part(prepared: Prepared) -> dict[str, Any]:
+def stated_part(prepared: Prepared) -> RepairPart:
     """What the report says where a plan states what repair makes of the model."""
     kinds = Counter(edit.kind for edit in prepared.edits)
     counts = {**kinds, "biases": len(prepared.fits), "weights by codes": len(prepared.patches.codes)}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     return _Ledger(
         AccuracyRepair("none"), short=f"as the plan states: {text}", facts=_changes(prepared)
-    ).to_json()
+    ).told()
 
 
 def _changes(prepared: Prepared) -> dict[str, Any]:
@@ -198,9 +200,10 @@ class _Ledger:
     short: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> RepairPart:
+        """It, for the report."""
         asked = self.options.repair or "auto"
-        return {
+        part = {
             "asked": asked if isinstance(asked, str) else list(asked),
             "why_not": self.short or None,
             "method": METHOD.format(MARGIN_DB),
@@ -210,6 +213,7 @@ class _Ledger:
             **self.facts,
             "steps": [entry.to_json() for entry in self.steps],
         }  # fmt: skip
+        return fitted(RepairPart, part)
 
 
 @dataclass
@@ -236,9 +240,7 @@ class _Repairing:
             state = self._state(to_fit, to_judge)
         collected()
         ort.give_back()
-        return (
-            Repair(self._done, self._stats, self._ledger.to_json()) if state is None else self._taken(state)
-        )
+        return Repair(self._done, self._stats, self._ledger.told()) if state is None else self._taken(state)
 
     def _state(self, to_fit: _Kept, to_judge: _Kept) -> Version | None:
         """What all steps come to; None where nothing is kept."""
@@ -322,7 +324,7 @@ class _Repairing:
             done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales,
             names=inserted.scales, gained_db=after - before,
         )  # fmt: skip
-        return Repair(found, stats, self._ledger.to_json())
+        return Repair(found, stats, self._ledger.told())
 
 
 def _maps(state: Version) -> list[dict[str, Any]]:

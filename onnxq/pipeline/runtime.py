@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from onnxq import interrupts
+from onnxq.documents.changes import TakenByRuntime
 from onnxq.emit import files
 from onnxq.errors import UserError
 from onnxq.graph.model import Model
@@ -21,7 +22,7 @@ from onnxq.run.refusal import is_lack, is_valid, plain, refusal
 from onnxq.target import load_target
 
 
-def runtime_part(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> dict[str, str | None]:
+def taken_by_runtime(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> TakenByRuntime:
     """Why onnxruntime does not take the original and the result, for the report; None where it does.
 
     A lack of onnxruntime's, of an operator or of a kernel, is no reason.
@@ -32,11 +33,8 @@ def runtime_part(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) 
         proto: the result.
     """
     original = _original(model, rewrites, proto)
-    return {
-        "original": original,
-        "result": refusal(proto, model.data_dir) if original is not None else None,
-        "parser": None,
-    }
+    result = refusal(proto, model.data_dir) if original is not None else None
+    return TakenByRuntime(original, result, parser=None)
 
 
 def _original(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> str | None:

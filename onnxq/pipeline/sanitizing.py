@@ -15,12 +15,13 @@ from onnxq.emit.files import save_model
 from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.rewrite.engine import Change, RewriteReport, Unsettled, rewrite
+from onnxq.rewrite.changes import Change
+from onnxq.rewrite.engine import RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import new_folder, place
 from onnxq.rewrite.whole import Differs, WholeModel
-from onnxq.rule.api import STAGES, Rule, Stage
+from onnxq.rule.api import REPLACING, Replacing, Rule
 from onnxq.settings import Prove
 
 _MOST = 8
@@ -55,7 +56,7 @@ class Sanitizing:
         self._interface = interface
         self._prover = Prover(loops=prove != "always")
         self._left_out: list[Change] = []
-        self._stage: Stage = STAGES[0]
+        self._stage: Replacing = REPLACING[0]
         self._folder = place()
 
     def run(self, model: Model) -> tuple[Model, RewriteReport]:
@@ -128,7 +129,7 @@ class Sanitizing:
         report.exact, report.steps = found.exact, found.steps
 
     def _watch(self, stage: str) -> None:
-        self._stage = next(known for known in STAGES if known == stage)
+        self._stage = next(known for known in REPLACING if known == stage)
         self._observe(stage)
 
     # -- what is wrong -------------------------------------------------------------------------
@@ -199,4 +200,5 @@ class Sanitizing:
         dropped = {rule.id for rule in rules}
         self._rules = [rule for rule in self._rules if rule.id not in dropped]
         proof = Proof("failed", why=f"{why}; left out: {', '.join(sorted(dropped))}")
-        self._left_out.append(Change(name, rules[0].stage, "", (), (), proof, str(folder)))
+        stage = next(known for known in REPLACING if known == rules[0].stage)
+        self._left_out.append(Change(name, stage, "", (), (), proof, str(folder)))

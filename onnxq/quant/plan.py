@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from onnxq.plain import DocumentPart
 from onnxq.reason import Reason, by_of, code_of
@@ -106,16 +106,27 @@ class ScaleGroup(DocumentPart):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFloat:
-    """A layer that stays in float, and why."""
+class KeptFloat(DocumentPart):
+    """A layer that stays in float.
+
+    Attributes:
+        node: its name.
+        op: its operator.
+        because: why.
+        code: a word for that, for programs.
+        by: who says so: a rule, a setting, "" for none.
+    """
 
     node: str
     op: str
     because: str
+    code: str = ""
+    by: str = ""
 
-    def to_json(self) -> dict[str, str]:
-        """The entry for the report."""
-        return {**dataclasses.asdict(self), "code": code_of(self.because), "by": by_of(self.because)}
+    @classmethod
+    def of(cls, node: str, op: str, because: str) -> KeptFloat:
+        """One whose reason says the rest."""
+        return cls(node, op, because, code_of(because), by_of(because))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,19 +262,6 @@ class QuantPlan:
             return None
         total = sum(filter(None, macs)) + self.other_macs
         return sum(layer.macs or 0 for layer in self.layers if layer.quantized) / total if total else None
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan for the report."""
-        return {
-            "sites": [dataclasses.asdict(site) for site in self.sites],
-            "own_pairs_read": [dataclasses.asdict(pair) for pair in self.own],
-            "groups": [dataclasses.asdict(group) for group in self.groups],
-            "kept_float": [entry.to_json() for entry in self.kept_float],
-            "layers": [dataclasses.asdict(layer) for layer in self.layers],
-            "together": [dataclasses.asdict(joint) for joint in self.together],
-            "int8_share_of_eligible_macs": self.int8_share,
-            "int8_share_of_all_macs": self.int8_share_of_all,
-        }
 
 
 def joint_reason(why: str, node: str, because: str) -> Reason:

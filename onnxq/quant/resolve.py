@@ -159,13 +159,13 @@ class Resolver:
         own = [OwnPair(t.name, out.name, tuple(e), why) for t, (out, e, why) in self.own.items()]
         layers = {node: _planned(node, self.edges) for node in nodes if multiplies(node)}
         kept = [
-            KeptFloat(node.name, node.op, why)
+            KeptFloat.of(node.name, node.op, why)
             for node, why in self.vetoes.items()
             if (node in layers and not layers[node].quantized) or code_of(why) in VETOES
         ]
         for node, layer in layers.items():
             if not layer.quantized and node not in self.vetoes:
-                kept.append(KeptFloat(node.name, node.op, self._why_float(node)))
+                kept.append(KeptFloat.of(node.name, node.op, self._why_float(node)))
         others = [other_macs(node) for node in nodes if node not in layers]
         return QuantPlan(
             tuple(sites),

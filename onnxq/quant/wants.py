@@ -40,7 +40,7 @@ def left_float(plan: QuantPlan, why: Mapping[str, str], ops: Mapping[str, str]) 
         return joint_reason(why[partner], partner, joint)
 
     sites, groups = _regrouped(plan, read.sites)
-    kept = (KeptFloat(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
+    kept = (KeptFloat.of(node, ops[node], reason(node)) for node in (*why, *sorted(freed - set(why))))
     return replace(
         read,
         sites=sites,

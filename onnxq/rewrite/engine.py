@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +17,23 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.reason import Reason, code_of
+from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import save_reproducer
-from onnxq.rewrite.sketch import CHANGES, ChangeSketch, sketch, sketched_above
+from onnxq.rewrite.sketch import CHANGES, sketch, sketched_above
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,
-    STAGES,
+    REPLACING,
     STATED,
     Assuming,
     Interface,
+    Replacing,
     Rule,
     Skip,
-    Stage,
 )
 from onnxq.rule.told import told
 from onnxq.settings import Prove
@@ -42,48 +43,6 @@ AT_FAULT = "rule-at-fault"
 
 # A stage may make this many changes for each node that it starts with, and this many more.
 _BUDGET_FACTOR, _BUDGET_BASE = 10, 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A replacement that was kept, or (in `RewriteReport.rejected`) that was not.
-
-    Attributes:
-        rule: the rule's name.
-        stage: the stage in which it fired, or `upgrade`.
-        node: the node that it replaced.
-        removed: names of the nodes that went; one that a new node has taken over is not among them.
-        added: names of the nodes that came.
-        proof: what comparing before and after found.
-        reproducer: where a failed change's before and after are saved.
-        limits: the target's numbers that the rule looked at.
-        sketch: what was there before and after, for a drawing; None of what replaced no node, and of all but
-            the first few changes of a rule.
-    """
-
-    rule: str
-    stage: Stage | Literal["upgrade"]
-    node: str
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    proof: Proof
-    reproducer: str | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
-    sketch: ChangeSketch | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The change for the report."""
-        return {
-            "rule": self.rule,
-            "stage": self.stage,
-            "node": self.node,
-            "removed": list(self.removed),
-            "added": list(self.added),
-            "proof": self.proof.to_json(),
-            **({"reproducer": self.reproducer} if self.reproducer else {}),
-            **({"limits": dict(self.limits)} if self.limits else {}),
-            **({"sketch": asdict(self.sketch)} if self.sketch is not None else {}),
-        }
 
 
 class Unsettled(Fault):
@@ -96,38 +55,6 @@ class Unsettled(Fault):
     def __init__(self, message: str, rules: Sequence[str]) -> None:
         super().__init__(message, hint=f"leave one of them out with --skip {rules[0]}")
         self.rules = tuple(rules)
-
-
-@dataclass(frozen=True, slots=True)
-class NearMiss:
-    """A rule's pattern that is in the model, why the rule left it alone, and at which limits it looked."""
-
-    rule: str
-    node: str
-    reason: str
-    limits: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The near miss for the report."""
-        limits = {"limits": dict(self.limits)} if self.limits else {}
-        return {"rule": self.rule, "node": self.node, "reason": self.reason, **limits}
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """What a change relies on: stated by the user's flag, or proved by a consumer.
-
-    Attributes:
-        flag: the flag, or `proved`.
-        name: the dimension's symbol, or the input that is frozen.
-        value: its size, or the input's values.
-        why: `stated`, or what proves it.
-    """
-
-    flag: str
-    name: str
-    value: Any
-    why: str
 
 
 @dataclass(slots=True)
@@ -196,7 +123,7 @@ def rewrite(
     run.report.exact, run.report.steps = exact, steps
     active = [rule for rule in rules if rule.lacks is None or lacks(rule.lacks)]
     compared = 0
-    for stage in STAGES[:3]:
+    for stage in REPLACING:
         chosen = [rule for rule in active if rule.stage == stage]
         if observe is not None:
             observe(stage)
@@ -242,7 +169,7 @@ class _Run:
         self._drawn = Counter[str]()  # changes of a rule that have a sketch
         self._swept_from = 0  # how many changes there were when the sweep began
 
-    def stage(self, stage: Stage, rules: Sequence[Rule]) -> bool:
+    def stage(self, stage: Replacing, rules: Sequence[Rule]) -> bool:
         """Runs the rules of a stage to a fixpoint; returns whether anything changed."""
         index: dict[str, list[Rule]] = defaultdict(list)
         for rule in rules:
@@ -260,7 +187,7 @@ class _Run:
         """Whether there are as many changes as there may be."""
         return self.limit is not None and len(self.report.changes) >= self.limit
 
-    def _sweep(self, stage: Stage, index: dict[str, list[Rule]], budget: int) -> bool:
+    def _sweep(self, stage: Replacing, index: dict[str, list[Rule]], budget: int) -> bool:
         editor = Editor(self.model)
         self._swept_from = len(self.report.changes)
         todo = deque(node for graph in self.model.graphs() for node in graph.nodes)
@@ -283,7 +210,9 @@ class _Run:
             editor.finish()
         return changed
 
-    def _visit(self, node: Any, stage: Stage, index: dict[str, list[Rule]], editor: Editor) -> Iterable[Any]:
+    def _visit(
+        self, node: Any, stage: Replacing, index: dict[str, list[Rule]], editor: Editor
+    ) -> Iterable[Any]:
         """Asks the rules about a node; returns the nodes to look at again."""
         view = Node(self.model, node)
         if any(tensor.dtype is None or tensor.shape is None for tensor in node.outputs):
@@ -314,7 +243,9 @@ class _Run:
                 return touched
         return ()
 
-    def _apply(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
+    def _apply(
+        self, rule: Rule, stage: Replacing, view: Node, answer: Any, editor: Editor
+    ) -> list[Any] | None:
         """Proves an answer and puts it into the graph; None where it is not kept."""
         if isinstance(answer, Interface):
             return self._change_interface(rule, stage, view, answer, editor)
@@ -331,7 +262,7 @@ class _Run:
             sizes[answer.dim] = was
         return touched
 
-    def _try(self, rule: Rule, stage: Stage, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
+    def _try(self, rule: Rule, stage: Replacing, view: Node, answer: Any, editor: Editor) -> list[Any] | None:
         claim, answer = claim_of(answer)
         try:
             results = _by_output(answer, view)
@@ -384,7 +315,7 @@ class _Run:
         return [*added, *touched, *users, view.node]
 
     def _change_interface(
-        self, rule: Rule, stage: Stage, view: Node, answer: Interface, editor: Editor
+        self, rule: Rule, stage: Replacing, view: Node, answer: Interface, editor: Editor
     ) -> list[Any] | None:
         """Gives an input or output another type or shape, where that is allowed and loses nothing."""
         tensor = answer.tensor
@@ -443,12 +374,12 @@ class _Run:
         if (assuming.dim, assuming.size) not in known:
             self.report.assumptions.append(Assumption(flag, assuming.dim, assuming.size, assuming.why))
 
-    def _refuse(self, rule: Rule, stage: Stage, view: Node, why: str) -> None:
+    def _refuse(self, rule: Rule, stage: Replacing, view: Node, why: str) -> None:
         self.refused.add((rule.id, view.name))
         proof = Proof("failed", why=Reason(AT_FAULT, why, rule.id))
         self.report.rejected.append(Change(rule.id, stage, view.name, (), (), proof))
 
-    def _unsettled(self, stage: Stage) -> Unsettled:
+    def _unsettled(self, stage: Replacing) -> Unsettled:
         recent = Counter(change.rule for change in self.report.changes[-200:])
         rules = [name for name, _ in recent.most_common(2)]
         doing = "undo each other" if len(recent) > 1 else "fires again and again"

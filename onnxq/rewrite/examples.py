@@ -11,6 +11,7 @@ from onnxq.graph.view import Node
 from onnxq.reason import code_of
 from onnxq.rewrite.claim import claim_of
 from onnxq.rewrite.engine import AT_FAULT, rewrite
+from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.text import same_text, text_of
 from onnxq.rewrite.whole import WholeModel
 from onnxq.rule.api import ANY, Assuming, Example, Fires, Interface, Rule, Skip, Skips
@@ -35,7 +36,7 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     fired = [change for change in report.changes if change.rule == rule.id]
     if report.rejected:
         proof = report.rejected[0].proof
-        found = f"\n{proof.example.text}" if proof.example is not None else ""
+        found = f"\n{proof.example.text}" if isinstance(proof, Proof) and proof.example is not None else ""
         what = "" if code_of(proof.why) == AT_FAULT else "its proof fails: "
         raise ExampleError(f"{what}{proof.why}{found}")
     if isinstance(example, Skips):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import onnx
 
@@ -17,6 +17,7 @@ from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet, SnippetInputs
 from onnxq.reason import Reason, code_of
 from onnxq.rewrite import batch, sampling
+from onnxq.rewrite.changes import ProofOfChange, ProofVerdict
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference
 from onnxq.rewrite.locality import is_by_sample, is_local, smaller
 from onnxq.rewrite.mining import mined, out_of_reach
@@ -24,8 +25,6 @@ from onnxq.rewrite.oracle import Oracle, Truth, believable, oracle
 from onnxq.rewrite.wires import Wires
 from onnxq.run import ort, reference
 from onnxq.run.ort import Feeds
-
-Verdict = Literal["exact", "close", "unproven", "failed"]
 
 _ENOUGH_BINDINGS = 3
 # ONNX's reference evaluator is slow: it runs so many inputs of so many sizes of the dynamic dimensions,
@@ -41,42 +40,19 @@ _NEVER_RUNS, _DOES_NOT_RUN = "original-does-not-run", "replacement-does-not-run"
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
-    """What comparing before and after found.
+class Proof(ProofOfChange):
+    """What comparing before and after found, and what only the engine asks of it.
+
+    `max_abs` of `close` is the distance from what double precision gives, where it is the largest share of
+    its bound.
 
     Attributes:
-        verdict: `exact` (bit-equal), `close` (within `bound`, as the rule claims), `unproven` or `failed`.
-        inputs: the number of inputs on which both ran and were compared.
-        bindings: the number of different sizes of the dynamic dimensions among them.
-        max_abs: the largest absolute difference of finite values; for `close` the distance from what double
-            precision gives, where it is the largest share of its bound.
-        bound: the bound on it; 0 for `exact`.
-        why: for `unproven` and `failed`: what happened; for others what the reader must know.
-        refused: what onnxruntime says of the original, where it does not run it.
         not_run: the number of inputs that the original did not run on.
         example: for `failed`: an input on which the two differ.
     """
 
-    verdict: Verdict
-    inputs: int = 0
-    bindings: int = 0
-    max_abs: float = 0.0
-    bound: float = 0.0
-    why: str = ""
-    refused: str = ""
-    not_run: int = 0
-    example: Counterexample | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the change is proved."""
-        return self.verdict in ("exact", "close")
-
-    def to_json(self) -> dict[str, Any]:
-        """The proof for the report."""
-        hidden = ("not_run", "example")
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in hidden}
-        return {**found, "code": code_of(self.why)}
+    not_run: int = field(kw_only=True, default=0)
+    example: Counterexample | None = field(kw_only=True, default=None)
 
 
 def compare(
@@ -235,7 +211,7 @@ def _sampled(
                     return Proof("unproven", run.count, run.bindings, why=why)
     except _Decided as decided:
         return decided.proof
-    verdict: Verdict = "exact" if claim.is_exact else "close"
+    verdict: ProofVerdict = "exact" if claim.is_exact else "close"
     worst = run.worst
     return Proof(verdict, run.count, run.bindings, worst.gap, worst.bound, claim.text, not_run=run.not_run)
 
@@ -388,7 +364,7 @@ class _Comparison:
             self._oracle = next(self._oracles, None)  # another function: ONNX's evaluator has its own faults
         return [[None] * len(outputs) for outputs in expected], False
 
-    def _decided(self, verdict: Verdict, why: str) -> _Decided:
+    def _decided(self, verdict: ProofVerdict, why: str) -> _Decided:
         return _Decided(Proof(verdict, self.count, self.bindings, why=why))
 
 

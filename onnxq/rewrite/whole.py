@@ -19,7 +19,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
 from onnxq.plain import DocumentPart
-from onnxq.rewrite.proof import Verdict
+from onnxq.rewrite.changes import ProofVerdict
 from onnxq.run import ort
 
 # Sizes tried for dynamic dimensions other than the first, which is tried as 2 and 1.
@@ -59,7 +59,7 @@ class WholeProof(DocumentPart):
     """
 
     stage: str
-    verdict: Verdict
+    verdict: ProofVerdict
     max_abs: float = 0.0
     sqnr_db: float | None = None
     why: str = ""

@@ -13,8 +13,12 @@ import onnx
 from onnxq.graph.view import Node, Tensor, Value
 from onnxq.reason import Reason
 
-Stage = Literal["clean", "compat", "fuse", "place"]
-STAGES: tuple[Stage, ...] = ("clean", "compat", "fuse", "place")
+Replacing = Literal["clean", "compat", "fuse"]
+REPLACING: tuple[Replacing, ...] = ("clean", "compat", "fuse")
+"""The stages of rules that replace nodes, in order."""
+
+Stage = Replacing | Literal["place"]
+STAGES: tuple[Stage, ...] = (*REPLACING, "place")
 
 ANY = "*"
 """The root of a rule that looks at every node."""

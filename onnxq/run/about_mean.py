@@ -48,18 +48,6 @@ class AboutMean:
         """The output with the least, and how much."""
         return next(iter(self.outputs.items()), None)
 
-    def to_json(self) -> dict[str, Any]:
-        """It, for the report."""
-        name, level = self.worst or (None, None)
-        return {
-            "sqnr_about_mean_db": self.sqnr_db,
-            "worst_output": name,
-            "worst_output_db": level,
-            "outputs": [{"output": one, "sqnr_about_mean_db": db} for one, db in self.outputs.items()],
-            "left_out": [{"output": one, "why": why} for one, why in self.left_out.items()],
-            "samples": self.samples,
-        }
-
 
 @dataclass(slots=True)
 class Signal:

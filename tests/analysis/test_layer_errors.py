@@ -105,9 +105,10 @@ def test_the_page_shows_them_without_an_analysis(document: dict[str, Any]) -> No
 
 def test_zero_leaves_them_out_and_says_how_to_get_them(folder: Path) -> None:
     report = onnxq.quantize(folder / "net.onnx", folder / "samples.npz", layer_samples=0, **QUICK).report
-    assert report["layer_errors"]["why_not"] == "left out"
-    assert "layers" not in report["phases"]
-    page = page_of(OpenedReport.of(report))
+    assert report.layer_errors is not None
+    assert report.layer_errors.why_not == "left out"
+    assert "layers" not in report.phases
+    page = page_of(OpenedReport.made(report))
     assert page.layers is not None
     assert not page.layers.analysed
     assert "were not measured: left out" in page.layers.errors

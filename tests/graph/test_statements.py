@@ -85,7 +85,7 @@ CASES = {
 def test_the_flags_are_named_and_help(flags: str) -> None:
     target = load_target("tensorrt-rtx")
     (found,) = unsupported(Model.open(CASES[flags]), target)
-    assert f"onnxq sanitize {flags};" in found["advice"]
+    assert f"onnxq sanitize {flags};" in found.advice
     stated: dict[str, dict[str, object]] = {}
     for flag, given in re.findall(r"--(freeze|assume) (\S+)", flags):
         name, value = given.split("=")
@@ -104,13 +104,13 @@ def test_a_shape_is_asked_for_where_the_rank_is_not_known() -> None:
     model = text("float[N] x", "float[N] y", "y = Conv (x, w)")
     model.graph.input[0].type.tensor_type.ClearField("shape")
     (found,) = unsupported(Model.open(model), load_target("tensorrt-rtx"))
-    assert found["advice"] == "state it: onnxq sanitize --shape x=Nx1xHxW"
+    assert found.advice == "state it: onnxq sanitize --shape x=Nx1xHxW"
 
 
 def test_what_is_computed_names_the_inputs_behind_it() -> None:
     model = text("float[2, 3] x, int64[1] a", "float[N, M] y", "b = Neg (a)  y = ReduceMax (x, b)")
     (found,) = unsupported(Model.open(model), load_target("tensorrt-rtx"))
-    assert "onnxq sanitize --freeze a=VALUE;" in found["advice"]
+    assert "onnxq sanitize --freeze a=VALUE;" in found.advice
 
 
 @pytest.mark.parametrize("body", ["y = ReduceSum (x)", "y = Squeeze (x)", "y = Dropout (x)"])
@@ -123,8 +123,8 @@ def test_nothing_is_asked_of_what_the_target_takes(body: str) -> None:
 def test_strings_at_the_interface_are_named() -> None:
     model = text("string[2] s, float[2] x", "string[2] t, float[2] y", "t = Identity (s)  y = Relu (x)")
     found = unsupported(Model.open(model), load_target("tensorrt-rtx"))
-    assert [entry["reason"].split(",")[0] for entry in found] == [
+    assert [entry.reason.split(",")[0] for entry in found] == [
         "input 's' holds strings",
         "output 't' holds strings",
     ]
-    assert "onnxq extract" in found[0]["advice"]
+    assert "onnxq extract" in found[0].advice

@@ -26,4 +26,4 @@ def test_a_layer_that_is_merged_into_its_twin_is_what_that_is() -> None:
     layer = trt.EngineLayer("k", "gemm", "int8", (), (), (), ("b", "q_dq"), "")
     engine = trt.Engine("compiled", "", "c", 89, layers=(layer,))
     part = engine_part(engine, onnx.parser.parse_model(MODEL), ["a", "b", "c"])
-    assert (part["planned"], part["int8"], part["not_int8"]) == (3, 2, ["c"])
+    assert (part.planned, part.int8, part.not_int8) == (3, 2, ("c",))

@@ -55,7 +55,7 @@ def test_what_is_written_is_what_was_measured(found: Accuracy) -> None:
     kept = {entry.node: entry for entry in prepared.plan.kept_float}
     for name in met.best.floats:
         assert kept[name].because.startswith("it gains ")
-        assert kept[name].to_json()["code"] == "goal"
+        assert kept[name].code == "goal"
     assert not {x.node for x in prepared.plan.layers if x.quantized} & set(met.best.floats)
 
 

@@ -113,7 +113,7 @@ def test_a_failed_change_is_refused_once_and_saved(tmp_path: Path) -> None:
     feeds = {name: np.full((2, 4), 3, F) for name in ort.load(one).inputs}
     assert ort.load(one).run(feeds)[0][0, 0] == -3
     assert ort.load(other).run(feeds)[0][0, 0] == 3
-    assert refused.to_json()["reproducer"] == refused.reproducer
+    assert refused.told().to_dict()["reproducer"] == refused.reproducer
 
 
 def test_reproducers_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import onnx.parser
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.reporting import rewrite_part
-from onnxq.rewrite.engine import Change, RewriteReport
+from onnxq.reporting import node_names
+from onnxq.rewrite.changes import Change
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.sketch import CHANGES
 
@@ -33,14 +33,13 @@ def test_constants_are_left_out_and_many_changes_have_no_drawing() -> None:
     )
     head = NET.split("{ [t1]")[0]
     model = onnx.parser.parse_model(f"{head} {{ {lines} [end] y = Relu (r{CHANGES + 2}) }}")
-    changes = onnxq.sanitize(model).report["changes"]
-    rule = max((one["rule"] for one in changes), key=[one["rule"] for one in changes].count)
-    mine = [one for one in changes if one["rule"] == rule]
+    changes = onnxq.sanitize(model).report.changes
+    rule = max((one.rule for one in changes), key=[one.rule for one in changes].count)
+    mine = [one for one in changes if one.rule == rule]
     assert len(mine) > CHANGES
-    assert sum("sketch" in one for one in mine) == CHANGES
-    assert all(
-        "one" not in node["inputs"] for one in changes for node in one.get("sketch", {}).get("before", ())
-    )
+    assert sum(one.sketch is not None for one in mine) == CHANGES
+    drawn = [node for one in changes if one.sketch is not None for node in one.sketch.before]
+    assert all("one" not in node.inputs for node in drawn)
 
 
 def test_a_node_whose_name_was_handed_on_is_not_removed() -> None:
@@ -51,10 +50,11 @@ def test_a_node_whose_name_was_handed_on_is_not_removed() -> None:
             [conv] a = Conv (x, w) [norm] b = BatchNormalization (a, one, two, one, two)
             [end] y = Relu (b) }""")
     result = onnxq.sanitize(model)
-    (change,) = result.report["changes"]
-    assert (change["removed"], change["added"]) == (["norm"], ["conv"])
+    (change,) = result.report.changes
+    assert (change.removed, change.added) == (("norm",), ("conv",))
     assert {node.name for node in result.model.graph.node} == {"conv", "end"}
-    assert {node["name"] for node in change["sketch"]["before"]} == {"conv", "norm"}
+    assert change.sketch is not None
+    assert {node.name for node in change.sketch.before} == {"conv", "norm"}
     later = Change("rule", "clean", "n", ("gone", "end"), (), Proof("exact"))  # another node is "end" now
-    (told,) = rewrite_part(RewriteReport(changes=[later]), Model.open(result.model))["changes"]
-    assert told["removed"] == ["gone"]
+    told = later.told(node_names(Model.open(result.model)))
+    assert told.removed == ("gone",)

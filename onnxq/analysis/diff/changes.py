@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from onnxq.analysis.diff.rows import BETTER, OTHER, WORSE, Judge
 from onnxq.analysis.reports import number, part_of
-from onnxq.documents.changes import ChangeMade
 from onnxq.documents.repair import RepairPart, RepairStep
 from onnxq.documents.report import Report
+from onnxq.rewrite.changes import Change
 
 _PROOFS = ("failed", "unproven", "close", "exact")
 """From the weakest to the strongest."""
@@ -41,7 +41,7 @@ def changes(a: Report, b: Report, judge: Judge) -> None:
         judge.state(BETTER if gone else WORSE, "target", *said, name=node, node=node, why=reason)
 
 
-def _proofs(changes: Sequence[ChangeMade]) -> dict[tuple[str, str], str]:
+def _proofs(changes: Sequence[Change]) -> dict[tuple[str, str], str]:
     """The verdict of each change, by rule and node; of several at one node the weakest."""
     found: dict[tuple[str, str], str] = {}
     for change in changes:

@@ -10,8 +10,8 @@ from onnxq.cli.pages.words import FEW, counted, listed, tally
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
-    from onnxq.documents.changes import ChangeMade, PatternLeft
     from onnxq.documents.report import Report
+    from onnxq.rewrite.changes import Change, NearMiss
     from onnxq.rewrite.whole import WholeProof
 
 
@@ -42,7 +42,7 @@ def changes_section(page: Page, report: Report) -> None:
             page.entry(f"reproducer: {change.reproducer}", 2)
 
 
-def rejected_text(change: ChangeMade) -> str:
+def rejected_text(change: Change) -> str:
     """A change that was rejected, and why."""
     where = f" on {shorten(change.node)}" if change.node else ""
     return f"rejected: {change.rule}{where}: {change.proof.why}"
@@ -57,7 +57,7 @@ def _whole(proof: WholeProof) -> str:
     return ", ".join(["close", *floats, *([proof.why] if proof.why else [])])
 
 
-def misses_section(page: Page, misses: Sequence[PatternLeft], where: str = "in the report") -> None:
+def misses_section(page: Page, misses: Sequence[NearMiss], where: str = "in the report") -> None:
     """Where a rule nearly matched, and what was missing."""
     for number, miss in enumerate(misses[:FEW]):
         text = f"{shorten(miss.node)}: {miss.reason} ({miss.rule})"

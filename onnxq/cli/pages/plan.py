@@ -13,9 +13,9 @@ from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
     from onnxq.documents.calibration import CalibrationPart, MethodChosen
-    from onnxq.documents.plan import FloatKept, Heads, PlanPart
+    from onnxq.documents.plan import Heads, PlanPart
     from onnxq.documents.report import Report
-    from onnxq.quant.plan import Site
+    from onnxq.quant.plan import KeptFloat, Site
 
 _FEW_SAMPLES = 32
 
@@ -153,7 +153,7 @@ def heads_entry(page: Page, heads: Heads | None) -> None:
         page.entry(heads.few, style="yellow")
 
 
-def kept_float_section(page: Page, kept: Sequence[FloatKept]) -> None:
+def kept_float_section(page: Page, kept: Sequence[KeptFloat]) -> None:
     """The layers that stay in float, by reason."""
     reasons: dict[str, list[str]] = {}
     for entry in kept:
