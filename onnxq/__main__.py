@@ -1,6 +1,19 @@
-"""`python -m onnxq`."""
+"""`python -m onnxq`, and the command itself."""
 
-from onnxq.cli.app import main
+import sys
+
+from onnxq.errors import UserError
+
+
+def main() -> None:
+    """Runs the command line and exits with its exit code."""
+    try:
+        from onnxq.cli.app import main as run
+    except UserError as error:  # of a method of the user's (`onnxq.method`): the flags are made of them all
+        print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -52,7 +52,7 @@ _FLOAT32_MAX = 3.4e38
 class LayerRule(StatedParameters):
     """What one `[[layer]]` says of the nodes it matches: one of `format`, `method`, `amax` and `repair`.
 
-    The parameter of its method is a field (`percentile`); None: the model's, of weights the default.
+    The parameter of its method is a field (`percentile`); None: the model's, if that is of this method.
 
     Attributes:
         match: globs of node names, case-sensitive; empty: any name.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError
+from onnxq.errors import UserError, unknown_name
 from onnxq.user_code import CodeForm, run_file
 
 VARIABLE = "ONNXQ_METHODS"
@@ -110,7 +110,10 @@ def methods() -> Mapping[str, CalibrationMethod]:
         module = importlib.import_module(f"onnxq.methods.{entry.name}")
         found.update((one.name, replace(one, ours=True)) for one in _of(vars(module)))
     for path in _files():
-        for one in _of(run_file(path, _FORM)):
+        new = _of(_run(path))
+        if not new:
+            raise UserError(f"{str(path)!r} has no calibration method", hint=f"the form is {_FORM.form}")
+        for one in new:
             _refuse_twice(path, one, found)
             found[one.name] = one
     return {one.name: one for one in sorted(found.values(), key=lambda one: (one.place, one.name))}
@@ -146,6 +149,13 @@ def _files() -> list[Path]:
     """The files that the user names."""
     named = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     return [file for path in named for file in (sorted(path.glob("*.py")) if path.is_dir() else [path])]
+
+
+def _run(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        error = unknown_name("file of calibration methods", str(path), map(str, path.parent.glob("*.py")))
+        raise UserError(str(error), hint=error.hint or f"the form is {_FORM.path_form}")
+    return run_file(path, _FORM)
 
 
 def _refuse_twice(path: Path, new: CalibrationMethod, known: Mapping[str, CalibrationMethod]) -> None:

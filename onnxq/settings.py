@@ -7,6 +7,7 @@ keywords of `onnxq.quantize`, `calibrate` and `sanitize` are made of the groups.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -845,6 +846,27 @@ GROUPS: tuple[type, ...] = (
     Common, Repairs, Runtime, Inputs, DataPlace, Feeding, ImageOptions, Calibration, Division, Format,
     Compilation, Outcome, Papers, Details, Look, Goal, Ranking, AccuracyRepair, Margins,
 )  # fmt: skip
+
+
+def _refuse_taken() -> None:
+    """Refuses a parameter of a method that has the name of an option.
+
+    Raises:
+        UserError: there is one, of a method of the user's.
+    """
+    for group in GROUPS:
+        own = inspect.get_annotations(group)
+        for name, said in kinds.read_options(group).items():
+            for parameter in parameters():
+                if name in own and parameter in (name, said.key):
+                    raise UserError(
+                        f"method {parameters()[parameter].name!r} has a parameter {parameter!r}, "
+                        "and that is an option",
+                        hint="rename the parameter",
+                    )
+
+
+_refuse_taken()
 
 
 def group_of(kind: type[G], given: G | Mapping[str, Any] | None) -> G:

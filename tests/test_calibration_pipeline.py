@@ -326,7 +326,7 @@ def test_layers_by_name_and_by_operator(roles: Roles) -> None:
 
 def test_a_layer_leaves_parameters_to_the_model(roles: Roles) -> None:
     layers = [LayerRule(op=("Conv",), method="percentile")]
-    report = quantize(net(), samples(8), calibration=Calibration("minmax", 75.0), layers=layers).report
+    report = quantize(net(), samples(8), calibration=Calibration("percentile", 75.0), layers=layers).report
     assert report["calibration"]["thresholds"]["x"]["because"] == "percentile 75, [[layer]] 1"
 
 

@@ -16,13 +16,13 @@ from onnxq.pipeline.agreeing import disagreeing
 from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
-from onnxq.quant.choice import AUTO, Choice, choose, scale_sets
+from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
 from onnxq.quant.fits import within
 from onnxq.quant.insert import Inserted, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, scales_of
-from onnxq.quant.thresholds import Method, of_search
+from onnxq.quant.thresholds import Method
 from onnxq.run import noise
 from onnxq.run.compare import Recording
 
@@ -143,7 +143,7 @@ def _refused(
 
 def _methods(options: Calibrating) -> Sequence[Method]:
     """The methods that the outputs choose from."""
-    return of_search(options.default) if options.search else AUTO
+    return [one for one in SEARCH if one.name == options.default.name] if options.search else AUTO
 
 
 def _widened(inserted: Inserted) -> Iterator[str]:

@@ -17,7 +17,7 @@ from onnxq.data.split import BLOCKS
 from onnxq.plain import DocumentPart
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
-from onnxq.quant.thresholds import Method, automatic
+from onnxq.quant.thresholds import Method, automatic, searched
 from onnxq.reason import Reason
 from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
 from onnxq.run.ort import Feeds
@@ -28,6 +28,9 @@ Measure = Callable[[Iterable[Feeds], Sequence[Scales]], Noise]
 
 AUTO = automatic()
 """The methods that `auto` tries."""
+
+SEARCH = searched()
+"""What `--search` tries, of all methods whose parameter it finds."""
 
 _HOPELESS = 1.0  # dB
 _CLOSE = 0.1  # dB: methods that differ by less are equally good

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from onnxq.calib.stats import TensorStats
@@ -48,23 +48,22 @@ class Method(NamedMethod):
 def automatic() -> tuple[Method, ...]:
     """The methods that `auto` tries: those of one candidate before those of several."""
     tried = [one for one in methods().values() if one.auto]
-    found = [_each(Method(one.name), one.parameter.auto if one.parameter else ()) for one in tried]
+    found = [_each(one, one.parameter.auto if one.parameter else ()) for one in tried]
     return tuple(one for several in sorted(found, key=lambda each: len(each) > 1) for one in several)
 
 
-def of_search(method: Method) -> tuple[Method, ...]:
-    """A method with each value that the search for its parameter tries."""
-    said = method.kind.parameter
-    return _each(method, said.search if said else ())
+def searched() -> tuple[Method, ...]:
+    """The methods whose parameter can be searched for, with each value that the search tries."""
+    found = [_each(one, one.parameter.search) for one in parameters().values() if one.parameter]
+    return tuple(one for several in found if len(several) > 1 for one in several)
 
 
-def _each(method: Method, values: Sequence[float]) -> tuple[Method, ...]:
-    """A method with each value of its parameter; itself where there are none."""
-    said = method.kind.parameter
-    if said is None or not values:
-        return (method,)
-    changes: list[dict[str, Any]] = [{said.name: value} for value in values]
-    return tuple(replace(method, **change) for change in changes)
+def _each(kind: CalibrationMethod, values: Sequence[float]) -> tuple[Method, ...]:
+    """A method with each value of its parameter; by default where there are none."""
+    if kind.parameter is None or not values:
+        return (Method(kind.name),)
+    changes: list[dict[str, Any]] = [{kind.parameter.name: value} for value in values]
+    return tuple(Method(kind.name, **change) for change in changes)
 
 
 def needs_histogram(method: Method) -> bool:
