@@ -46,7 +46,8 @@ def _named(part: Any, key: object = None) -> dict[str, str]:
     """The attributes by key, with the warning, which is for whoever asks by key."""
     kind: Any = type(part)
     names = {key: name for name, key in _keys(kind)}
-    read = f"{kind.__name__} is read by attribute (.{names.get(str(key), 'name')})"
+    name = names.get(str(key))
+    read = f"{kind.__name__} is read by attribute" + ("" if name is None else f", .{name}")
     warnings.warn(f"{read}; keys go with the next release: .to_dict() has them", DeprecationWarning, 3)
     return names
 
