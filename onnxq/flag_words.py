@@ -22,7 +22,11 @@ _KEYWORDS = {
 
 _SAVE = "files are written by .save(PATH) of what it returns, where that has files"
 _SCREEN = "it is of the screen, and nothing is printed: look at what it returns"
+_SIZES = "it is of what decides by sizes: onnxq.describe, onnxq.plan and onnxq.quantize"
 _ELSEWHERE = {
+    "batch": _SIZES,
+    "profile": _SIZES,
+    "profile_weight": _SIZES,
     "output": _SAVE,
     "force": _SAVE,
     "report": "what it returns is the report",

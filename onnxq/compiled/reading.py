@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxq.compiled.kernels import CODES, FLOATS, Kernel, elements, kernels_of
+from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor
@@ -158,6 +158,11 @@ class EngineTotals(DocumentPart):
     def other_macs(self) -> int:
         """Multiply-accumulates in any other type."""
         return sum(self.macs.values()) - self.int8_macs
+
+    @property
+    def conversions(self) -> int:
+        """Kernels that only convert."""
+        return sum(self.kinds.get(kind, 0) for kind in CONVERSIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Deployed:
     def not_calibrated(self) -> tuple[str, ...]:
         """The sizes that are stated and that no sample has, in words; but for the batch."""
         order, told = list(self.seen), list[str]()
-        for one in self.deployments:
+        for one in self.deployments if order else ():
             own = [self.seen[order[place]] for place in one.fitting] if one.name else list(self.seen.values())
             for dim in sorted(one.stated.difference(one.batch)):
                 span = one.spans[dim]
