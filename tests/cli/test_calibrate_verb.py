@@ -275,7 +275,7 @@ def test_flags_win(here: Path, onnxq) -> None:
         ("percentile = 90", ("--constant", 0.25), "average 0.25"),
         ("percentile = 90", ("--method", "percentile"), "percentile 90"),
         ("percentile = 90", ("--method", "minmax"), "minmax"),
-        ('method = "minmax"\npercentile = 90', (), "minmax"), ("", ("--percentile", 99), "percentile 99"),
+        ("", ("--percentile", 99), "percentile 99"),
         ('method = "minmax"', ("--percentile", 99), "percentile 99"),
     ],
 )  # fmt: skip
@@ -286,6 +286,13 @@ def test_a_parameter_says_which_method(
     ran = onnxq(*QUANTIZE, "--calib", "npy", "--config", "mine.toml", *flags)
     assert calibration(ran)["method"] == method
     assert ran.json()["config"] == "mine.toml"
+
+
+def test_a_parameter_beside_another_method_is_refused_in_a_file_too(here: Path, onnxq) -> None:
+    Path("mine.toml").write_text('[calibration]\nmethod = "minmax"\npercentile = 90\n')
+    ran = onnxq(*QUANTIZE, "--calib", "npy", "--config", "mine.toml")
+    assert ran.code == 2
+    assert "in 'mine.toml' percentile is of method percentile" in ran.out + ran.err
 
 
 def test_paths_are_relative_to_the_file(here: Path, onnxq) -> None:

@@ -99,7 +99,7 @@ def repaired(construct: Construct) -> Iterator[tuple[onnx.ModelProto, dict[str, 
     """
     result = sanitize(construct.model, target=TARGET)
     yield result.model, {}
-    flags = flags_of(result.report, construct)
+    flags = flags_of(result.report.to_dict(), construct)
     if flags:
         yield sanitize(construct.model, target=TARGET, **flags).model, flags
 
