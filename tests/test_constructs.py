@@ -110,9 +110,10 @@ class Told:
     def __call__(self, model: onnx.ModelProto, target: str, **flags: object) -> SimpleNamespace:
         self.flags = flags
         report = {"near_misses": [] if flags else [{"why": self.says}]}
+        told = SimpleNamespace(to_dict=lambda: report)
         if self.model is not None:
-            return SimpleNamespace(model=self.model if flags else model, report=report)
-        return SimpleNamespace(model=onnxq.sanitize(model, target=target, **flags).model, report=report)
+            return SimpleNamespace(model=self.model if flags else model, report=told)
+        return SimpleNamespace(model=onnxq.sanitize(model, target=target, **flags).model, report=told)
 
 
 @needs_compiler
