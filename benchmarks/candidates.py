@@ -26,10 +26,10 @@ import onnx
 from benchmarks import nets
 from benchmarks.common import cpu_seconds, print_header, print_row
 from benchmarks.nets.feeds import feeds as feeds_of
+from onnxq.base.heap import steady_heap
 from onnxq.graph.model import Model
 from onnxq.graph.source import copy_model
 from onnxq.graph.spool import weight_bytes
-from onnxq.heap import steady_heap
 from onnxq.quant.insert import in_float, insert, set_scales
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.placement import make_plan

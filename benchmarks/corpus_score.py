@@ -19,7 +19,7 @@ import onnx
 from onnx import numpy_helper
 
 import onnxq
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node

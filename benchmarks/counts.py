@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not counted yet
 
 # Where reports are made, read and written as JSON; else they are types.
-REPORT_ROOM = ("documents/", "emit/", "report/", "reporting.py", "schemas.py", "typed.py")
+REPORT_ROOM = ("documents/", "emit/", "base/typed.py", "pipeline/reporting.py")
 PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
 FORMAT_ROOM = ("formats/",)
 

@@ -37,11 +37,11 @@ from benchmarks.corpus import PEERS_SCRIPT, installed_peers, run, write_samples
 from benchmarks.corpus_score import compile_for, int8_share, name_nodes
 from benchmarks.nets.feeds import feeds as feeds_of
 from benchmarks.safe_scales import safe_scales
+from onnxq.base.errors import OnnxqError
 from onnxq.body.convert import to_half
 from onnxq.compiled.kernels import Kernel, kernels_of
 from onnxq.compiled.traffic import traffic
 from onnxq.compiled.verdict import Compared, judge
-from onnxq.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.run import trt
 

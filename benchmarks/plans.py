@@ -25,8 +25,8 @@ from typing import Any
 import onnxq
 from benchmarks.corpus_data import samples
 from onnxq.analysis.reports import part_of
+from onnxq.base.errors import OnnxqError
 from onnxq.documents.plan import PlanPart
-from onnxq.errors import OnnxqError
 
 
 def main() -> None:

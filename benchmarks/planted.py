@@ -21,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 import onnxq
-from onnxq.settings import Format
+from onnxq.options.settings import Format
 
 KINDS = {
     "weight": "weights",

@@ -33,7 +33,7 @@ import onnx
 import onnxq
 from benchmarks import corpus_data
 from onnxq.cli.app import app
-from onnxq.settings import REPAIR_STEPS
+from onnxq.options.settings import REPAIR_STEPS
 
 SAMPLES = 6
 _SEARCHES, _SEARCHED = ("goal", "sensitivity", "diff"), 300_000

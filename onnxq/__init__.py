@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from onnxq.version import VERSION as __version__
+from onnxq.base.version import VERSION as __version__
 
 __all__ = [
     "AccuracyRepair",
@@ -99,12 +99,29 @@ if TYPE_CHECKING:
     from onnxq.analysis.rows import Analysis
     from onnxq.analysis.tensors import TensorTable
     from onnxq.analysis.weights import WeightTable
+    from onnxq.base.errors import Fault, OnnxqError, UserError
+    from onnxq.base.progress import Observer
     from onnxq.calib.stats_file import StatsFile
     from onnxq.cli.bar import bar
-    from onnxq.config import LayerRule
     from onnxq.documents.pieces import ChainRun
-    from onnxq.errors import Fault, OnnxqError, UserError
-    from onnxq.pieces import Extract, Pieces, extract, run_pieces, split
+    from onnxq.emit.schemas import SchemaList, list_schemas, schema
+    from onnxq.options.config import LayerRule
+    from onnxq.options.settings import (
+        AccuracyRepair,
+        Calibration,
+        Compilation,
+        Details,
+        Division,
+        Feeding,
+        Format,
+        Goal,
+        ImageOptions,
+        Inputs,
+        Margins,
+        Ranking,
+        Repairs,
+        Runtime,
+    )
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.analyzing import analyze
     from onnxq.pipeline.causes import Sensitivity
@@ -117,6 +134,7 @@ if TYPE_CHECKING:
     from onnxq.pipeline.inspecting import draw, inspect
     from onnxq.pipeline.looking import DataSeen, look
     from onnxq.pipeline.paging import WrittenPage, report
+    from onnxq.pipeline.pieces import Extract, Pieces, extract, run_pieces, split
     from onnxq.pipeline.planning import Planned
     from onnxq.pipeline.remembering import memory
     from onnxq.pipeline.result import Result
@@ -133,24 +151,6 @@ if TYPE_CHECKING:
     )
     from onnxq.pipeline.tensor_statistics import statistics
     from onnxq.pipeline.weighing import weights
-    from onnxq.progress import Observer
-    from onnxq.schemas import SchemaList, list_schemas, schema
-    from onnxq.settings import (
-        AccuracyRepair,
-        Calibration,
-        Compilation,
-        Details,
-        Division,
-        Feeding,
-        Format,
-        Goal,
-        ImageOptions,
-        Inputs,
-        Margins,
-        Ranking,
-        Repairs,
-        Runtime,
-    )
 
 _PLACES = {
     "onnxq.analysis.diff.rows": ("RunDiff",),
@@ -161,10 +161,10 @@ _PLACES = {
     "onnxq.analysis.weights": ("WeightTable",),
     "onnxq.calib.stats_file": ("StatsFile",),
     "onnxq.cli.bar": ("bar",),
-    "onnxq.config": ("LayerRule",),
+    "onnxq.options.config": ("LayerRule",),
     "onnxq.documents.pieces": ("ChainRun",),
-    "onnxq.errors": ("Fault", "OnnxqError", "UserError"),
-    "onnxq.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
+    "onnxq.base.errors": ("Fault", "OnnxqError", "UserError"),
+    "onnxq.pipeline.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
     "onnxq.pipeline.analyzing": ("analyze",),
     "onnxq.pipeline.causes": ("Sensitivity",),
@@ -186,9 +186,9 @@ _PLACES = {
     ),
     "onnxq.pipeline.tensor_statistics": ("statistics",),
     "onnxq.pipeline.weighing": ("weights",),
-    "onnxq.progress": ("Observer",),
-    "onnxq.schemas": ("SchemaList", "list_schemas", "schema"),
-    "onnxq.settings": (
+    "onnxq.base.progress": ("Observer",),
+    "onnxq.emit.schemas": ("SchemaList", "list_schemas", "schema"),
+    "onnxq.options.settings": (
         "AccuracyRepair", "Calibration", "Compilation", "Details", "Division", "Feeding", "Format", "Goal",
         "ImageOptions", "Inputs", "Margins", "Ranking", "Repairs", "Runtime",
     ),

@@ -2,14 +2,16 @@
 
 import sys
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 
 def main() -> None:
     """Runs the command line and exits with its exit code."""
     try:
         from onnxq.cli.app import main as run
-    except UserError as error:  # of a method of the user's (`onnxq.method`): the flags are made of them all
+    except (
+        UserError
+    ) as error:  # of a method of the user's (`options/method.py`): the flags are made of them all
         print(f"error: {error}\nhint: {error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
     run()

@@ -23,7 +23,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 from onnxq.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]

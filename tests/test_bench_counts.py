@@ -51,7 +51,7 @@ def test_reads_of_documents() -> None:
     assert sorted(reads) == sorted(
         ["report['plan']['sites']", "report['plan']", "report.get('plan', {})", "'plan' in report"]
     )
-    for room in ("emit/table.py", "reporting.py", "documents/run.py"):
+    for room in ("emit/table.py", "pipeline/reporting.py", "documents/run.py"):
         assert not found(counts.string_reads(parsed(text, room), fields))
 
 

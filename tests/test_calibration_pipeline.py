@@ -18,20 +18,20 @@ import pytest
 from PIL import Image
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.calib import trt_cache
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.options.config import LayerRule
+from onnxq.options.settings import Calibration
 from onnxq.pipeline import calibration, choosing, verifying
 from onnxq.quant.choice import SEARCH
 from onnxq.quant.thresholds import Method, threshold
 from onnxq.run import ort
 from onnxq.run.finding_parts import find_parts
 from onnxq.run.output_parts import OutputParts
-from onnxq.settings import Calibration
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 pytestmark = pytest.mark.usefixtures("by_place")
 

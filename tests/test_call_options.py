@@ -1,6 +1,6 @@
-"""The typed keywords of functions that take options: `onnxq/call_options.py`, made of the groups.
+"""The typed keywords of functions that take options: `onnxq/options/call_options.py`, made of the groups.
 
-Likewise `onnxq/parameters.pyi`, the parameters of calibration methods, made of their files.
+Likewise `onnxq/options/parameters.pyi`, the parameters of calibration methods, made of their files.
 `ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes both again.
 """
 
@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 import onnxq
-from onnxq import settings
-from onnxq.keywords import options_of
-from onnxq.method import parameters
-from onnxq.option import read_options
+from onnxq.options import settings
+from onnxq.options.keywords import options_of
+from onnxq.options.method import parameters
+from onnxq.options.option import read_options
 
-FILE = Path(onnxq.__file__).with_name("call_options.py")
+FILE = Path(onnxq.__file__).parent / "options" / "call_options.py"
 FUNCTIONS = [
     "analyze", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
     "sanitize", "sensitivity", "split", "statistics",
@@ -35,7 +35,7 @@ from typing import Any
 _FEW = 7
 _HEAD = '''"""The keywords of the functions that take options, for type checkers.
 
-Made of the groups of `onnxq.settings` by `make options`: change these.
+Made of the groups of `onnxq.options.settings` by `make options`: change these.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def text() -> str:
     imports = [f"from {module} import {', '.join(sorted(used & names))}\n" for module, names in _FROM.items()
                if used & names]  # fmt: skip
     own = sorted(name for name in used - set().union(*_FROM.values()) if hasattr(settings, name))
-    return formatted(f"{_HEAD}{''.join(imports)}\nfrom onnxq.settings import {', '.join(own)}\n\n\n{body}")
+    settled = f"from onnxq.options.settings import {', '.join(own)}"
+    return formatted(f"{_HEAD}{''.join(imports)}\n{settled}\n\n\n{body}")
 
 
 def stub_text() -> str:

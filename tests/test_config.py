@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from onnxq import settings
-from onnxq.config import Config, LayerRule, find_config, load_config, overrides
+from onnxq.base.errors import UserError
 from onnxq.data.presets import PRESETS
-from onnxq.errors import UserError
+from onnxq.options import settings
+from onnxq.options.config import Config, LayerRule, find_config, load_config, overrides
+from onnxq.options.settings import Calibration, DataPlace, Feeding, ImageOptions, Repairs
 from onnxq.quant.thresholds import NAMES
-from onnxq.settings import Calibration, DataPlace, Feeding, ImageOptions, Repairs
 
 FULL = """\
 target = "tensorrt-8.6"

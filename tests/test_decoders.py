@@ -13,7 +13,7 @@ from command import run
 
 import onnxq
 from benchmarks.nets.transformer import decoder, renamed
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run import ort, trt
 
 Feeds = dict[str, np.ndarray]

@@ -13,10 +13,10 @@ import pytest
 import onnxq
 from benchmarks.nets.mobile import mobilenet_v2, mobilenet_v3
 from benchmarks.nets.transformer import bert
-from onnxq.config import load_config
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.options.config import load_config
+from onnxq.options.settings import Inputs
 from onnxq.run import trt
-from onnxq.settings import Inputs
 
 COUNT = 40
 QUICK: dict[str, Any] = {"compile": False, "repair": "none", "prove": "never", "layer_samples": 0}

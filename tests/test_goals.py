@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).parent / "noise"))
 from noise_nets import outlier_channel
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.cli.pages.goal import goal_section
 from onnxq.cli.screen import Page
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
 from onnxq.documents.accuracy import GoalPart
-from onnxq.errors import UserError
 from onnxq.noise.goal import Met
 from onnxq.noise.search import Search
 from onnxq.pipeline.accuracy import MOST, Accuracy
@@ -380,7 +380,7 @@ def test_sensitivity_names_the_planted_layer_and_writes_settings(tmp_path: Path)
     (tmp_path / "best.toml").write_text(text + "# mine\n")
     with pytest.raises(UserError, match="onnxq did not write it, or it was edited"):
         found.save(tmp_path / "best.toml")
-    from onnxq.config import load_config
+    from onnxq.options.config import load_config
 
     rules = load_config(tmp_path / "best.toml").layers
     again = onnxq.quantize(MODEL, DATA, layers=rules, **COMMON)
@@ -526,9 +526,9 @@ def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
+    from onnxq.options.settings import Goal
     from onnxq.pipeline.gates import Gate
     from onnxq.pipeline.goals import Measurement, Pursuit
-    from onnxq.settings import Goal
 
     for unit in (1e-6, 1.0, 1e6):
         pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
@@ -793,8 +793,8 @@ def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: 
 
 def test_equal_outputs_pass_any_gate() -> None:
     """Also those that do not vary, or are integers: no noise needs no signal."""
+    from onnxq.options.settings import Goal
     from onnxq.pipeline.gates import Drawn
-    from onnxq.settings import Goal
 
     goal = Drawn.of(Goal(min_sqnr=90.0), ("still", "whole"), [])
     for off, met in ((0, True), (1, False)):

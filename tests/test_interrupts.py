@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 
 
 def test_they_are_raised_at_the_end() -> None:

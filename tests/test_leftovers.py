@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxq import interrupts, leftovers
+from onnxq.base import interrupts, leftovers
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(leftovers.locks is None, reason="there are no locks here")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(leftovers.locks is None, reason="there are no lo
 HOLDING = """
 import sys, time
 from pathlib import Path
-from onnxq.interrupts import Folder
+from onnxq.base.interrupts import Folder
 folder = Folder(Path(sys.argv[1]))
 Path(folder.name, "weights").write_text("half")
 Path(folder.name, "deep").mkdir()

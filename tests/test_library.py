@@ -24,18 +24,18 @@ from PIL import Image
 from rich.progress import Progress
 
 import onnxq
+from onnxq.base.errors import UserError
+from onnxq.base.shown import Shown
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
-from onnxq.config import load_config
 from onnxq.documents.report import Report
 from onnxq.documents.typed import typed
-from onnxq.errors import UserError
-from onnxq.option import read_options
+from onnxq.options.config import load_config
+from onnxq.options.option import read_options
+from onnxq.options.settings import GROUPS, DataPlace, ImageOptions, Keywords
 from onnxq.pipeline import result as results
 from onnxq.pipeline.looking import ShapeFed
-from onnxq.settings import GROUPS, DataPlace, ImageOptions, Keywords
-from onnxq.shown import Shown
 
 ROOT = Path(__file__).resolve().parents[1]
 NET = """<ir_version: 8, opset_import: ["" : 17]>
@@ -212,7 +212,7 @@ def test_import_takes_nothing_heavy() -> None:
         check=True,
     )
     new = ran.stdout.split()
-    assert [name for name in new if name.startswith("onnxq")] == ["onnxq", "onnxq.version"]
+    assert [name for name in new if name.startswith("onnxq")] == ["onnxq", "onnxq.base.version"]
     assert not {"dataclasses", "inspect", "logging", "pathlib", "tomllib", "difflib", "numpy"} & set(new)
 
 

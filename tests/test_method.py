@@ -13,15 +13,15 @@ import onnx
 import pytest
 from command import environment, net
 
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
-from onnxq.keywords import options_of
-from onnxq.method import parameters
-from onnxq.settings import Calibration
+from onnxq.base.errors import UserError
+from onnxq.options.config import LayerRule
+from onnxq.options.keywords import options_of
+from onnxq.options.method import parameters
+from onnxq.options.settings import Calibration
 
 SIGMAS = '''"""So many standard deviations around the mean."""
 
-from onnxq.method import Parameter, method
+from onnxq.options.method import Parameter, method
 
 SIGMAS = Parameter("sigmas", 4, 100, "Of method sigmas.", "S", hint="3 holds most of a normal distribution")
 
@@ -34,7 +34,7 @@ FAST = ("-q", "--repair", "none", "--no-engine", "--no-page", "--body", "fp32", 
 PYTHON = """
 import json, onnxq, typer
 from onnxq.cli.app import app
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 def refused(**options):
     try:

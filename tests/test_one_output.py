@@ -10,8 +10,8 @@ import pytest
 from one_output_detector import detector, kept, pictures
 
 import onnxq
-from onnxq import remarks
-from onnxq.errors import UserError
+from onnxq.base import remarks
+from onnxq.base.errors import UserError
 from onnxq.run import finding_parts
 
 pytestmark = pytest.mark.usefixtures("by_place")

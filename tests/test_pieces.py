@@ -14,7 +14,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxq
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run import ort
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>

@@ -12,10 +12,10 @@ import onnx.parser
 import pytest
 
 from onnxq import quantize, sanitize
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import unloadable
-from onnxq.reporting import engine_not_run, refused
+from onnxq.pipeline.reporting import engine_not_run, refused
 from onnxq.rewrite import whole
 from onnxq.run import ort, trt
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxq import check, quantize, sanitize
-from onnxq.target import NAMES, load_target, with_plugin
+from onnxq.targets import NAMES, load_target, with_plugin
 
 
 def detector(op: str = "EfficientNMS_TRT", domain: str = "TRT") -> onnx.ModelProto:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import onnx.parser
 
+from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.graph.model import Model
 from onnxq.quant.placement import make_plan
-from onnxq.reason import Reason, by_of, code_of
 from onnxq.rule import Float, Node, Quantize, place
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,8 +17,8 @@ import pytest
 from command import run, run_alone
 
 import onnxq
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.options.config import LayerRule
 from onnxq.page.layers import layers_view
 from onnxq.pipeline import repairing
 from onnxq.run import ort
@@ -332,7 +332,7 @@ def test_auto_costs_no_more_than_all_else() -> None:
     part = quantize(method="auto").report["repair"]
     assert part["asked"] == "auto"
     assert part["runs"] <= part["runs_before"]
-    assert {entry["step"] for entry in part["steps"]} == set(onnxq.settings.REPAIR_STEPS)  # type: ignore[attr-defined]
+    assert {entry["step"] for entry in part["steps"]} == set(onnxq.options.settings.REPAIR_STEPS)  # type: ignore[attr-defined]
     left_out = [entry for entry in part["steps"] if entry["verdict"] == "left-out"]
     assert all("runs of the model" in entry["why"] for entry in left_out)
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxq import sanitize
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.graph.edit import Editor
 from onnxq.pipeline import sanitizing
 from onnxq.rewrite.proof import Proof

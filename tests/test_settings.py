@@ -13,11 +13,11 @@ import pytest
 import typer
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.cli.app import app
-from onnxq.config import load_config
-from onnxq.errors import UserError
-from onnxq.option import read_options
-from onnxq.settings import GROUPS, Calibration, DataPlace, Inputs, Keywords, Repairs
+from onnxq.options.config import load_config
+from onnxq.options.option import read_options
+from onnxq.options.settings import GROUPS, Calibration, DataPlace, Inputs, Keywords, Repairs
 
 READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
 NOT_IN_A_FILE = {

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq import tables
-from onnxq.errors import UserError
-from onnxq.tables import line_of, load
+from onnxq.base import tables
+from onnxq.base.errors import UserError
+from onnxq.base.tables import line_of, load
 
 
 def by_lines(document: str, keys: tables.Keys) -> int:

@@ -11,10 +11,10 @@ import onnx.parser
 import pytest
 
 from onnxq import quantize, sanitize
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.features import FEATURES
 from onnxq.rule.load import load_rules
-from onnxq.target import NAMES, load_target
+from onnxq.targets import NAMES, load_target
 
 TARGETS = {name: load_target(name) for name in NAMES}
 OPERATORS = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.mutants.judging import Found, judge
-from onnxq.errors import unknown_name
+from onnxq.base.errors import unknown_name
 from onnxq.rule.load import builtin_dir, load_rules
 
 

@@ -14,7 +14,7 @@ from benchmarks.mutants.child import in_child
 from benchmarks.mutants.equivalent import EQUIVALENT
 from benchmarks.mutants.generate import Mutant, mutants
 from benchmarks.mutants.pool import Entry, evidence_of, pool_of
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.examples import check_example
 from onnxq.rewrite.engine import rewrite

@@ -17,7 +17,7 @@ from benchmarks.mutants.answers import answer_of
 from benchmarks.mutants.child import OTHERS, in_child, uncrashed
 from benchmarks.mutants.generate import Mutant
 from benchmarks.mutants.neighbours import neighbours
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.rewrite.engine import Prove, RewriteReport, rewrite
 from onnxq.rewrite.whole import WholeModel

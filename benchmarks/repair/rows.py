@@ -15,7 +15,7 @@ from benchmarks.corpus import write_samples
 from benchmarks.repair import tools
 from benchmarks.repair.nets import Net
 from benchmarks.repair.scoring import Judge, engine_of
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 
 COMPILED = (*tools.OURS, *tools.PEERS)
 """Whose engines are looked at, of the first split; sets of steps are measured for their accuracy alone."""

@@ -8,7 +8,7 @@ from benchmarks.repair import intervals, tools
 from benchmarks.repair.nets import Net
 from benchmarks.repair.printing import table
 from benchmarks.repair.rows import Row, Rows
-from onnxq.settings import REPAIR_STEPS
+from onnxq.options.settings import REPAIR_STEPS
 
 
 def printed(nets: Sequence[Net], rows: Rows) -> None:

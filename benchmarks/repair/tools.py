@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.common import peers_python
 from benchmarks.corpus import PEERS_SCRIPT, installed_peers
-from onnxq.settings import REPAIR_STEPS
+from onnxq.options.settings import REPAIR_STEPS
 
 TIMEOUT = 900  # s
 

@@ -20,9 +20,9 @@ import numpy as np
 import onnxq
 from benchmarks.sensitivity.measuring import flags, printed
 from onnxq.analysis.reports import part_of
-from onnxq.config import LayerRule
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
+from onnxq.options.config import LayerRule
 from onnxq.run import ort
 
 NETS = ("mnist_cntk_ortie", "cifar10_pytorch_winml")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnxq.analysis.reports import part_of
+from onnxq.base.errors import UserError
 from onnxq.documents.reading import REPORT_HINT
 from onnxq.documents.repair import RepairPart, TensorMapped
 from onnxq.documents.report import Report
-from onnxq.errors import UserError
 from onnxq.repair.affine import ChannelMap
 
 

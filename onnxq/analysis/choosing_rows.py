@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from onnxq.errors import UserError, nearest, unknown_name
-from onnxq.patterns import fits
+from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.patterns import fits
 
 R = TypeVar("R")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 from onnxq.run.compare import is_real
 
 Metric = Callable[[np.ndarray, np.ndarray], float]

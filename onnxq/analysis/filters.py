@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.patterns import fits
+from onnxq.base.patterns import fits
 
 
 @dataclass(frozen=True, slots=True)

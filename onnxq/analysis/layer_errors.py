@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.rows import Cause, LayerError, NonFinite, WorstOutputs
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

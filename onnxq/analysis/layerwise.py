@@ -12,8 +12,8 @@ from onnxq.analysis.figures import Means, Metric, Operand, TensorMeter, inner
 from onnxq.analysis.match import Matched
 from onnxq.analysis.parts import Part, PartRunner, can_pass, parts_of
 from onnxq.analysis.stages import Saved, Stage
+from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
 from onnxq.run.compare import as_tensor, is_real

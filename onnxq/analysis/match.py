@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
-from onnxq.plain import DocumentPart
-from onnxq.reason import Reason, code_of
+from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import Reason, code_of
 
 _FEW = 3
 

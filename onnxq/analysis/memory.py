@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.kinds import open_kinds
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, size
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
-from onnxq.shown import Shown, Words, size
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _ROWS = 10

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError, nearest, unknown_name
+from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.patterns import fits
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, pair_of
 from onnxq.graph.types import Dim, Shape, is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.patterns import fits
-from onnxq.plain import DocumentPart
-from onnxq.shown import Shown, Words, count
 
 PAIR = "pair"
 """The precision of a QuantizeLinear or DequantizeLinear."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.calib.histogram import Histogram, HistogramCounter
-from onnxq.plain import DocumentPart
 
 _SHOWN = 24
 _MANTISSA = 10  # bits of a histogram's code below the exponent

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from onnxq.base.errors import UserError
+from onnxq.base.typed import nothing
 from onnxq.documents.reading import Readable, read_document, read_plain
 from onnxq.documents.report import REPORT_SCHEMA, Report
-from onnxq.errors import UserError
-from onnxq.typed import nothing
 
 D = TypeVar("D")
 

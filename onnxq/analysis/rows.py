@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from onnxq.analysis.figures import Figures
 from onnxq.analysis.match import Unmatched
-from onnxq.plain import DocumentPart
-from onnxq.shown import Shown, Words, count, decibels
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count, decibels
 
 _ROWS = 10
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from onnxq.base.shown import count
 from onnxq.documents.deployment import DimensionDeployed, NamedDeployment, SizesWorth
-from onnxq.shown import count
 
 _APART = 0.01  # of all multiply-accumulates: less is not worth a word
 

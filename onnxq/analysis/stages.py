@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
-from onnxq.errors import UserError
 from onnxq.graph.constants import SourceValues
 from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half

@@ -14,9 +14,9 @@ import onnx
 
 from onnxq.analysis.kinds import open_kinds
 from onnxq.analysis.tensors import CodeGrid, NotFinite, TensorTally, Written
+from onnxq.base.errors import UserError
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.analysis.octaves import Octaves, octaves_of
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
-from onnxq.plain import DocumentPart
-from onnxq.shown import Shown, Words, count, number, percent
 
 SATURATED = 0.5
 """The share of a channel's values at an end of its range from which on it is saturated."""

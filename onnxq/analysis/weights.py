@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxq.analysis.octaves import Octaves, octaves
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count, number
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
 from onnxq.quant.scales import quantize_weights
-from onnxq.shown import Shown, Words, count, number
 
 OUTLIER = 8.0
 """A channel is an outlier where its range is so many times the median of the other channels'."""

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.body.bounds import fill_value, is_float32
 from onnxq.body.formats import DTYPES, KINDS, MASKED, Kind, highest, loss, stored
-from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
@@ -34,7 +35,6 @@ from onnxq.graph.wiring import (
     replace_output,
     replace_uses,
 )
-from onnxq.reason import Reason
 
 _FLOAT = np.dtype(np.float32)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from onnxq.base.reason import Reason
 from onnxq.body.bounds import Ranges, is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Loss, losses
@@ -16,7 +17,6 @@ from onnxq.body.formats import Kind
 from onnxq.body.islands import MARGIN, Islands, islands
 from onnxq.body.settle import Settled, settle
 from onnxq.graph.model import Model
-from onnxq.reason import Reason
 
 ABOVE_DB = 15.0
 """By how much the body alone is to be nearer to float32 than int8 alone: it adds 0.14 dB then."""

@@ -7,8 +7,8 @@ from typing import Literal
 import ml_dtypes
 import numpy as np
 
+from onnxq.base.reason import Reason
 from onnxq.graph.types import float_info
-from onnxq.reason import Reason
 
 Kind = Literal["fp16", "bf16"]
 """float16 or bfloat16; never both in a model."""

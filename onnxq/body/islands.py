@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.reason import Reason
 from onnxq.body.bounds import Ranges, bounds, is_float32
 from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.body.masks import Masks, find_masks
@@ -21,7 +22,6 @@ from onnxq.graph.moves import MOVES
 from onnxq.graph.types import float_info
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import constant_of, is_constant
-from onnxq.reason import Reason
 
 MARGIN = 4.0
 """How many times further than in calibration a tensor may go in use."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.reason import Reason
 from onnxq.body.bounds import is_float32
 from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Loss, Tapped, losses
@@ -25,7 +26,6 @@ from onnxq.body.formats import DTYPES, Kind, highest
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor
 from onnxq.graph.wiring import bodies, is_constant, reads
-from onnxq.reason import Reason
 
 FLOOR_DB = 20.0
 """The SQNR below which a tensor counts as lost, where what it is computed from is not."""

@@ -15,7 +15,8 @@ from typing import BinaryIO, Literal
 import numpy as np
 import onnx
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.calib.probes import (
     ALL_ROWS,
     SLICE_OPSET,
@@ -33,7 +34,6 @@ from onnxq.calib.shapes import shapes_of
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.calib.tally import Tally
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph.deciders import or_freeze
 from onnxq.graph.load import opset_of
 from onnxq.run import ort

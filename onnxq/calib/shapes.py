@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
+from onnxq.base.errors import UserError
 from onnxq.calib.probes import makers
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.run import ort
 from onnxq.run.blame import at_fault

@@ -23,19 +23,19 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.errors import Fault, OnnxqError, UserError
+from onnxq.base.heap import steady_heap
 from onnxq.calib.collect import NoSamples, Request, Watch, collect
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import Digests, Origin, StatsFile, is_statistics, merge_files, read, write
 from onnxq.data.samples import InputSpec, Sample, as_float32
 from onnxq.data.sources import Source, open_source
-from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
-from onnxq.heap import steady_heap
+from onnxq.options.settings import ImageOptions
 from onnxq.run import ort
-from onnxq.settings import ImageOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.calib.histogram import Histogram
-from onnxq.errors import UserError
 
 _UNIT = 149
 """Every float32 is a multiple of 2^-149, so that a sum of them is an integer of such units."""

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError, in_short
+from onnxq.base.shown import Shown, Words, number
+from onnxq.base.shown import count as counted
+from onnxq.base.typed import typed
 from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import DIGEST, Sample, digest
-from onnxq.errors import UserError, in_short
 from onnxq.graph.validity import check_sizes
-from onnxq.shown import Shown, Words, number
-from onnxq.shown import count as counted
-from onnxq.typed import typed
 
 SUFFIX = ".stats.npz"
 _SCHEMA = 1

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 _MAGIC = b"TRT-"
 _BOM = b"\xef\xbb\xbf"

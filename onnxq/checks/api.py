@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from onnxq.base.user_code import MisusedError, UserFunction
 from onnxq.checks.engine import Judge
-from onnxq.finding import SEVERITIES, Finding, Severity
-from onnxq.user_code import MisusedError, UserFunction
+from onnxq.checks.finding import SEVERITIES, Finding, Severity
 
 Need = Literal["file", "pairs", "plan", "data", "engine", "target"]
 

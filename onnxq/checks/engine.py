@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.checks.finding import Finding
 from onnxq.checks.subject import Product, Subject
 from onnxq.compiled.kernels import Kernel
-from onnxq.finding import Finding
 from onnxq.graph.view import Node
 
 

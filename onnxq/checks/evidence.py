@@ -48,7 +48,7 @@ class FloatLayer:
         macs: its multiply-accumulates.
         share: of those of all layers.
         eligible: whether int8 would make it faster, as far as is known.
-        code: a word for why, see `onnxq.reason`.
+        code: a word for why, see `onnxq.base.reason`.
         because: why.
     """
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable
 
 from onnxq.checks.engine import Seen
+from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
 from onnxq.checks.subject import Subject, subject_of
 from onnxq.compiled.kernels import kernels_of
-from onnxq.finding import Finding
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
 from onnxq.run.trt import Engine
-from onnxq.target import DEFAULT
+from onnxq.targets import DEFAULT
 
 
 def lint_qdq(model: Model, target: str = DEFAULT) -> list[Finding]:

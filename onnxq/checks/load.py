@@ -9,7 +9,7 @@ from typing import Any
 
 from onnxq.checks import each
 from onnxq.checks.api import Check, Need, Said
-from onnxq.finding import Finding
+from onnxq.checks.finding import Finding
 
 ORDER = (
     # pairs

@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from onnxq.base.errors import UserError
+from onnxq.base.user_code import CodeForm, UserFunction, load_functions
 from onnxq.checks.api import Check, Need, Said
+from onnxq.checks.finding import SEVERITIES, Finding
 from onnxq.checks.load import CHECKS, finding
-from onnxq.errors import UserError
-from onnxq.finding import SEVERITIES, Finding
-from onnxq.user_code import CodeForm, UserFunction, load_functions
 
 _FORM = (
     "def mine(evidence): yield {'severity': 'warning', 'reason': '...', 'node': '...', 'advice': '...'}, "
-    "or onnxq.finding.Finding"
+    "or onnxq.checks.finding.Finding"
 )
 _ASKED = CodeForm("check script", _FORM, "FILE.py:FUNCTION, or FILE.py with functions under @check")
 _TEXTS = ("reason", "consequence", "advice", "node", "op", "tensor")

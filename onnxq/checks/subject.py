@@ -48,7 +48,7 @@ class Subject:
 
     Attributes:
         model: the model.
-        target: the name of the target, `onnxq.target.NAMES`.
+        target: the name of the target, `onnxq.targets.NAMES`.
         pairs: its pairs, those of subgraph bodies included.
         products: its products with at least one quantized operand.
     """

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(
@@ -61,9 +61,9 @@ def analyze(
     """
     import onnxq
     from onnxq.analysis.rows import LayerError
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.analysis import analysis_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.plain import to_json
 
     if len(models) > 2:
         raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")

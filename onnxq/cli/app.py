@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import onnxq
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.heap import steady_heap
 from onnxq.cli.analyze import analyze
 from onnxq.cli.calibrate import calibrate
 from onnxq.cli.check import check
@@ -34,7 +35,6 @@ from onnxq.cli.split import split
 from onnxq.cli.statistics import statistics
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
 from onnxq.cli.weights import weights
-from onnxq.heap import steady_heap
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
 _UsageError: Any = typer.BadParameter.__base__

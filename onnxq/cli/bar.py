@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from onnxq.base.progress import Observer
 from onnxq.cli.screen import Screen, shorten
-from onnxq.progress import Observer
 
 _SECONDS = 0.1
 """A notebook is written to no more often than that, but for new steps."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnxq import interrupts, settings
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, report_error
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 if TYPE_CHECKING:
     from onnxq.calib.shards import Checkpoints
@@ -48,10 +49,10 @@ def calibrate(
     Writes X.stats.npz for `onnxq quantize --stats`. A run that was interrupted goes on when it is repeated.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
     from onnxq.cli.pages.stats import statistics_page, statistics_taken
-    from onnxq.plain import to_json
 
     if merge:
         if output is None:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 
 @takes(
@@ -44,10 +44,10 @@ def check(
     and the engine is asked about each mistake. With --calib or --stats the scales are looked at too: of the
     model's own pairs, else those that quantize would begin with. The exit code is 1 where there are errors.
     """
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.check import check_page
     from onnxq.emit import files
     from onnxq.pipeline.checking import check as find
-    from onnxq.plain import to_json
 
     if report is not None:
         files.check_output(report, model, force=force, record=report)

@@ -11,12 +11,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from onnxq.base.errors import UserError
 from onnxq.cli.screen import Screen
-from onnxq.config import Config, LayerRule, find_config
-from onnxq.errors import UserError
-from onnxq.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
-from onnxq.option import Option, read_options
-from onnxq.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
+from onnxq.options.config import Config, LayerRule, find_config
+from onnxq.options.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
+from onnxq.options.option import Option, read_options
+from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
 
 G = TypeVar("G")
 T = TypeVar("T")

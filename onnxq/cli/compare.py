@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(
@@ -32,8 +32,8 @@ def compare(
     Exit code 1 where --min-sqnr, --min-agreement or --max-drop is not met; A is the float model there.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.accuracy import accuracy_page
-    from onnxq.plain import to_json
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 
 @takes(
@@ -36,8 +36,8 @@ def data(
     contact sheet of images. Bad samples are left out and warned of.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.data import data_page
-    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.look(

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 
 @takes(settings.Margins, config=True)
@@ -37,9 +37,9 @@ def diff(
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.diff import diff_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.plain import to_json
 
     if csv is not None:
         check_csv_output(csv, RunDifference, force=force)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 _LAYER_INFO = "Read the engine from a file of trtexec --exportLayerInfo, and do not compile."
 _AGAINST = "Compile it in plain float16, too: what int8 moves, in how many kernels."
@@ -44,10 +44,10 @@ def engine(
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
     that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
     from onnxq.pipeline.engine_reading import engine as read_engine
-    from onnxq.plain import to_json
 
     wanted = chosen.group(settings.Compilation)
     with screen.progress() as observe:

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 
 import onnxq
-from onnxq.errors import Fault, OnnxqError
+from onnxq.base.errors import Fault, OnnxqError
 
 _PACKAGES = ("onnx", "onnxruntime", "onnx-graphsurgeon", "numpy", "ml_dtypes", "polygraphy", "tensorrt-rtx")
 _SMALL = 16 << 20

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 
 @takes(settings.DataPlace, without=("script",))
@@ -30,8 +30,8 @@ def init(
     place of examples. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.first_settings import first_settings_page
-    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.init(model, chosen.place.path, output, force=force, observe=observe)

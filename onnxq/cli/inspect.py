@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(settings.Inputs, without=("assume", "freeze"))
@@ -56,8 +56,8 @@ def inspect(
             f"{flag} is about nodes, and none are asked for", hint="give --nodes, or leave it out"
         )
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.model import model_page, tensor_page
-    from onnxq.plain import to_json
 
     inputs = chosen.group(settings.Inputs)
     if tensor is None:
@@ -99,10 +99,10 @@ def _show_nodes(
     """Shows the nodes, and writes them."""
     import onnxq
     from onnxq.analysis.nodes import NodeRow
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.nodes import nodes_page
     from onnxq.emit.files import save_file
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.plain import to_json
 
     if choice.depth is not None and choice.around is None:
         raise UserError("--depth says how near, and nothing says to what", hint="give --around NAME")

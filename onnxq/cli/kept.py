@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 
 @contextlib.contextmanager

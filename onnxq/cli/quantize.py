@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onnxq import interrupts, settings
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 if TYPE_CHECKING:
-    from onnxq.target import Target
+    from onnxq.targets import Target
 
 
 @takes(
@@ -45,7 +46,7 @@ def quantize(
     from onnxq.emit.files import check_output, report_path
     from onnxq.pipeline.goals import forget, tell_cut
     from onnxq.pipeline.result import Result, save_made, save_page, save_told
-    from onnxq.target import load_target
+    from onnxq.targets import load_target
 
     calibration = chosen.calibration()
     repairs, compilation = chosen.group(settings.Repairs), chosen.group(settings.Compilation)

@@ -35,9 +35,9 @@ def report(
     surgery with proofs, checks, and how to reproduce. It loads nothing from elsewhere: send it as it is.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.words import size_text
     from onnxq.cli.screen import Page
-    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.report(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from onnxq.base.errors import UserError
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import verb
-from onnxq.errors import UserError
-from onnxq.option import read_options
-from onnxq.settings import Repairs
+from onnxq.options.option import read_options
+from onnxq.options.settings import Repairs
 
 _takes_rules = takes(Repairs, without=[name for name in read_options(Repairs) if name != "rules"])
 
@@ -21,8 +21,8 @@ _takes_rules = takes(Repairs, without=[name for name in read_options(Repairs) if
 def list_rules(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import rules_page
-    from onnxq.plain import to_json
 
     found = onnxq.list_rules(chosen.group(Repairs).rules)
     screen.show(rules_page(found.rules))
@@ -46,8 +46,8 @@ def explain(
     Names and numbers in the message may differ. The exit code is 1 where nothing is known of it.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import message_page, rule_page
-    from onnxq.plain import to_json
 
     if (name is None) == (message is None):
         raise UserError(
@@ -77,8 +77,8 @@ def run_examples(
 ) -> int:
     """Run the examples of rules and prove what they change."""
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import tested_page
-    from onnxq.plain import to_json
 
     with screen.progress() as observe:
         found = onnxq.try_rules(folder, observe=observe)

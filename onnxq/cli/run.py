@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(
@@ -49,8 +49,8 @@ def run(
     bit. Exit code 1 if they are not.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.pieces import chain_page
-    from onnxq.plain import to_json
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")

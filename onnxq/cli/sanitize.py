@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(

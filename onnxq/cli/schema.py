@@ -23,9 +23,9 @@ def schema(
     Every document that --json prints, or that is written, says its `kind` and the number of its `schema`.
     """
     import onnxq
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.schemas import schemas_page
     from onnxq.cli.screen import write_json
-    from onnxq.plain import to_json
 
     if kind is not None:
         write_json(onnxq.schema(kind))

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from onnxq.errors import UserError
-from onnxq.progress import Observer
+from onnxq.base.errors import UserError
+from onnxq.base.progress import Observer
 
 _NARROWEST, _WIDEST = 40, 110
 _LONG = 5.0

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
+from onnxq.options import settings
 
 
 @takes(

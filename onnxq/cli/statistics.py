@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from onnxq import settings
+from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
 from onnxq.cli.chosen import Chosen, takes
 from onnxq.cli.screen import Screen
-from onnxq.errors import UserError
+from onnxq.options import settings
 
 
 @takes(settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime)
@@ -46,9 +46,9 @@ def statistics(
     """
     import onnxq
     from onnxq.analysis.tensors import TensorRow
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.tensors import tensors_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.plain import to_json
 
     place = chosen.place
     given = place.path is not None or place.script is not None

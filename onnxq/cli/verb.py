@@ -12,14 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-from onnxq import interrupts, remarks
+from onnxq.base import interrupts, remarks
+from onnxq.base.errors import OnnxqError, UserError
 from onnxq.cli import fault
 from onnxq.cli.chosen import flag_of
 from onnxq.cli.screen import Screen, write_json
 from onnxq.documents.ended import ErrorEnd, ErrorSaid
-from onnxq.errors import OnnxqError, UserError
-from onnxq.option import read_options
-from onnxq.settings import Common
+from onnxq.options.option import read_options
+from onnxq.options.settings import Common
 
 Quiet, Verbose = (
     flag_of(Common, name, said, said.flag, None)[0] for name, said in read_options(Common).items()

@@ -31,9 +31,9 @@ def weights(
     """
     import onnxq
     from onnxq.analysis.weights import WeightRow
+    from onnxq.base.plain import to_json
     from onnxq.cli.pages.weights import weights_page
     from onnxq.emit.table_csv import check_csv_output, save_csv
-    from onnxq.plain import to_json
 
     if csv is not None:
         check_csv_output(csv, WeightRow, model, force=force)

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from onnxq.base.errors import UserError
 from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
-from onnxq.errors import UserError
 from onnxq.run.engine_log import EngineLayer, EngineTensor, dtype_of, is_unknown, precision_of
 
 _WANTED = "give the file that trtexec --exportLayerInfo=FILE wrote, of an engine built with \

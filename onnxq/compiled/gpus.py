@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import unknown_name
-from onnxq.tables import load
+from onnxq.base.errors import unknown_name
+from onnxq.base.tables import load
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.pairs import BUILT
-from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import (
     EngineLayer,
     EngineTensor,

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import CODES, CONVERSIONS, FLOATS, Kernel, elements, kernels_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import BUILT, QUANTIZE, pair_of
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, is_unknown
 
 # Our name of the type of codes, by numpy's.

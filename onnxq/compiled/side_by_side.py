@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import BITS
 from onnxq.compiled.reading import PAIRS, EngineReading, NodeInEngine
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.kernels import elements, tensor_bytes
-from onnxq.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, EngineTensor
 
 _NO_KERNELS = ("signal", "wait")

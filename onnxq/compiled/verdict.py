@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.gpus import Gpu, gpus
 from onnxq.compiled.kernels import Kernel
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, KernelWork, work_of
-from onnxq.plain import DocumentPart
 
 Form = Literal["built", "merged"]
 

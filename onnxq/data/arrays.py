@@ -20,8 +20,8 @@ from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 
-from onnxq import interrupts
-from onnxq.errors import UserError
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of name and extra field; PKZIP APPNOTE 4.3.7
 _UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)

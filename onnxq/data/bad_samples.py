@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 _KEPT = 20
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.data.files import kind_of
 from onnxq.data.lists import read_text, resolve
 from onnxq.data.samples import InputSpec
-from onnxq.errors import UserError, unknown_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.data import images
 from onnxq.data.lists import Entry, read_list
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import INPUT, OUTPUT
-from onnxq.errors import UserError, unknown_name
 
 TAKEN = (
     "give a folder of images, of .npy, .npz or .pb files, one such file, a .txt list of them, or "

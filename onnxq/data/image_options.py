@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from onnxq.base.errors import unknown_name
 from onnxq.data.presets import PRESETS, Preset
-from onnxq.errors import unknown_name
 from onnxq.graph.types import Dim
-from onnxq.settings import Color, ImageOptions, is_side
+from onnxq.options.settings import Color, ImageOptions, is_side
 
 __all__ = ["ImageOptions", "image_options", "resolved"]
 

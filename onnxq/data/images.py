@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from onnxq.base.errors import UserError
 from onnxq.data.image_options import resolved
 from onnxq.data.presets import PRESETS
 from onnxq.data.samples import InputSpec
-from onnxq.errors import UserError
 from onnxq.graph.types import Dim, shape_text
-from onnxq.settings import CHANNELS, LARGEST, Color, ImageOptions, Size
+from onnxq.options.settings import CHANNELS, LARGEST, Color, ImageOptions, Size
 
 SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
 """File name suffixes of the images that are read, lower case."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
-from onnxq.errors import UserError
 from onnxq.graph.types import shape_text
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

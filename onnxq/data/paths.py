@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.data import arrays, images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.csv_file import Line, read_csv, shaped
@@ -17,9 +18,8 @@ from onnxq.data.lists import Entry
 from onnxq.data.rows import Columns, Reader, Record, RecordTable, Table, hashed, item_record
 from onnxq.data.samples import InputSpec
 from onnxq.data.tensor_file import read_set, read_tensor
-from onnxq.errors import UserError
+from onnxq.options.settings import ImageOptions
 from onnxq.run import polygraphy_io
-from onnxq.settings import ImageOptions
 
 
 @dataclass(frozen=True, slots=True)

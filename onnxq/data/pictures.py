@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.data.samples import Sample
-from onnxq.plain import DocumentPart
 
 MOST, SIDE, BYTES = 8, 64, 40_000
 """Pictures of an input, pixels of their longer side, and characters of all pictures, at most."""

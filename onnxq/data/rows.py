@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.data import arrays, layout
 from onnxq.data.bad_samples import BadSamples, Misnamed
 from onnxq.data.samples import InputSpec
-from onnxq.errors import UserError, unknown_name
 
 
 @dataclass(frozen=True, slots=True)

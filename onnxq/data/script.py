@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.errors import UserError
-from onnxq.user_code import CodeForm, UserFunction, load_function
+from onnxq.base.errors import UserError
+from onnxq.base.user_code import CodeForm, UserFunction, load_function
 
 _FORM = "def load_data(): yield {'input': array, ...} once for each sample"
 _ASKED = CodeForm(

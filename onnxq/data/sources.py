@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.data import images, layout
 from onnxq.data.bad_samples import BadSamples
 from onnxq.data.files import TAKEN
@@ -18,9 +19,8 @@ from onnxq.data.paths import open_path, refuse
 from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
-from onnxq.errors import UserError
 from onnxq.graph.validity import check_sizes
-from onnxq.settings import ImageOptions
+from onnxq.options.settings import ImageOptions
 
 DataSource = str | os.PathLike[str] | Iterable[Mapping[str, np.ndarray]]
 """A path, or samples: arrays by the names of inputs."""

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
-from onnxq.errors import UserError
 
 _HOLD_EVERY, CHOOSE_EVERY = 8, 4
 HELD_OUT, CHOOSING = 64, 128

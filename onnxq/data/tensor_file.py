@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 
 INPUT = re.compile(r"input_(\d+)\.pb")
 """The name of an input's file in a `test_data_set_0`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.data import channel_order
 from onnxq.data.colour_space import is_yuv
 from onnxq.data.images import Preparation
@@ -15,7 +16,6 @@ from onnxq.data.model_scaling import ModelScaling
 from onnxq.data.presets import IMAGENET_MEAN, IMAGENET_STD
 from onnxq.data.survey import InputSurvey, Survey
 from onnxq.graph.types import is_float
-from onnxq.plain import DocumentPart
 
 ENOUGH = 32
 """Fewer samples than this do not show the ranges of a model."""

@@ -1,4 +1,4 @@
 """What onnxq writes and prints, as types: a file for each section.
 
-`onnxq.schemas` makes JSON Schemas of them.
+`onnxq.emit.schemas` makes JSON Schemas of them.
 """

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onnxq.base.plain import DocumentPart
 from onnxq.noise.breakdown import NoiseBreakdown
-from onnxq.plain import DocumentPart
 from onnxq.run.about_mean import AboutMean
 from onnxq.run.compare import OutputAccuracy
 

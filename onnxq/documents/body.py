@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.base.plain import DocumentPart
 from onnxq.documents.accuracy import OutputLeftOut
 from onnxq.documents.data import CalibrationData
-from onnxq.plain import DocumentPart
 from onnxq.quant.choice import Refinement, Trial
 
 

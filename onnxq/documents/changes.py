@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.sizes import Growth
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.data.warnings import DataWarning
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

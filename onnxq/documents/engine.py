@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer
 from onnxq.run.trt import ParserError
 

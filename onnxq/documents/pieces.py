@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.documents.data import DataRead
-from onnxq.plain import DocumentPart
 from onnxq.run.compare import OutputAccuracy
-from onnxq.shown import Shown, Words, count, decibels
 
 PIECES_SCHEMA = 2
 """The schema of `Manifest`, `ExtractReport` and `ChainRun`. That of 1 had no `kind`."""

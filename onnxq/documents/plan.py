@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 from onnxq.quant.plan import Joint, KeptFloat, OwnPair, PlannedLayer, ScaleGroup, Site
 
 

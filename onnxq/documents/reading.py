@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from onnxq.base.errors import UserError
+from onnxq.base.json_file import read_plain_document
+from onnxq.base.typed import Unlike, typed
 from onnxq.documents.migrate import brought_up
-from onnxq.errors import UserError
-from onnxq.json_file import read_plain_document
-from onnxq.typed import Unlike, typed
 
 D = TypeVar("D")
 
@@ -36,7 +36,7 @@ class ReadDocument(Generic[D]):
     """A document that was read.
 
     Attributes:
-        document: what it says, in today's form; what it lacks is as `onnxq.typed.nothing` says.
+        document: what it says, in today's form; what it lacks is as `onnxq.base.typed.nothing` says.
         plain: the same as it stands in the file, with its kind.
     """
 

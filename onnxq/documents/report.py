@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.analysis.layer_errors import LayerErrors
+from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
@@ -25,7 +26,6 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
-from onnxq.plain import DocumentPart
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
 

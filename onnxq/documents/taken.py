@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.data.warnings import DataWarning
 from onnxq.documents.data import LeftOutSample
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from onnxq import remarks
-from onnxq.plain import to_json
-from onnxq.typed import Unlike as Unlike
-from onnxq.typed import nothing
-from onnxq.typed import typed as typed
+from onnxq.base import remarks
+from onnxq.base.plain import to_json
+from onnxq.base.typed import Unlike as Unlike
+from onnxq.base.typed import nothing
+from onnxq.base.typed import typed as typed
 
 D = TypeVar("D")
 

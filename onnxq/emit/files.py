@@ -13,9 +13,9 @@ from typing import Any
 
 import onnx
 
-from onnxq import interrupts
-from onnxq.errors import UserError
-from onnxq.escapes import escaped
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
+from onnxq.base.escapes import escaped
 from onnxq.graph.constants import external_range, tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read, tensors

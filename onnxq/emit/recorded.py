@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onnxq.base.errors import UserError
+from onnxq.base.typed import Unlike
 from onnxq.documents.reading import REPORT_HINT, read_plain
 from onnxq.documents.report import Report
 from onnxq.emit.files import report_path, sha256
-from onnxq.errors import UserError
 from onnxq.run.profiles import Profile
-from onnxq.typed import Unlike
 
 
 def recorded_profiles(model: Path) -> tuple[list[dict[str, Profile]], str]:

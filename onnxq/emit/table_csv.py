@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from onnxq.base.errors import UserError
+from onnxq.base.plain import to_json
 from onnxq.emit import files
-from onnxq.errors import UserError
-from onnxq.plain import to_json
 
 # A spreadsheet takes a cell that begins so for a formula; the last four are their full-width forms.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.infer import Symbols
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part

@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 from onnx_graphsurgeon.ir.tensor import LazyValues
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.types import dtype_of
 
 _SUB_BYTE = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.boundary import boundary_types, is_typed
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.constants import external_range
 from onnxq.graph.load import read, tensors
 

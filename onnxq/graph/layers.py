@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from onnxq.base.reason import Reason
 from onnxq.graph.pairs import is_quantized_constant
 from onnxq.graph.types import Shape, float_info
 from onnxq.graph.view import Node, Tensor
-from onnxq.reason import Reason
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.constants import external_range
 from onnxq.graph.validity import check_names, check_text, check_values
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.types import shape_text
 from onnxq.graph.view import Node
-from onnxq.plain import DocumentPart
 
 
 @dataclass(frozen=True, slots=True)

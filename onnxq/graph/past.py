@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
 from onnxq.graph.types import Dim, Shape, set_shape, shape_of
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
 
 _RANKS = (3, 4, 5)  # of 5 dimensions are keys and values in one tensor
 _SAME = ("Identity", "Cast", *QDQ)

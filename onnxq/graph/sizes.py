@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import onnx
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.load import graphs
-from onnxq.plain import DocumentPart
 
 # What rules and quantization append to the name of a constant that they make of another.
 _MADE = re.compile(r"(_folded|_int8)(_\d+)?$")

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import inliner, numpy_helper
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 _CONSTANT_FORMS = ("value_float", "value_floats", "value_int", "value_ints")
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 from onnxq.graph.constants import SourceValues, external_range, tensor_bytes
 from onnxq.graph.load import tensors
 from onnxq.graph.source import copy_model

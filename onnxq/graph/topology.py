@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
 from onnxq.graph.importer import Importer
 from onnxq.graph.order import in_order, put_in_order
@@ -26,7 +26,7 @@ from onnxq.graph.types import Dim, Shape, bind
 from onnxq.graph.validity import refuse_cycle
 from onnxq.graph.wiring import bodies, make_constant, sorted_nodes, tensor_shape
 from onnxq.graph.work_share import WorkShare
-from onnxq.target import DEFAULT, load_target
+from onnxq.targets import DEFAULT, load_target
 
 MARKS = ("float32_only", "exact_product")
 """What rules say of tensors: attributes of graphsurgeon's tensors, which stay with them."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.graph.wiring import constant_of, new_tensor, replace_output

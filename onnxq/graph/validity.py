@@ -8,7 +8,7 @@ from itertools import chain
 
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import cycle
 from onnxq.graph.types import Shape, shape_text

@@ -10,7 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 import onnx
 
-from onnxq.errors import nearest
+from onnxq.base.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.infer import Type, node_types
 from onnxq.graph.types import Shape, dtype_of

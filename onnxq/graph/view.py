@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.errors import nearest
+from onnxq.base.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import Dim, Shape
-from onnxq.target import stated_limits
+from onnxq.targets import stated_limits
 
 
 class Value:

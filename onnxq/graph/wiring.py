@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.constants import SourceValues, array_of
 from onnxq.graph.source import constant_value
 from onnxq.graph.types import Shape

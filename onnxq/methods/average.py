@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.method import Parameter, method
+from onnxq.options.method import Parameter, method
 
 if TYPE_CHECKING:
     from onnxq.calib.stats import TensorStats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.method import method
+from onnxq.options.method import method
 
 if TYPE_CHECKING:
     import numpy as np

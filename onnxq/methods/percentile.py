@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnxq.method import Parameter, method
+from onnxq.options.method import Parameter, method
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.noise.gram import NoiseModel
-from onnxq.plain import DocumentPart
 from onnxq.run.about_mean import decibels
 
 

@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from typing import Any
 
-from onnxq import interrupts
-from onnxq.errors import OnnxqError, UserError
-from onnxq.heap import steady_heap
+from onnxq.base import interrupts
+from onnxq.base.errors import OnnxqError, UserError
+from onnxq.base.heap import steady_heap
 
 _PATIENCE = 1.2  # seconds until those that do not end are killed
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.noise.sources import Sources

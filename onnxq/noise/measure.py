@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq import interrupts
-from onnxq.errors import UserError
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
 from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
 from onnxq.noise.crew import Crew
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.noise.block import Sums
 from onnxq.run.about_mean import Signal
 from onnxq.run.ort import Feeds

@@ -14,9 +14,9 @@ from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
-from onnxq.option import read_options
+from onnxq.options.option import read_options
+from onnxq.options.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 from onnxq.page.words import counted
-from onnxq.settings import DataPlace, Feeding, ImageOptions, Inputs, Repairs, Runtime
 
 _SHOWN = 200
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from onnxq.analysis.diff.compared import compare_reports
 from onnxq.analysis.diff.rows import Cell
 from onnxq.analysis.reports import OpenedReport
+from onnxq.options.settings import Margins
 from onnxq.page.words import figure
-from onnxq.settings import Margins
 
 _SHOWN = 500
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.rows import Analysis
-from onnxq.escapes import escaped
+from onnxq.base.escapes import escaped
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
 from onnxq.page.beside import BesideView, beside_view
 from onnxq.page.depth import DepthView, depth_view

@@ -12,41 +12,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from onnxq import remarks
+from onnxq.base import remarks
+from onnxq.base.errors import UserError
+from onnxq.base.heap import uncollected
+from onnxq.base.progress import Observer
 from onnxq.calib.shards import check_main
 from onnxq.calib.stats_file import StatsFile
 from onnxq.calib.trt_cache import is_cache
-from onnxq.call_options import (
+from onnxq.data.image_options import image_options
+from onnxq.data.sources import DataSource
+from onnxq.graph.load import ModelSource
+from onnxq.noise.measure import Submit
+from onnxq.options.call_options import (
     CalibrateOptions,
     PlanOptions,
     QuantizeOptions,
     SanitizeOptions,
     SensitivityOptions,
 )
-from onnxq.config import LayerRule
-from onnxq.data.image_options import image_options
-from onnxq.data.sources import DataSource
-from onnxq.errors import UserError
-from onnxq.exclusions import refuse_with_stats
-from onnxq.graph.load import ModelSource
-from onnxq.heap import uncollected
-from onnxq.keywords import takes_options
-from onnxq.noise.measure import Submit
-from onnxq.pipeline.accuracy import Accuracy, Asked
-from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.causes import Sensitivity
-from onnxq.pipeline.compilation import check_compiler
-from onnxq.pipeline.goals import Measurement, Pursuit
-from onnxq.pipeline.job import Job
-from onnxq.pipeline.planning import Planned, take_plan
-from onnxq.pipeline.quantization import Quantization
-from onnxq.pipeline.result import Result
-from onnxq.pipeline.runtime import refuse_invalid
-from onnxq.pipeline.stated_sizes import refuse_sizes
-from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
-from onnxq.progress import Observer
-from onnxq.run import ort
-from onnxq.settings import (
+from onnxq.options.config import LayerRule
+from onnxq.options.exclusions import refuse_with_stats
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import (
     DEPLOYED,
     AccuracyRepair,
     Calibration,
@@ -64,7 +51,20 @@ from onnxq.settings import (
     Repairs,
     Runtime,
 )
-from onnxq.target import load_target
+from onnxq.pipeline.accuracy import Accuracy, Asked
+from onnxq.pipeline.calibration import Calibrating, Given
+from onnxq.pipeline.causes import Sensitivity
+from onnxq.pipeline.compilation import check_compiler
+from onnxq.pipeline.goals import Measurement, Pursuit
+from onnxq.pipeline.job import Job
+from onnxq.pipeline.planning import Planned, take_plan
+from onnxq.pipeline.quantization import Quantization
+from onnxq.pipeline.result import Result
+from onnxq.pipeline.runtime import refuse_invalid
+from onnxq.pipeline.stated_sizes import refuse_sizes
+from onnxq.pipeline.statistics import check_output, merge_stats, take_statistics
+from onnxq.run import ort
+from onnxq.targets import load_target
 
 __all__ = [
     "Planned",
@@ -192,7 +192,7 @@ def quantize(
         data: calibration data: a path, or `{input: array}` for each sample; None: `calibration.stats` or
             `format.plan` is all there is.
         calibration: how it is calibrated.
-        layers: what is different for some layers, see `onnxq.config`.
+        layers: what is different for some layers, see `onnxq.options.config`.
         feeding: how samples become inputs.
         images: how image files do.
         format: what is quantized, and what is written. For a target that takes no Q/DQ pairs the result is

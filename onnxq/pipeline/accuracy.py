@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError, unknown_name
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
@@ -32,7 +33,6 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.insert import Inserted
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
-from onnxq.reason import Reason
 from onnxq.run import ort
 from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, not_compared, standard_error_db
 from onnxq.run.compare import as_tensor

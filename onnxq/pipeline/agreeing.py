@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.reason import Reason
 from onnxq.quant.choice import Scales
 from onnxq.quant.measuring import Candidate
 from onnxq.quant.plan import Joint, QuantPlan
-from onnxq.reason import Reason
 from onnxq.run.noise import Noise
 
 MOST_DB = 1.0

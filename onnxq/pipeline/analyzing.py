@@ -22,29 +22,29 @@ from onnxq.analysis.rows import (
 )
 from onnxq.analysis.stages import Saved, Stage, open_stage
 from onnxq.analysis.thresholds import checked
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.progress import Observer
+from onnxq.base.progress import told as steps
+from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
-from onnxq.call_options import AnalyzeOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.emit.recorded import recorded_report
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
-from onnxq.keywords import takes_options
+from onnxq.options.call_options import AnalyzeOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.predicting import NOTE, predicted_db
+from onnxq.pipeline.reporting import peak_memory_mb
 from onnxq.pipeline.siblings import sibling_of
-from onnxq.progress import Observer
-from onnxq.progress import told as steps
-from onnxq.reporting import peak_memory_mb
 from onnxq.run import ort
 from onnxq.run.finding_parts import LOOKS, find_parts
 from onnxq.run.output_parts import OutputParts
-from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
-from onnxq.user_code import CodeForm, load_function
 
 SAMPLES = 64
 """How many samples are run at most, where nobody says."""

@@ -28,8 +28,8 @@ from onnxq.analysis.rows import (
 from onnxq.analysis.segments import segment_of
 from onnxq.analysis.stages import Saved, Stage
 from onnxq.analysis.thresholds import missed
+from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.run import ort
 from onnxq.run.output_parts import OutputPart, OutputParts
 

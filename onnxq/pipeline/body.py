@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError
+from onnxq.base.heap import collected
+from onnxq.base.reason import Reason, code_of
 from onnxq.body.bounds import needed
 from onnxq.body.convert import HalfBody
 from onnxq.body.decide import Decision, above_db, decide
 from onnxq.body.formats import DTYPES, Kind
 from onnxq.calib.stats import Stats
 from onnxq.documents.body import BodyPart, CastMade, OutputOfBody, StaysFloat32
-from onnxq.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.heap import collected
+from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
@@ -32,10 +34,8 @@ from onnxq.quant.plan_file import BodyEntry, BodyType, Float32Entry, PlanFile
 from onnxq.quant.post_scale import post_scale
 from onnxq.quant.scale_form import better_forms
 from onnxq.quant.slices_apart import set_slices_apart
-from onnxq.reason import Reason, code_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy
-from onnxq.settings import Format
 
 SAMPLES = 2
 """How many samples say what has to stay float32: each trial runs them."""

@@ -10,24 +10,26 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason, code_of
 from onnxq.calib import stats_file, trt_cache
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import StatsFile
-from onnxq.config import LayerRule
 from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import Source
 from onnxq.data.split import Split, split
-from onnxq.errors import UserError
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.layers import balance
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float
 from onnxq.graph.upgrade import OPSET
-from onnxq.method import parameters, searched
-from onnxq.parameters import stated
+from onnxq.options.config import LayerRule
+from onnxq.options.method import parameters, searched
+from onnxq.options.parameters import stated
+from onnxq.options.settings import Calibration, Feeding, Format
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_rules import LayerRules
 from onnxq.pipeline.typical_sizes import measure_open_sizes
@@ -41,13 +43,11 @@ from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import INT8_MAX
 from onnxq.quant.thresholds import Method, needs_histogram
-from onnxq.reason import Reason, code_of
 from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.registry import edit_of
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
-from onnxq.settings import Calibration, Feeding, Format
 
 GOAL = "goal"
 """The code of what is left in float for a goal, see `onnxq.pipeline.accuracy`."""

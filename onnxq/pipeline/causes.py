@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq import reporting
+from onnxq.base.errors import UserError
+from onnxq.base.shown import Shown, Words
 from onnxq.documents.accuracy import AboutMeanPart
 from onnxq.documents.report import SensitivityReport
 from onnxq.documents.typed import fitted
 from onnxq.emit import files
-from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met
 from onnxq.noise.ranking import Ranked
+from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
@@ -25,7 +26,6 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.searched import prices_of
 from onnxq.pipeline.words import sensitivity_words
 from onnxq.quant.layer_settings import is_as_written, layer_settings
-from onnxq.shown import Shown, Words
 
 MAX_FLOAT = 0.05
 """How much of the int8 MACs the best decisions take to float, where nothing else is said."""

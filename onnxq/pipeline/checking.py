@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from onnxq import reporting
-from onnxq.call_options import CheckOptions
+from onnxq.base.heap import uncollected
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count
+from onnxq.base.version import VERSION
 from onnxq.checks import Check, Need
+from onnxq.checks.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.checks.lint import confirmed_lint, explains, seen_in
 from onnxq.checks.load import CHECKS, checks_that_need, finding, found_by
 from onnxq.checks.own import found_by_own, load_own
@@ -21,30 +25,34 @@ from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.documents.changes import NotTaken, TakenByRuntime
 from onnxq.documents.report import Report
-from onnxq.finding import SEVERITIES, Finding, by_severity, exit_code
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
-from onnxq.heap import uncollected
-from onnxq.keywords import takes_options
-from onnxq.pipeline import sanitize_any
+from onnxq.options.call_options import CheckOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import (
+    Calibration,
+    Compilation,
+    Feeding,
+    ImageOptions,
+    Inputs,
+    Keywords,
+    Repairs,
+    Runtime,
+)
+from onnxq.pipeline import reporting, sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compilation import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.reporting import beyond_compiler, deciding_inputs, unsupported
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
-from onnxq.plain import DocumentPart
-from onnxq.progress import Observer, told
-from onnxq.reporting import beyond_compiler, deciding_inputs, unsupported
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.run import ort, trt
-from onnxq.settings import Calibration, Compilation, Feeding, ImageOptions, Inputs, Keywords, Repairs, Runtime
-from onnxq.shown import Shown, Words, count
-from onnxq.target import load_target
-from onnxq.version import VERSION
+from onnxq.targets import load_target
 
 _ROWS = 10
 _REPEATS = ("parser", "compiler")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.pipeline.agreeing import disagreeing

@@ -9,29 +9,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart, to_json
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
-from onnxq.call_options import CompareOptions
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart
 from onnxq.documents.data import DataRead, path_of
 from onnxq.documents.typed import typed
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.keywords import takes_options
+from onnxq.options.call_options import CompareOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
 from onnxq.pipeline.gates import Drawn, drop_of, gates_part
 from onnxq.pipeline.scoring import Score, callable_of
-from onnxq.plain import DocumentPart, to_json
-from onnxq.progress import Observer, told
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
 from onnxq.run.versions import unreadable
-from onnxq.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
-from onnxq.shown import Shown, Words, count, decibels
 
 OF_SEARCH = ("max_float", "costs", "measure", "time_limit")
 """Options of a goal that are about a search, and not about outputs."""

@@ -11,13 +11,16 @@ from pathlib import Path
 
 import onnx
 
-from onnxq import interrupts, reporting
+from onnxq.base import interrupts
+from onnxq.base.errors import Fault, UserError
+from onnxq.base.reason import Reason
 from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.verdict import Form, Verdict
 from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.emit import files
-from onnxq.errors import Fault, UserError
 from onnxq.graph.model import Model
+from onnxq.options.settings import Compilation
+from onnxq.pipeline import reporting
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized, refined
@@ -26,12 +29,10 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import left_float
-from onnxq.reason import Reason
 from onnxq.run import trt
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of
 from onnxq.run.profiles import Profile
-from onnxq.settings import Compilation
 
 KEPT_TO_COMPILE = Reason(
     "does-not-compile", "NVIDIA's compiler fails where it is quantized, and takes the original", "tensorrt"

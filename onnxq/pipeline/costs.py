@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, in_short, unknown_name
+from onnxq.base.errors import UserError, in_short, unknown_name
 from onnxq.graph.model import Model
+from onnxq.options.settings import UNITS
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
-from onnxq.settings import UNITS
 
 
 def read_costs(given: str | os.PathLike[str] | Mapping[str, float]) -> str | dict[str, float]:

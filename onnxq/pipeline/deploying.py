@@ -10,23 +10,23 @@ from typing import TypedDict
 
 import numpy as np
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import code_of
+from onnxq.base.remarks import remark
+from onnxq.base.shown import count
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.samples import Sample
 from onnxq.data.sources import Source
 from onnxq.data.split import Split
 from onnxq.documents.deployment import DeploymentPart, DimensionDeployed, NamedDeployment, SizesWorth
-from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.pipeline.job import Job
-from onnxq.reason import code_of
-from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment, End, Shape
 from onnxq.run.deployments import main_of
 from onnxq.run.refusal import plain
-from onnxq.shown import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 
 from onnxq.analysis.reports import part_of
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count
 from onnxq.data.layout import leading
 from onnxq.data.samples import InputSpec
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.emit.recorded import report_beside
-from onnxq.errors import UserError, unknown_name
-from onnxq.flag_words import tells_keywords
 from onnxq.graph.layers import WEIGHTED, balance, layer_of
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
 from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
+from onnxq.options.flag_words import tells_keywords
+from onnxq.options.settings import Batch, Inputs, Profile
+from onnxq.pipeline.reporting import counted
 from onnxq.quant.plan import Edge, ScaleGroup
-from onnxq.reporting import counted
 from onnxq.run.deployments import all_deployed, main_of, stated_deployments
-from onnxq.settings import Batch, Inputs, Profile
-from onnxq.shown import Shown, Words, count
 
 _ROWS = 10
 Shapes = Mapping[str, Sequence[int | str]]

@@ -9,9 +9,9 @@ from typing import Any, Unpack
 from onnxq.analysis.diff.compared import compare_reports
 from onnxq.analysis.diff.rows import RunDiff
 from onnxq.analysis.reports import open_report
-from onnxq.call_options import DiffOptions
-from onnxq.keywords import takes_options
-from onnxq.settings import Keywords, Margins
+from onnxq.options.call_options import DiffOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Keywords, Margins
 
 
 @takes_options(Margins)

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from onnxq.base.errors import UserError
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count
 from onnxq.compiled.exported import read_exported
 from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
@@ -14,16 +18,12 @@ from onnxq.compiled.side_by_side import SideBySide, side_by_side
 from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.compiled.verdict import Verdict
 from onnxq.emit.recorded import recorded_profiles
-from onnxq.errors import UserError
-from onnxq.flag_words import tells_keywords
 from onnxq.graph.model import Model
+from onnxq.options.flag_words import tells_keywords
 from onnxq.pipeline.verdict import against_fp16 as compared_with_fp16
-from onnxq.plain import DocumentPart
-from onnxq.progress import Observer, told
 from onnxq.run import trt
 from onnxq.run.deployments import profiles_of
 from onnxq.run.profiles import Profile, as_profile
-from onnxq.shown import Shown, Words, count
 
 Profiles = Mapping[str, tuple[Sequence[int], Sequence[int], Sequence[int]]]
 ModelFile = str | PathLike[str]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 from onnxq.emit import files
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape

@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from onnxq.analysis.reports import part_of
+from onnxq.base.errors import UserError
+from onnxq.base.reason import code_of
 from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
+from onnxq.checks.finding import Finding
 from onnxq.checks.load import finding
 from onnxq.checks.subject import subject_of
 from onnxq.compiled.reading import read
@@ -23,22 +26,19 @@ from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.emit.recorded import recorded_report
-from onnxq.errors import UserError
-from onnxq.finding import Finding
 from onnxq.graph.fingerprint import fingerprint
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
+from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan import QuantPlan
-from onnxq.reason import code_of
 from onnxq.run import trt
-from onnxq.settings import Format
 
 
 def evidence_of(

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from onnxq.errors import OnnxqError, unknown_name
+from onnxq.base.errors import OnnxqError, unknown_name
 from onnxq.quant.examples import check_placement
 from onnxq.rewrite.examples import check_rewrite
 from onnxq.rule.api import Example, Fires, Rule, Skips
 from onnxq.rule.examples import ExampleError
 from onnxq.rule.told import told
-from onnxq.target import stated_limits
+from onnxq.targets import stated_limits
 
 SECONDS = 300.0
 """How long an example may take."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from onnxq.base.reason import Reason
+from onnxq.base.shown import count
 from onnxq.compiled.verdict import ComparedLayers, Fastest, Verdict
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
@@ -15,9 +17,7 @@ from onnxq.pipeline.choosing import Quantized, refined
 from onnxq.pipeline.job import Job
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import left_float
-from onnxq.reason import Reason
 from onnxq.run import trt
-from onnxq.shown import count
 
 _ENGINES = 6
 """How many engines are compiled at most."""

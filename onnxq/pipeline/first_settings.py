@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnxq.base.errors import UserError
+from onnxq.base.escapes import escaped
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words
 from onnxq.emit import files
-from onnxq.errors import UserError
-from onnxq.escapes import escaped
-from onnxq.flag_words import tells_keywords
-from onnxq.option import NOT, Option, read_options
+from onnxq.options.flag_words import tells_keywords
+from onnxq.options.option import NOT, Option, read_options
+from onnxq.options.settings import GROUPS
 from onnxq.pipeline.describing import ModelSummary, describe
 from onnxq.pipeline.looking import DataSeen, look
-from onnxq.plain import DocumentPart
-from onnxq.progress import Observer, told
-from onnxq.settings import GROUPS
-from onnxq.shown import Shown, Words
 
 _WIDTH = 100
 

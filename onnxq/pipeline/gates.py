@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Shape
+from onnxq.options.settings import Goal
 from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
 from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
-from onnxq.settings import Goal
 
 Kind = Literal["sqnr", "agreement", "drop"]
 

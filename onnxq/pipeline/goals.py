@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart
 from onnxq.documents.report import Report
 from onnxq.documents.typed import fitted
-from onnxq.errors import UserError
 from onnxq.noise.goal import GoalTrial, Met, meet_score
 from onnxq.noise.measure import Submit
+from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import MOST, STAGES, Accuracy, Asked
 from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
@@ -36,7 +37,6 @@ from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.about_mean import not_compared
 from onnxq.run.compare import OutputAccuracy, Recording
-from onnxq.settings import CallableModel, Goal
 
 GOAL_SOURCES = 2 * MOST
 """As `Asked.most`, for a goal: sets of many nodes need more of them told apart than a ranking."""

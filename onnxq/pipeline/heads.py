@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.documents.plan import Heads
-from onnxq.errors import UserError
 from onnxq.noise.decisions import FloatDecision
 from onnxq.noise.ranking import ranked
 from onnxq.pipeline.accuracy import Accuracy, Asked
@@ -17,7 +18,6 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.heads import eligible_heads
 from onnxq.quant.plan import QuantPlan
-from onnxq.reason import Reason
 
 LEAST_DB = 1.0
 """What heads in float have to gain, all together, on samples that chose nothing."""

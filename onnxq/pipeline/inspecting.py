@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.analysis.drawing import drawing
 from onnxq.analysis.nodes import ModelNodes, nodes_of
-from onnxq.flag_words import tells_keywords
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
+from onnxq.options.flag_words import tells_keywords
 
 __all__ = ["draw", "inspect"]
 

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 
-from onnxq import remarks, reporting
+from onnxq.base import remarks
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.progress import Observer, told
 from onnxq.data.glance import Glance
 from onnxq.data.layout import leading
 from onnxq.data.pictures import PictureSheet
@@ -20,7 +22,6 @@ from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.documents.changes import ExactProduct
 from onnxq.documents.report import Nothing, Report, Run
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
@@ -35,11 +36,12 @@ from onnxq.graph.types import bind
 from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
+from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
+from onnxq.pipeline import reporting
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
 from onnxq.pipeline.sanitizing import Sanitizing
 from onnxq.pipeline.siblings import place_of
-from onnxq.progress import Observer, told
 from onnxq.rewrite.changes import Assumption, Change
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof
@@ -52,8 +54,7 @@ from onnxq.run.deployments import all_deployed, stated_deployments
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.phases import PHASES, phases
 from onnxq.run.versions import newest_opset, unreadable
-from onnxq.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
-from onnxq.target import Target, load_target
+from onnxq.targets import Target, load_target
 
 R = TypeVar("R", bound=Run)
 

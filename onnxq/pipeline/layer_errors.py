@@ -12,17 +12,17 @@ from pathlib import Path
 
 import onnx
 
-from onnxq import interrupts, remarks
 from onnxq.analysis.changes import recorded
 from onnxq.analysis.layer_errors import LayerErrors, lines_of
 from onnxq.analysis.stages import Stage
+from onnxq.base import interrupts, remarks
+from onnxq.base.errors import UserError
+from onnxq.base.heap import collected
 from onnxq.documents.report import Report
-from onnxq.errors import UserError
 from onnxq.graph.external import externalize
 from onnxq.graph.load import read
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.heap import collected
 from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.body import Finished
 from onnxq.pipeline.job import Job

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from onnxq.config import LayerRule, overrides
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of
+from onnxq.options.config import LayerRule, overrides
 from onnxq.quant.obey import Weights
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import of_layer

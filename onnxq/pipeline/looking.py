@@ -11,7 +11,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from onnxq.call_options import LookOptions
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart, to_json
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
 from onnxq.data.image_options import image_options
 from onnxq.data.model_scaling import model_scaling
@@ -22,14 +25,11 @@ from onnxq.data.warnings import DataWarning, data_warnings
 from onnxq.documents.data import DataRead, path_of
 from onnxq.documents.typed import typed
 from onnxq.emit.files import check_output, save_file
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.keywords import takes_options
-from onnxq.plain import DocumentPart, to_json
-from onnxq.progress import Observer, told
-from onnxq.settings import DEPLOYED, Feeding, ImageOptions, Inputs, Keywords, Look
-from onnxq.shown import Shown, Words, count
+from onnxq.options.call_options import LookOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import DEPLOYED, Feeding, ImageOptions, Inputs, Keywords, Look
 
 _ROWS = 10
 

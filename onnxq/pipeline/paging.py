@@ -8,18 +8,18 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq import remarks
 from onnxq.analysis.reports import OpenedReport, open_report
 from onnxq.analysis.rows import Analysis
+from onnxq.base import remarks
+from onnxq.base.errors import UserError
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, size
 from onnxq.documents.reading import Readable, read_document
 from onnxq.documents.report import Report
 from onnxq.emit import files
-from onnxq.errors import UserError
-from onnxq.flag_words import tells_keywords
+from onnxq.options.flag_words import tells_keywords
 from onnxq.page.making import html_of, page_of
-from onnxq.plain import DocumentPart
-from onnxq.progress import Observer, told
-from onnxq.shown import Shown, Words, size
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import onnx
 
+from onnxq.base.errors import UserError
+from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import PlanReport
 from onnxq.emit import files
-from onnxq.errors import UserError
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.words import planned_words
@@ -20,7 +21,6 @@ from onnxq.quant.plan_file import BodyEntry, PlanFile, RepairEntry, encodable
 from onnxq.quant.plan_reading import read_plan
 from onnxq.quant.ranges import Range
 from onnxq.run.deployment import Deployment
-from onnxq.shown import Shown, Words
 
 
 @dataclass(slots=True, repr=False)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from onnxq import pipeline
+from onnxq.base.progress import Observer
 from onnxq.data.sources import DataSource
 from onnxq.graph.load import ModelSource
+from onnxq.options.settings import Feeding, ImageOptions
 from onnxq.pipeline.accuracy import Asked
-from onnxq.progress import Observer
 from onnxq.run.about_mean import decibels
-from onnxq.settings import Feeding, ImageOptions
 
 SAMPLES = 16
 """How many samples measure it at most."""

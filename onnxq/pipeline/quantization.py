@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxq import reporting
 from onnxq.analysis.layer_errors import LayerErrors
+from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
@@ -24,6 +24,8 @@ from onnxq.documents.typed import fitted
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
+from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
 from onnxq.pipeline.calibration import (
@@ -53,14 +55,12 @@ from onnxq.quant.plan import QuantPlan
 from onnxq.quant.plan_file import PlanFile
 from onnxq.quant.ranges import Range, Ranges
 from onnxq.quant.scales import scale_of
-from onnxq.reason import code_of
 from onnxq.repair.moved import of_report
 from onnxq.run.compare import OutputAccuracy, Recording
 from onnxq.run.deployment import Deployment
 from onnxq.run.fusions import int8_operators
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart
-from onnxq.settings import AccuracyRepair, Compilation, Details, Format, Goal
 
 NOT_VERIFIED = (
     "measured with Q/DQ pairs of the cache's scales, in onnxruntime; not verified: which layers {0} runs in "

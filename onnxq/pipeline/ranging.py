@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.calib.stats import Stats
-from onnxq.errors import UserError
 from onnxq.pipeline.calibration import (
     Calibrating,
     Given,
@@ -21,7 +22,6 @@ from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range, Ranges, bounded
-from onnxq.reason import Reason
 
 _OF_IMAGES = Reason("fixed", "fixed: the range of the images' values", "user")
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.memory import MemoryOf, ModelMemory, memory_of
-from onnxq.errors import UserError, unknown_name
-from onnxq.flag_words import tells_keywords
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.progress import Observer, told
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.progress import Observer, told
+from onnxq.options.flag_words import tells_keywords
 
 __all__ = ["memory"]
 

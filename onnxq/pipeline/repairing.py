@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.errors import UserError
+from onnxq.base.heap import collected, settled
+from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.calib.stats import Stats
 from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.typed import fitted
-from onnxq.errors import UserError
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.view import Tensor
-from onnxq.heap import collected, settled
+from onnxq.options.settings import AccuracyRepair
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.job import Job
@@ -34,7 +36,6 @@ from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import Edge
 from onnxq.quant.ranges import Range, Ranges
-from onnxq.reason import Reason, by_of, code_of
 from onnxq.repair.acceptance import GROUPS, Levels
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Version, there
@@ -50,7 +51,6 @@ from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter
 from onnxq.run.compare import Recording
 from onnxq.run.ort import Feeds
-from onnxq.settings import AccuracyRepair
 
 _IN_MEMORY, _KEPT = 1 << 23, 1 << 28
 """Bytes of samples that are kept in memory, and in files; more of them are read again each time."""

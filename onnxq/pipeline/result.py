@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx
 
+from onnxq.base.shown import Shown, Words
 from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.emit.commands import commands
@@ -17,8 +18,7 @@ from onnxq.graph.spool import Spool
 from onnxq.pipeline.paging import page_text
 from onnxq.pipeline.words import result_words
 from onnxq.run.profiles import Profile
-from onnxq.shown import Shown, Words
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 
 @dataclass(slots=True, repr=False)

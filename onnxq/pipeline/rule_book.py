@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxq.errors import OnnxqError, unknown_name
-from onnxq.flag_words import tells_keywords
+from onnxq.base.errors import OnnxqError, unknown_name
+from onnxq.base.plain import DocumentPart
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count
+from onnxq.options.flag_words import tells_keywords
 from onnxq.pipeline.examples import check_rule
-from onnxq.plain import DocumentPart
-from onnxq.progress import Observer, told
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import Match, known_of
 from onnxq.rule.page import markdown
 from onnxq.run import ort
-from onnxq.shown import Shown, Words, count
-from onnxq.target import DEFAULT, compiled_here, load_target
+from onnxq.targets import DEFAULT, compiled_here, load_target
 
 PathLike = str | os.PathLike[str]
 _ROWS = 200

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import onnx
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
+from onnxq.base.reason import code_of
 from onnxq.documents.changes import TakenByRuntime
 from onnxq.emit import files
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.pipeline.result import Result
-from onnxq.reason import code_of
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import BY_DEFINITION
 from onnxq.run import trt
 from onnxq.run.refusal import is_lack, is_valid, plain, refusal
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 
 def taken_by_runtime(model: Model, rewrites: RewriteReport, proto: onnx.ModelProto) -> TakenByRuntime:

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
-from onnxq.errors import UserError
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
 from onnxq.pipeline.deploying import Deployed, deploy, that_runs
 from onnxq.pipeline.job import Job
-from onnxq.reason import Reason
 from onnxq.run import ort
 from onnxq.run.deployment import Deployment
 from onnxq.run.deployments import main_of

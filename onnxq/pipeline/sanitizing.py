@@ -11,10 +11,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from onnxq.base.errors import Fault, OnnxqError, UserError
 from onnxq.emit.files import save_model
-from onnxq.errors import Fault, OnnxqError, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
+from onnxq.options.settings import Prove
 from onnxq.rewrite.changes import Change
 from onnxq.rewrite.engine import RewriteReport, Unsettled, rewrite
 from onnxq.rewrite.proof import Proof
@@ -22,7 +23,6 @@ from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import new_folder, place
 from onnxq.rewrite.whole import Differs, WholeModel
 from onnxq.rule.api import REPLACING, Replacing, Rule
-from onnxq.settings import Prove
 
 _MOST = 8
 """So many changes are searched for and left out, one by one, before a stage is left out as a whole."""

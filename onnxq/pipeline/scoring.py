@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onnxq.base.errors import UserError
+from onnxq.base.user_code import CodeForm, MisusedError, UserFunction, load_function
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
+from onnxq.options.settings import CallableModel
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.compare import Runner
-from onnxq.settings import CallableModel
-from onnxq.user_code import CodeForm, MisusedError, UserFunction, load_function
 
 Part = Literal["choose", "verify"]
 """What a score is for: a function that is told uses other samples for each."""

@@ -9,8 +9,8 @@ from typing import Any
 from onnxq.noise.goal import Met
 from onnxq.noise.ranking import Ranked, ranked
 from onnxq.noise.search import Search
+from onnxq.options.settings import Goal
 from onnxq.pipeline.accuracy import Accuracy
-from onnxq.settings import Goal
 
 
 @dataclass(slots=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from onnxq.analysis.reports import part_of
+from onnxq.base.errors import UserError
 from onnxq.data.sources import DataSource
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.emit.recorded import recorded_report
-from onnxq.errors import UserError
-from onnxq.settings import Feeding, ImageOptions
+from onnxq.options.settings import Feeding, ImageOptions
 
 _GIVE_BOTH = "give both models: onnxq analyze A.onnx B.onnx --data D"
 

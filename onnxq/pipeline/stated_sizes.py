@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.deciders import deciding_inputs
 from onnxq.pipeline.job import Job
 from onnxq.run import ort

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from onnxq.base.errors import UserError
 from onnxq.calib.collect import Request
 from onnxq.calib.probes import makers
 from onnxq.calib.shards import (
@@ -34,15 +35,14 @@ from onnxq.data.samples import Sample, digest
 from onnxq.data.sources import DataSource, Source
 from onnxq.data.split import Split, split
 from onnxq.emit import files
-from onnxq.errors import UserError
-from onnxq.flag_words import tells_keywords
+from onnxq.options.flag_words import tells_keywords
+from onnxq.options.settings import Division, Format, ImageOptions
 from onnxq.pipeline.body import Wish, bounded
 from onnxq.pipeline.calibration import Calibrating, activations, prepare, unloadable
 from onnxq.pipeline.deploying import deploy
 from onnxq.pipeline.job import Job
 from onnxq.run import ort
 from onnxq.run.deployments import main_of
-from onnxq.settings import Division, Format, ImageOptions
 
 
 def take_statistics(

@@ -12,20 +12,20 @@ from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.grids import grids_of
 from onnxq.analysis.tensor_pass import TensorPass, written_tensors
 from onnxq.analysis.tensors import CodeGrid, TensorRow, TensorTable, Written, lacks_of_file, row_of_stats
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.progress import Observer, told
 from onnxq.calib.stats_file import read
 from onnxq.calib.trt_cache import is_cache
-from onnxq.call_options import StatisticsOptions
 from onnxq.data.samples import InputSpec, Sample, named
 from onnxq.data.sources import DataSource, open_source
 from onnxq.emit.recorded import report_beside
-from onnxq.errors import UserError, unknown_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.keywords import takes_options
-from onnxq.progress import Observer, told
+from onnxq.options.call_options import StatisticsOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime, group_of
 from onnxq.run import ort
 from onnxq.run.versions import unreadable
-from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime, group_of
 
 __all__ = ["statistics"]
 

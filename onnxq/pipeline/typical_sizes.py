@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import onnx
 
+from onnxq.base.errors import UserError
 from onnxq.calib.probes import makers
 from onnxq.calib.shapes import shapes_of
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node

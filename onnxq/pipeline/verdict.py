@@ -8,13 +8,13 @@ from pathlib import Path
 
 import onnx
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
 from onnxq.body.convert import to_half
 from onnxq.compiled.gpus import Gpu, gpus_named
 from onnxq.compiled.kernels import kernels_of
 from onnxq.compiled.verdict import Form, Verdict, judge
 from onnxq.emit import files
-from onnxq.errors import UserError
 from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_dequantized
@@ -26,7 +26,7 @@ from onnxq.pipeline.job import Job
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.run import trt
 from onnxq.run.profiles import Profile
-from onnxq.target import Target
+from onnxq.targets import Target
 
 NO_LAYERS = "nothing is quantized"
 TOO_LARGE = "the model is large, and was not compiled a second time: onnxq engine {0} --against-fp16"

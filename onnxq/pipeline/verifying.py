@@ -8,8 +8,8 @@ from itertools import islice
 
 import onnx
 
+from onnxq.base.errors import Fault
 from onnxq.body.emulate import Emulated
-from onnxq.errors import Fault
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.pipeline.calibration import Calibrating, unloadable
 from onnxq.pipeline.job import Job

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.weights import WeightTable, weight_rows
-from onnxq.errors import UserError
-from onnxq.flag_words import tells_keywords
+from onnxq.base.errors import UserError
+from onnxq.base.progress import Observer, told
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.progress import Observer, told
+from onnxq.options.flag_words import tells_keywords
 
 __all__ = ["weights"]
 

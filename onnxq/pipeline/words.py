@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnxq.analysis.worth import worth_of
+from onnxq.base.shown import Words, count, decibels
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import PlanReport, Report, SensitivityReport
-from onnxq.shown import Words, count, decibels
 
 _ROWS = 10
 _COLUMNS = ("layer", "operator", "MACs", "what")

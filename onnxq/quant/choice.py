@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import Reason
 from onnxq.data.split import BLOCKS
-from onnxq.plain import DocumentPart
 from onnxq.quant.mse import sqnr_db
 from onnxq.quant.ranges import Range, Ranges, scales_of
 from onnxq.quant.thresholds import Method, automatic, searched
-from onnxq.reason import Reason
 from onnxq.run.noise import CONSTANT, NOT_COMPARED, UNCHANGED, Noise
 from onnxq.run.ort import Feeds
 

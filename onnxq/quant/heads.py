@@ -19,11 +19,11 @@ convolutions that give the boxes, classes and masks of a detector at each of its
 
 from __future__ import annotations
 
+from onnxq.base.reason import Reason
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.view import Node, Tensor
-from onnxq.reason import Reason
 
 _MOVEMENT = {*MOVES, "Concat", "Pad", "Resize", "Cast"} - {"MaxPool"}
 _DECODING = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.graph.types import elem_type_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tomli_w
 
-from onnxq.escapes import escaped
+from onnxq.base.escapes import escaped
 
 _MARK = "# Written by onnxq; SHA-256 of what follows: "
 _HEAD = """# {title}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.types import is_float, value_info
 from onnxq.graph.wiring import tensor_shape

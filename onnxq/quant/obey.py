@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnxq.config import LayerRule
-from onnxq.errors import nearest, unknown_name
+from onnxq.base.errors import nearest, unknown_name
+from onnxq.base.reason import Reason, code_of
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape
 from onnxq.graph.view import Node, Tensor
-from onnxq.parameters import stated
+from onnxq.options.config import LayerRule
+from onnxq.options.parameters import stated
 from onnxq.quant.groups import Groups
 from onnxq.quant.plan import KeptFloat, QuantPlan, ScaleGroup, Site
 from onnxq.quant.plan_file import GroupEntry, LayerEntry, PlanFile, TensorEntry, WeightEntry
 from onnxq.quant.ranges import Range
 from onnxq.quant.scales import scale_of, weight_amax
-from onnxq.reason import Reason, code_of
 
 Weights = dict[tuple[str, int | None], np.ndarray]
 """The magnitudes that quantized constants cover, by name and channel axis: float32 [channels] or []."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import replace_input

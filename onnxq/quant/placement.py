@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.reason import Reason, code_of
 from onnxq.graph.fold import fixed_tensors
 from onnxq.graph.layers import layer_of, multiplies
 from onnxq.graph.model import Model
@@ -14,7 +15,6 @@ from onnxq.graph.view import Node
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
 from onnxq.quant.settle import settle
-from onnxq.reason import Reason, code_of
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Together
 from onnxq.rule.told import told
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxq.plain import DocumentPart
-from onnxq.reason import Reason, by_of, code_of
+from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import Reason, by_of, code_of
 
 Format = Literal["float", "int8"]
 """What a layer multiplies in; `float` is whatever float type the model has there."""

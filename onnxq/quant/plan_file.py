@@ -59,18 +59,18 @@ from typing import Any, Literal
 import numpy as np
 import tomli_w
 
-from onnxq.errors import UserError, unknown_name
-from onnxq.escapes import escaped
-from onnxq.method import parameters
-from onnxq.parameters import StatedParameters
-from onnxq.quant.plan_arrays import pack, pack_arrays
-from onnxq.run.profiles import text_of
-from onnxq.settings import Profile
-from onnxq.tables import (
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.escapes import escaped
+from onnxq.base.tables import (
     At,
     Keys,
 )
-from onnxq.version import VERSION
+from onnxq.base.version import VERSION
+from onnxq.options.method import parameters
+from onnxq.options.parameters import StatedParameters
+from onnxq.options.settings import Profile
+from onnxq.quant.plan_arrays import pack, pack_arrays
+from onnxq.run.profiles import text_of
 
 FORMAT = 1
 """The version of the format that is written, and the only one that is read."""
@@ -137,7 +137,7 @@ class BodyEntry:
     Attributes:
         type: its type, `fp16`, `bf16`, `fp32`; `own`: what the model has.
         io: that of inputs and outputs; `own`: what the model has.
-        scales: the form of weight scales, of `onnxq.settings.SCALE_FORMS`.
+        scales: the form of weight scales, of `onnxq.options.settings.SCALE_FORMS`.
         settled: whether it is stated what stays float32, and which layers have which form.
         masks: names of what holds values of a mask beyond half precision.
         float32_io: names of the inputs and outputs that stay float32 whatever `io` says.

@@ -9,24 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.config import parameter_readers, settle_method
-from onnxq.errors import UserError
-from onnxq.quant.plan_arrays import unpack, unpack_arrays
-from onnxq.quant.plan_file import (
-    FORMAT,
-    IN_FILE,
-    BodyEntry,
-    Float32Entry,
-    GroupEntry,
-    LayerEntry,
-    PlanFile,
-    RepairEntry,
-    TensorEntry,
-    WeightEntry,
-    key_of,
-)
-from onnxq.settings import BODIES, LAYER_METHODS, SCALE_FORMS, Profile
-from onnxq.tables import (
+from onnxq.base.errors import UserError
+from onnxq.base.tables import (
     At,
     Keys,
     Reader,
@@ -41,7 +25,23 @@ from onnxq.tables import (
     texts,
     truth,
 )
-from onnxq.version import VERSION
+from onnxq.base.version import VERSION
+from onnxq.options.config import parameter_readers, settle_method
+from onnxq.options.settings import BODIES, LAYER_METHODS, SCALE_FORMS, Profile
+from onnxq.quant.plan_arrays import unpack, unpack_arrays
+from onnxq.quant.plan_file import (
+    FORMAT,
+    IN_FILE,
+    BodyEntry,
+    Float32Entry,
+    GroupEntry,
+    LayerEntry,
+    PlanFile,
+    RepairEntry,
+    TensorEntry,
+    WeightEntry,
+    key_of,
+)
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from onnxq.base.reason import Reason
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, PICKED, pair_of
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import constant_of, is_constant, new_tensor, replace_input, replace_output
-from onnxq.reason import Reason
 
 _BIASED = ("Conv", "Gemm")
 

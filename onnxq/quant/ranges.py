@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.calib.stats import TensorStats
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
-from onnxq.parameters import stated
+from onnxq.options.config import LayerRule
+from onnxq.options.parameters import stated
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import activation_scales
 from onnxq.quant.thresholds import Method, answer, bounded_by, is_zero
-from onnxq.reason import Reason
 
 BOUNDED = {"Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0}
 """Operators whose outputs have a known greatest magnitude (ONNX, operator definitions).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
+from onnxq.base.reason import Reason, code_of
 from onnxq.graph.layers import layer_of, multiplies, other_macs
 from onnxq.graph.pairs import is_dequantized, other_codes, own_pair
 from onnxq.graph.types import is_float
@@ -22,7 +23,6 @@ from onnxq.quant.plan import (
     ScaleGroup,
     Site,
 )
-from onnxq.reason import Reason, code_of
 from onnxq.rule.api import Follow, Quantize, Read, Together
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from onnxq.base.reason import Reason
 from onnxq.graph.layers import Layer, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.post_scale import per_channel, same_operand
-from onnxq.reason import Reason
 
 _CUTS = ("Split", "Slice", "Gather")
 _WITH_CONSTANT = ("Add", "Sub", "Mul", "Div")

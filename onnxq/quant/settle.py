@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnxq.base.reason import Reason
 from onnxq.graph.layers import multiplies
 from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.types import is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import joint_reason
 from onnxq.quant.resolve import is_whole, of_other_codes
-from onnxq.reason import Reason
 from onnxq.rule.api import Quantize, Together
 
 

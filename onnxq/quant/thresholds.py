@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.calib.stats import TensorStats
-from onnxq.errors import UserError, unknown_name
-from onnxq.method import CalibrationMethod, methods, names, parameters
-from onnxq.parameters import NamedMethod
+from onnxq.options.method import CalibrationMethod, methods, names, parameters
+from onnxq.options.parameters import NamedMethod
 
 NAMES = names()
 """Methods by name."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
-from onnxq.parameters import stated
+from onnxq.base.errors import UserError
+from onnxq.options.config import LayerRule
+from onnxq.options.parameters import stated
 from onnxq.quant.scales import quantize_weights, weight_amax
 from onnxq.quant.thresholds import Method
 

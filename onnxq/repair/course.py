@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
+from onnxq.options.settings import REPAIR_STEPS
 from onnxq.quant.patches import Patches
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.repair import degenerate, lattice, residual, scale, shift, smooth, split
@@ -25,7 +26,6 @@ from onnxq.repair.ledger import StepEntry, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.run.about_mean import not_compared
-from onnxq.settings import REPAIR_STEPS
 
 ALPHAS = (0.5, 0.65)
 """How much of the range of channels smoothing moves into the weights: which are tried, the first first."""

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from threadpoolctl import threadpool_limits
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.graph.model import Model
 from onnxq.graph.wiring import constant_of, tensor_shape
 from onnxq.quant.insert import insert

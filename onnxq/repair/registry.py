@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.errors import UserError, in_short, unknown_name
+from onnxq.base.errors import UserError, in_short, unknown_name
+from onnxq.base.typed import typed
 from onnxq.repair.edits import FloatEdit
 from onnxq.repair.lattice import Lattice
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
 from onnxq.repair.split import HalfSteps
-from onnxq.typed import typed
 
 _KINDS: dict[str, type[FloatEdit]] = {
     "lattice": Lattice,

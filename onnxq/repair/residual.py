@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from onnxq.base.reason import Reason
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import Edge, QuantPlan
 from onnxq.quant.wants import left_float
-from onnxq.reason import Reason
 
 SUMS = ("Add", "Sub", "Sum")
 

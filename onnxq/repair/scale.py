@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.view import Node, Tensor
-from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 
 
 class Shelf:

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.types import Shape, is_float
 from onnxq.graph.view import Node, Tensor
 from onnxq.graph.wiring import new_tensor, replace_input, replace_output, tensor_shape
-from onnxq.plain import DocumentPart
 from onnxq.quant.plan import QuantPlan, Site
 from onnxq.repair.affine import ChannelMap
 from onnxq.repair.draft import Draft

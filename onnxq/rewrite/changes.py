@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from onnxq.plain import DocumentPart
-from onnxq.reason import code_of
+from onnxq.base.plain import DocumentPart
+from onnxq.base.reason import code_of
 from onnxq.rewrite.sketch import ChangeSketch
 
 ProofVerdict = Literal["exact", "close", "unproven", "failed"]

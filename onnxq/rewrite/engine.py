@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
+from onnxq.base.reason import Reason, code_of
 from onnxq.graph.edit import Editor, Replacement, infer_outputs
 from onnxq.graph.interface import InterfaceChange, change_interface, conversion, identity
 from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
-from onnxq.reason import Reason, code_of
+from onnxq.options.settings import Prove
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
@@ -36,7 +37,6 @@ from onnxq.rule.api import (
     Skip,
 )
 from onnxq.rule.told import told
-from onnxq.settings import Prove
 
 AT_FAULT = "rule-at-fault"
 """Why a change is rejected whose rule fails, or gives what is no replacement: nothing was proved."""

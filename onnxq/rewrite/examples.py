@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnxq.errors import unknown_name
+from onnxq.base.errors import unknown_name
+from onnxq.base.reason import code_of
 from onnxq.graph.model import Model
 from onnxq.graph.value import operator_names
 from onnxq.graph.view import Node
-from onnxq.reason import code_of
 from onnxq.rewrite.claim import claim_of
 from onnxq.rewrite.engine import AT_FAULT, rewrite
 from onnxq.rewrite.proof import Proof

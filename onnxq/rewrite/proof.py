@@ -13,9 +13,9 @@ from typing import Any
 
 import onnx
 
+from onnxq.base.reason import Reason, code_of
 from onnxq.graph.load import graphs
 from onnxq.graph.snippet import Snippet, SnippetInputs
-from onnxq.reason import Reason, code_of
 from onnxq.rewrite import batch, sampling
 from onnxq.rewrite.changes import ProofOfChange, ProofVerdict
 from onnxq.rewrite.difference import Claim, Counterexample, Difference, difference

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnxq.base.remarks import remark
 from onnxq.graph.snippet import Snippet
-from onnxq.remarks import remark
 from onnxq.rewrite.difference import Counterexample
 
 MOST = 50

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.view import Node
 from onnxq.graph.wiring import is_constant
-from onnxq.plain import DocumentPart
 
 NODES, CHANGES = 12, 12
 """Nodes of a sketch, and changes of a rule that have one, at most."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.constant_part import constant_part
 from onnxq.graph.deciders import deciding_inputs
 from onnxq.graph.load import graphs
@@ -18,7 +19,6 @@ from onnxq.graph.loops import has_loop
 from onnxq.graph.model import Model
 from onnxq.graph.source import constant_value
 from onnxq.graph.spool import weight_bytes
-from onnxq.plain import DocumentPart
 from onnxq.rewrite.changes import ProofVerdict
 from onnxq.run import ort
 

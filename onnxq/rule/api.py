@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import onnx
 
+from onnxq.base.reason import Reason
 from onnxq.graph.view import Node, Tensor, Value
-from onnxq.reason import Reason
 
 Replacing = Literal["clean", "compat", "fuse"]
 REPLACING: tuple[Replacing, ...] = ("clean", "compat", "fuse")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from onnxq.errors import UserError, nearest
+from onnxq.base.errors import UserError, nearest
 from onnxq.graph.features import FEATURES
 from onnxq.graph.value import operator_names
 from onnxq.rule.api import ANY, STAGES, Fires, Rule, Skips
-from onnxq.target import stated_features
+from onnxq.targets import stated_features
 
 
 def check_rule(rule: Rule) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx.parser
 
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 from onnxq.graph.model import Model
 from onnxq.rule.api import Example
 from onnxq.run import ort, reference

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.rule.api import Rule
 from onnxq.rule.check import check_rule
 from onnxq.rule.told import told

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxq.base.plain import DocumentPart
 from onnxq.graph.value import operator_names
-from onnxq.plain import DocumentPart
 from onnxq.rule.api import Rule
 from onnxq.rule.said import SAID
-from onnxq.target import Target
+from onnxq.targets import Target
 
 _ENOUGH = 0.7
 """The part of a quotation's words that a message has to have."""

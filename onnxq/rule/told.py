@@ -6,7 +6,7 @@ import re
 import traceback
 from pathlib import Path
 
-from onnxq.errors import nearest
+from onnxq.base.errors import nearest
 
 
 def told(error: BaseException, path: str = "") -> str:

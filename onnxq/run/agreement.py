@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph.types import Shape
 from onnxq.run.compare import as_tensor
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run.ort import RunError, Session
 
 

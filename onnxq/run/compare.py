@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnxq.errors import UserError, unknown_name
-from onnxq.plain import DocumentPart
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import DocumentPart
 from onnxq.run.ort import Session
 from onnxq.run.output_parts import OutputParts
 

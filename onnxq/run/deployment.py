@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run.profiles import Profile, check_profile, text_of
 
 Shape = tuple[int, ...]

@@ -10,10 +10,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.options.settings import Batch, Inputs
 from onnxq.run.deployment import Deployment, Dims, Shape, deployed
 from onnxq.run.profiles import Profile, text_of
-from onnxq.settings import Batch, Inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.errors import Fault
-from onnxq.plain import DocumentPart
+from onnxq.base.errors import Fault
+from onnxq.base.plain import DocumentPart
 from onnxq.run.product_shapes import Product, attention_places, operands
 
 # The compiler's spelling of a datatype, and ours. A product of operands of different types counts

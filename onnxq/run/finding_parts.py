@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.base.remarks import remark
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.spans import spans
 from onnxq.graph.view import Node, Tensor
-from onnxq.remarks import remark
 from onnxq.run import ort
 from onnxq.run.compare import Reference, is_real
 from onnxq.run.output_parts import OutputPart, OutputParts

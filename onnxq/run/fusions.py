@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from onnxq import interrupts
+from onnxq.base import interrupts
 from onnxq.run import ort
 
 _INT8 = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulIntegerToFloat", "MatMulInteger", "ConvInteger")

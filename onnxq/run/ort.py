@@ -18,8 +18,8 @@ import onnx
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import OrtDevice, OrtValueVector
 
-from onnxq import interrupts
-from onnxq.errors import OnnxqError, UserError
+from onnxq.base import interrupts
+from onnxq.base.errors import OnnxqError, UserError
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.half import rounded, speaks_half

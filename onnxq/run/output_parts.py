@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import unknown_name
+from onnxq.base.errors import unknown_name
 
 _RUNS_NAMED = 4
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.past import Lengths
 from onnxq.run.deployment import Deployment, Dims, Shape, deployed
 from onnxq.run.deployments import StatedDeployment, shares

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 
 def load_inputs(path: Path) -> list[dict[str, np.ndarray]]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.graph.order import put_in_order, reads
 from onnxq.run import ort
 

@@ -20,9 +20,9 @@ from typing import Any
 import onnx
 import onnxruntime
 
-from onnxq import interrupts
+from onnxq.base import interrupts
+from onnxq.base.remarks import remark
 from onnxq.graph.half import speaks_half
-from onnxq.remarks import remark
 from onnxq.run.opening import Level, SessionSettings
 
 _CHILD = (sys.executable or "python", "-m", "onnxq.run.trial_child")

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from onnxq import interrupts
-from onnxq.errors import Fault, UserError
-from onnxq.plain import DocumentPart
+from onnxq.base import interrupts
+from onnxq.base.errors import Fault, UserError
+from onnxq.base.plain import DocumentPart
 from onnxq.run.engine_log import EngineLayer, EngineTensor, of_first_profile, parse_layers, restore
 from onnxq.run.profiles import Profile, as_profile
 

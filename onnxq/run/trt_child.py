@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run.engine_log import escape
 from onnxq.run.profiles import Profile, resolve_profiles
 

@@ -10,7 +10,7 @@ import pytest
 
 import onnxq
 from benchmarks import planted
-from onnxq.settings import Format
+from onnxq.options.settings import Format
 
 SAMPLES = 6
 

@@ -17,10 +17,10 @@ from onnxq.analysis import layerwise
 from onnxq.analysis.parts import Part
 from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.stages import Stage
+from onnxq.base.plain import to_json
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline import layer_errors
 from onnxq.pipeline.layer_errors import SHARE, Allowance, Fewer, to_run
-from onnxq.plain import to_json
 
 QUICK: dict[str, Any] = {"repair": "none", "method": "minmax", "compile": False}
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
 from onnxq.analysis.nodes import ModelNodes, NodeRow, NodeTensor
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 
 PAIRS = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 4, 8, 8] y)

@@ -13,7 +13,7 @@ import pytest
 
 import onnxq
 from onnxq.analysis.diff.rows import RunDiff, RunDifference
-from onnxq.plain import to_json
+from onnxq.base.plain import to_json
 
 # Of an earlier version: layers say `int8`, not `format`; no body, repair, size, SHA-256, codes of reasons.
 EARLY = Path(__file__).parent / "early.report.json"

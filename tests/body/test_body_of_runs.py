@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, numpy_helper, parser
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.body.emulate import Emulated
-from onnxq.errors import UserError
 from onnxq.run import ort, trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'

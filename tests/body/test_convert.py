@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper, parser
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.body.convert import HalfBody, to_half
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
-from onnxq.reason import Reason
 from onnxq.run import ort
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'

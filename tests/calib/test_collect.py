@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, parser
 from stats_tools import activations, brute_counts, content, counted
 
+from onnxq.base.errors import UserError
 from onnxq.calib import collect as collector
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.probes import Rows, rows_of
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.run import ort
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>

@@ -20,13 +20,13 @@ from onnx import numpy_helper, parser
 from stats_tools import ORIGIN, file_of
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.calib import shards, stats_file
 from onnxq.calib.shards import Checkpoints, shard_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.stats_file import read, to_bytes, write
 from onnxq.data.order import Order
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.pipeline import calibrate
 
 DIGITS = Path(__file__).resolve().parent.parent.parent / "sample_models" / "digits"

@@ -11,13 +11,13 @@ import pytest
 from onnx import numpy_helper, parser
 from stats_tools import activations, brute_counts, content, counted, file_of
 
+from onnxq.base.errors import UserError
 from onnxq.calib.collect import Counting, Request, Watch, collect
 from onnxq.calib.histogram import Histogram
 from onnxq.calib.probes import Rows, rows_of
 from onnxq.calib.stats import Stats, TensorStats, merge
 from onnxq.calib.stats_file import read, write
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 
 NET = """<ir_version: 8, opset_import: ["" : OPSET]>
     net (float[1, 3, H, W] x) => (float[1, 6, I, J] y, float[1, 6] p) {

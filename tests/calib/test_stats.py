@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stats_tools import content, counted
 
+from onnxq.base.errors import UserError
 from onnxq.calib.histogram import Histogram, HistogramCounter
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, add_exact, exact, merge
-from onnxq.errors import UserError
 
 FLOATS = st.floats(width=32)
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper, parser
 from stats_tools import ORIGIN, counted, file_of
 
+from onnxq.base.errors import UserError
 from onnxq.calib.histogram import Histogram, HistogramCounter
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats
 from onnxq.calib.stats_file import (
@@ -32,7 +33,6 @@ from onnxq.calib.stats_file import (
     write,
 )
 from onnxq.data.samples import Sample
-from onnxq.errors import UserError
 from onnxq.graph.fingerprint import fingerprint
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnxq.base.errors import UserError
 from onnxq.calib.trt_cache import Cache, is_cache, read_cache, write_cache
-from onnxq.errors import UserError
 
 HEADER = "TRT-8601-EntropyCalibration2"
 # Lines of caches that users have published. The first is 1 / 127: an image from 0 to 1.

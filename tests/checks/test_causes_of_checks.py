@@ -13,15 +13,15 @@ import pytest
 from misuse_nets import MISUSES, RIGHT, net, usual
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.checks import Check, Evidence, Said, limits
 from onnxq.checks.each.bimodal import two_modes
 from onnxq.checks.each.few_samples import interval
 from onnxq.checks.each.scale_misfit import share_above
 from onnxq.checks.evidence import own_scales
+from onnxq.checks.finding import Finding
 from onnxq.checks.load import CHECKS, checks_that_need, found_by
-from onnxq.errors import UserError
-from onnxq.finding import Finding
 from onnxq.graph.model import Model
 from onnxq.pipeline import checking
 from onnxq.run import ort, trt

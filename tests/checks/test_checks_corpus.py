@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import onnxq
+from onnxq.checks.finding import Finding
 from onnxq.data.warnings import ENOUGH
-from onnxq.finding import Finding
 from onnxq.run import ort
 
 if not os.environ.get("ONNXQ_CORPUS"):

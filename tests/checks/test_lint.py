@@ -13,10 +13,10 @@ import pytest
 from lint_nets import CONSTANTS, MISTAKES, TANH, M, X, attention, conv, matmul, net, pair, residual
 
 from onnxq.checks import Said
+from onnxq.checks.finding import SEVERITIES, Finding, exit_code
 from onnxq.checks.lint import confirm, confirmed_lint, explains, lint_qdq
 from onnxq.checks.load import CHECKS, checks_that_need, finding
 from onnxq.checks.subject import Subject, subject_of
-from onnxq.finding import SEVERITIES, Finding, exit_code
 from onnxq.graph.model import Model
 from onnxq.run import trt
 

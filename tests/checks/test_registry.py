@@ -15,11 +15,11 @@ from lint_nets import net as pairs_net
 from misuse_nets import RIGHT, net, usual
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.checks import NEEDS, Check, Evidence, Seen, Subject, each, load
+from onnxq.checks.finding import Finding
 from onnxq.checks.lint import lint_qdq
 from onnxq.checks.load import CHECKS, ORDER, found_by
-from onnxq.errors import UserError
-from onnxq.finding import Finding
 from onnxq.graph.model import Model
 from onnxq.pipeline import checking
 

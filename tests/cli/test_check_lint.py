@@ -12,8 +12,8 @@ import pytest
 from onnx import numpy_helper
 
 import onnxq as package
-from onnxq.errors import UserError
-from onnxq.finding import Finding
+from onnxq.base.errors import UserError
+from onnxq.checks.finding import Finding
 
 FLAGS = ("--prove", "never", "--no-engine", "--json")
 PAIR = "q = QuantizeLinear (x, s, z)  d = DequantizeLinear (q, s, z)  "

@@ -15,10 +15,10 @@ import pytest
 from command import SAMPLES, environment
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.split import HELD_OUT
-from onnxq.errors import UserError
-from onnxq.option import read_options
-from onnxq.settings import ImageOptions
+from onnxq.options.option import read_options
+from onnxq.options.settings import ImageOptions
 
 DIGITS = SAMPLES / "digits/digits.onnx"
 QUANTIZE = ("quantize", "net.onnx", "--calib", "images", "--no-engine", "--json")

@@ -14,7 +14,7 @@ from onnx import numpy_helper, parser
 import onnxq
 from onnxq.cli.pages.engine import engine_page
 from onnxq.emit.commands import commands
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 HOSTILE = "[red]a[/], Int8 \x1b[31m\u202e"
 

@@ -9,8 +9,8 @@ import onnx.parser
 import pytest
 
 import onnxq
-from onnxq.errors import UserError
-from onnxq.target import load_target
+from onnxq.base.errors import UserError
+from onnxq.targets import load_target
 
 NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[1, 4, 8, 8] x) => (float[1, 4, 8, 8] y)
     { a = HardSwish (x) y = Relu (a) }"""

@@ -15,13 +15,13 @@ import pytest
 from command import Ran, run
 from PIL import Image
 
+from onnxq.base.typed import typed
 from onnxq.cli.app import app
 from onnxq.cli.pages.end import end_screen
 from onnxq.cli.pages.repair import outcome
 from onnxq.cli.screen import Page
 from onnxq.documents.repair import RepairStep
 from onnxq.documents.report import Report
-from onnxq.typed import typed
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[N, 3, 8, 8] x) => (float[N, 16, 8, 8] y) {

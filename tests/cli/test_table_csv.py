@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onnxq.base.errors import UserError
 from onnxq.emit.table_csv import check_csv_output, save_csv, table_csv
-from onnxq.errors import UserError
 
 
 @dataclass(frozen=True)

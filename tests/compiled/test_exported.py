@@ -13,9 +13,9 @@ import onnx
 import pytest
 from engine_nets import CHANNELS, SIZE, convolutions
 
+from onnxq.base.errors import UserError
 from onnxq.compiled.exported import read_exported
 from onnxq.compiled.reading import operators_of
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.engine_reading import engine
 

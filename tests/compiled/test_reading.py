@@ -10,12 +10,12 @@ import pytest
 from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convolutions, fp4_product, mx_product
 from onnx import parser
 
+from onnxq.base.plain import to_json
 from onnxq.compiled.kernels import KINDS
 from onnxq.compiled.reading import EngineReading, NodeInEngine, read
 from onnxq.compiled.side_by_side import side_by_side
 from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
-from onnxq.plain import to_json
 from onnxq.run import trt
 from onnxq.run.engine_log import EngineLayer
 

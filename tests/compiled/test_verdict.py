@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnxq.base.errors import UserError
 from onnxq.compiled.gpus import Gpu, gpus, gpus_named, read_gpus
 from onnxq.compiled.kernels import Kernel, tensor_bytes
 from onnxq.compiled.merged import merged
 from onnxq.compiled.roofline import Constants, work_of
 from onnxq.compiled.verdict import CONSTANTS, Form, judge
-from onnxq.errors import UserError
 from onnxq.run.engine_log import EngineTensor
 
 GPU = Gpu("g", "G", 89, fp16_tops=100.0, int8_tops=200.0, bandwidth_gbs=100.0, cache_mb=1.0, sources=())

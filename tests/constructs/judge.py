@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 
 from onnxq import sanitize
-from onnxq.errors import OnnxqError
+from onnxq.base.errors import OnnxqError
 from onnxq.run import trt
 
 from . import constructs

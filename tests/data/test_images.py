@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.image_options import ImageOptions, image_options
 from onnxq.data.images import prepare
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
-from onnxq.errors import UserError
 
 F4, U1 = np.dtype(np.float32), np.dtype(np.uint8)
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)

@@ -11,9 +11,9 @@ import onnx
 import pytest
 from polygraphy.json import save_json
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec, named
 from onnxq.data.sources import open_source
-from onnxq.errors import UserError
 
 X, Y = (InputSpec(name, np.dtype(np.float32), ("N", 3)) for name in "xy")
 LEFT, RIGHT = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)

@@ -13,10 +13,10 @@ from PIL import Image
 
 import onnxq
 from onnxq.analysis.reports import OpenedReport
+from onnxq.base.plain import to_json
 from onnxq.data.pictures import BYTES, Album, PictureSheet, layout_of
 from onnxq.data.samples import Sample
 from onnxq.page.making import html_of, page_of
-from onnxq.plain import to_json
 
 
 def sheet_of(*arrays: np.ndarray) -> PictureSheet:

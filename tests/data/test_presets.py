@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.image_options import ImageOptions, image_options
 from onnxq.data.images import Preparation, prepare
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
-from onnxq.errors import UserError
 
 F4, U1 = np.dtype(np.float32), np.dtype(np.uint8)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

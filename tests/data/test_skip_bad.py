@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import Source, open_source
 from onnxq.data.split import split
-from onnxq.errors import UserError
 
 F4 = np.dtype(np.float32)
 X = InputSpec("x", F4, ("N", 2, 3))

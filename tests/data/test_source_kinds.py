@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import load_script
 from onnxq.data.sources import Source, open_source
-from onnxq.errors import UserError
 
 F4, I8, TEXT = np.dtype(np.float32), np.dtype(np.int64), np.dtype(object)
 X = InputSpec("x", F4, ("N", 2, 3))

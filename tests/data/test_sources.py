@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from onnxq.base.errors import UserError
 from onnxq.data.arrays import open_npy
 from onnxq.data.image_options import ImageOptions
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import open_source
-from onnxq.errors import UserError
 
 F4, I8, U1 = np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.uint8)
 X = InputSpec("x", F4, ("N", 2, 3))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source, open_source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split, split
-from onnxq.errors import UserError
 
 X = InputSpec("x", np.dtype(np.float32), ("N", 1))
 KINDS = pytest.mark.parametrize("stream", [False, True])

@@ -17,12 +17,12 @@ import tomli_w
 
 import onnxq
 from onnxq.analysis.reports import open_report
+from onnxq.base.errors import OnnxqError, UserError
 from onnxq.calib.histogram import Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile, merge_files, read, to_bytes
 from onnxq.compiled.exported import read_exported
-from onnxq.config import load_config
-from onnxq.errors import OnnxqError, UserError
+from onnxq.options.config import load_config
 from onnxq.quant.plan_reading import read_plan
 from onnxq.repair.registry import edit_of
 

@@ -13,13 +13,13 @@ import pytest
 
 import onnxq
 from benchmarks.validate_documents import Counts, commands, mistakes, of_rules, printed, validate
-from onnxq import schemas
+from onnxq.base.plain import to_json
 from onnxq.cli.app import app
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
 from onnxq.documents.typed import fitted, typed
-from onnxq.plain import to_json
+from onnxq.emit import schemas
 from onnxq.repair.lattice import Lattice
 from onnxq.run import trt
 
@@ -143,7 +143,7 @@ def test_what_does_not_fit_a_type_is_left_out_and_costs_nobody_a_run(folder: Pat
     plain = right.to_dict() | {"surprise": 1, "proved": "all", "profiles": {"x": [[1, 2], [1, "two"]]}}
     plain["changes"][1]["proof"]["verdict"] = 7
     del plain["changes"][1]["stage"]
-    with onnxq.remarks.heard() as heard:
+    with onnxq.base.remarks.heard() as heard:
         found = fitted(Report, plain)
     assert any("Report has no 'surprise'" in remark for remark in heard)
     assert (found.model, found.size, found.changes[0]) == (right.model, right.size, right.changes[0])
@@ -152,7 +152,7 @@ def test_what_does_not_fit_a_type_is_left_out_and_costs_nobody_a_run(folder: Pat
 
 
 def test_a_document_without_a_fault_is_remarked_by_nobody(folder: Path) -> None:
-    with onnxq.remarks.heard() as heard:
+    with onnxq.base.remarks.heard() as heard:
         report = onnxq.sanitize(folder / "net.onnx").report
         assert fitted(Report, report.to_dict()) == report
     assert not heard

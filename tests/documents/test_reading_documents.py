@@ -13,13 +13,13 @@ import pytest
 
 import onnxq
 from onnxq.analysis.reports import open_report, part_of
+from onnxq.base.errors import UserError
+from onnxq.base.typed import Unlike, nothing, typed
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.migrate import brought_up
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Nothing, Report
-from onnxq.errors import UserError
-from onnxq.typed import Unlike, nothing, typed
 
 EARLY = Path(__file__).parent.parent / "analysis" / "early.report.json"
 

@@ -17,10 +17,10 @@ import jsonschema
 import pytest
 
 import onnxq
-from onnxq import schemas
+from onnxq.base.errors import UserError
+from onnxq.base.plain import to_json
 from onnxq.documents.typed import Unlike, typed
-from onnxq.errors import UserError
-from onnxq.plain import to_json
+from onnxq.emit import schemas
 
 SCHEMAS = {kind: onnxq.schema(kind) for kind in schemas.KINDS}
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
@@ -45,7 +45,7 @@ def broken(kind: schemas.DocumentKind, known: Mapping[str, Mapping[str, str]], n
     if was != now:
         return (
             f"a field of {kind.kind!r} is another one, and schema {kind.number} stays as it was: "
-            "give it the next one in onnxq/schemas.py and where it is made, then: make schemas"
+            "give it the next one in onnxq/emit/schemas.py and where it is made, then: make schemas"
         )
     return ""
 
@@ -189,7 +189,7 @@ def test_the_page_of_documents_names_every_kind() -> None:
 
 def test_pydantic_is_for_schemas_alone() -> None:
     code = (
-        "import sys, onnxq, onnxq.schemas, onnxq.pipeline, onnxq.cli.app; onnxq.list_schemas()\n"
+        "import sys, onnxq, onnxq.emit.schemas, onnxq.pipeline, onnxq.cli.app; onnxq.list_schemas()\n"
         "print('pydantic' in sys.modules); onnxq.schema('error'); print('pydantic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node
 from onnxq.graph.model import Model
 from onnxq.run import ort

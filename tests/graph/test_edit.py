@@ -10,7 +10,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.edit import Edit, Editor
 from onnxq.graph.model import Model
 from onnxq.graph.value import op, remake

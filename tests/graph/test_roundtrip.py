@@ -13,7 +13,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph import load as loading
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node

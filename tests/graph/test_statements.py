@@ -10,8 +10,8 @@ import pytest
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.reporting import unsupported
-from onnxq.target import load_target
+from onnxq.pipeline.reporting import unsupported
+from onnxq.targets import load_target
 
 
 def text(inputs: str, outputs: str, body: str, opset: int = 18) -> onnx.ModelProto:

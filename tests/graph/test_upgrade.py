@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import BLOCKS, upgrade
 from onnxq.run import ort

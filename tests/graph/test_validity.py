@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.data.samples import InputSpec
 from onnxq.data.sources import open_source
-from onnxq.errors import UserError
 from onnxq.graph import load as loading
 from onnxq.graph.half import rounded
 from onnxq.graph.model import Model

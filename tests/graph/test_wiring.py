@@ -6,7 +6,7 @@ import onnx_graphsurgeon as gs
 import pytest
 from onnx import parser
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph import elements
 from onnxq.graph.model import Model
 from onnxq.graph.view import Tensor

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from noise_nets import Case, Net, dense, outlier_channel, uneven_concat
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import BLOCK, measure_noise
 from onnxq.noise.sketch import Sketch

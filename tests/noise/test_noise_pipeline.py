@@ -12,7 +12,7 @@ import onnx
 import pytest
 from noise_nets import Net, before_shared_pool, dense, scaled, uneven_concat
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.noise.measure import measure_noise
 from onnxq.noise.sources import Sources
 from onnxq.pipeline import accuracy

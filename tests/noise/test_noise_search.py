@@ -11,7 +11,7 @@ import pytest
 from noise_nets import Case, Net, before_shared_pool, bimodal, dense, outlier_channel, uneven_concat
 from test_own_pairs import pair
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.noise.decisions import Costs, FloatDecision, decisions_of
 from onnxq.noise.goal import Met, meet_score, meet_sqnr
 from onnxq.noise.gram import Effort, NoiseModel

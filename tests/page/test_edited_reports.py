@@ -17,14 +17,14 @@ from onnxq.analysis.changes import recorded
 from onnxq.analysis.grids import grids_of
 from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.rows import Analysis
+from onnxq.base.errors import UserError
+from onnxq.base.typed import Unlike
 from onnxq.documents.reading import read_plain
 from onnxq.documents.report import Report
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.options.settings import Margins
 from onnxq.page.making import html_of, page_of
 from onnxq.pipeline.diffing import compare_reports
-from onnxq.settings import Margins
-from onnxq.typed import Unlike
 
 OTHERS = (None, "x", 7, -1, [], {}, math.nan, 1e308, [1, 2, 3], True, {"x": 1}, 10**400, "\udc80", [[1]], 0.5)
 REPORT = synthetic(8)

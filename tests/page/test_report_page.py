@@ -18,13 +18,13 @@ from long_report import analysis_of, synthetic
 import onnxq
 from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.rows import Analysis
+from onnxq.base.typed import Unlike
 from onnxq.cli.pages.accuracy import accuracy_section
 from onnxq.cli.screen import Page
 from onnxq.documents.reading import read_plain
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
 from onnxq.rewrite.sketch import SketchedNode
-from onnxq.typed import Unlike
 
 ROOT = Path(__file__).resolve().parents[2]
 EARLY = ROOT / "tests" / "analysis" / "early.report.json"

@@ -11,7 +11,7 @@ import pytest
 
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
-from onnxq.config import LayerRule
+from onnxq.options.config import LayerRule
 from onnxq.quant.choice import Choice, choose
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
 from onnxq.quant.ranges import Range, Ranges

@@ -226,7 +226,7 @@ def test_the_original_is_compiled_with_what_is_stated_of_it(compiler) -> None:
 
 def test_a_compiler_that_fails_itself_costs_nothing(compiler) -> None:
     def judge(model: onnx.ModelProto) -> trt.Engine:
-        raise onnxq.errors.Fault("the program that runs it failed")
+        raise onnxq.base.errors.Fault("the program that runs it failed")
 
     compiler(judge)
     engine = onnxq.quantize(chain("a"), samples(), method="minmax", body="fp32", repair="none").report[

@@ -11,15 +11,15 @@ import pytest
 from grid_nets import Net
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.compiled.verdict import Verdict
-from onnxq.errors import UserError
 from onnxq.graph.unquantized import unquantized
 from onnxq.graph.view import Node
+from onnxq.options.settings import Inputs, Repairs
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.verdict import against_fp16
 from onnxq.run import ort, trt
-from onnxq.settings import Inputs, Repairs
 
 needs_compiler = pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")
 

@@ -11,9 +11,9 @@ import pytest
 from grid_nets import Net
 
 import onnxq
+from onnxq.base.errors import UserError
 from onnxq.cli.pages.plan import heads_entry
 from onnxq.cli.screen import Page
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.heads import eligible_heads, heads
 

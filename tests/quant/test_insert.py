@@ -9,7 +9,7 @@ from grid_nets import Net
 from onnx import numpy_helper
 from test_compiled import NETS
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.duplicate import duplicate
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert

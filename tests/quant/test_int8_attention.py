@@ -23,7 +23,7 @@ from onnxq.quant.post_scale import post_scale
 from onnxq.rule.load import load_rules
 from onnxq.run import trt
 from onnxq.run.noise import Noise, Outputs
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 pytestmark = pytest.mark.usefixtures("by_place")
 

@@ -13,14 +13,14 @@ from test_insert import branches
 from test_own_pairs import pair
 
 import onnxq
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.base.reason import Reason
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.placement import make_plan
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import left_float
-from onnxq.reason import Reason
 from onnxq.rule.load import load_rules
 from onnxq.run import ort
 

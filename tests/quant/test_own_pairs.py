@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from test_compiled import NETS
 
 import onnxq
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.scale_types import unify_scale_types
 from onnxq.run import trt

@@ -9,8 +9,8 @@ import pytest
 from grid_nets import Net
 from onnx import numpy_helper
 
+from onnxq.base.errors import UserError
 from onnxq.checks.lint import lint_qdq
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.groups import Groups
 from onnxq.quant.insert import insert

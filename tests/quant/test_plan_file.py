@@ -15,8 +15,8 @@ import onnx.parser
 import pytest
 
 import onnxq
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.options.config import LayerRule
 from onnxq.quant.plan_file import PlanFile, WeightEntry
 from onnxq.quant.plan_reading import read_plan
 

@@ -6,11 +6,11 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from onnxq.base.errors import UserError
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
-from onnxq.config import LayerRule
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
+from onnxq.options.config import LayerRule
 from onnxq.quant.plan import Edge, QuantPlan, ScaleGroup, Site
 from onnxq.quant.ranges import Range, Ranges, bounded, method_of, scales_of
 from onnxq.quant.scales import scale_of

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+from onnxq.base.reason import Reason
 from onnxq.body.convert import to_half
 from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
 from onnxq.quant.post_scale import post_scale
 from onnxq.quant.scale_form import Better, better_forms
-from onnxq.reason import Reason
 from onnxq.run import trt
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'

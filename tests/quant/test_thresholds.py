@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxq.base.errors import UserError
+from onnxq.base.reason import code_of
 from onnxq.calib.histogram import HistogramCounter
 from onnxq.calib.stats import TensorStats
-from onnxq.errors import UserError
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Ranges
 from onnxq.quant.thresholds import NAMES, Method, needs_histogram, threshold
-from onnxq.reason import code_of
 
 RNG = np.random.default_rng(0)
 

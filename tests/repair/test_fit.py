@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.graph.model import Model
 from onnxq.graph.runnable import runnable_part
 from onnxq.quant.insert import insert

@@ -12,8 +12,8 @@ from edit_nets import Case, kernels, net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.quant.insert import insert
 from onnxq.repair import shift, split

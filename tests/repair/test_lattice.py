@@ -11,8 +11,8 @@ import onnx
 import pytest
 from edit_nets import Case, kernels, net, sqnr, values_of
 
+from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats, TensorStats
-from onnxq.errors import UserError
 from onnxq.quant.insert import insert
 from onnxq.quant.measuring import Candidate, MeasuringCopy
 from onnxq.quant.wants import left_float

@@ -12,7 +12,7 @@ from edit_nets import Case, net, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.view import Tensor
 from onnxq.repair import scale
 from onnxq.repair.edits import edited

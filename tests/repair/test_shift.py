@@ -12,7 +12,7 @@ from edit_nets import Case, kernels, net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.repair import shift
 from onnxq.repair.edits import edited
 from onnxq.repair.registry import edit_of

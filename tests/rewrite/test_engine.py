@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 from onnxq import sanitize
-from onnxq.errors import Fault, UserError
+from onnxq.base.errors import Fault, UserError
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.rewrite.engine import RewriteReport, rewrite

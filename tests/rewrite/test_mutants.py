@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxq.errors import OnnxqError, UserError
+from onnxq.base.errors import OnnxqError, UserError
 from onnxq.pipeline.examples import check_example
 from onnxq.rule.api import Rule
 from onnxq.rule.load import builtin_dir, load_rules

@@ -12,10 +12,10 @@ from hypothesis import reject
 from random_models import LAYERED, feeds_of
 from test_random_graphs import graphs, interface, is_valid, loaded
 
+from onnxq.base.errors import UserError
 from onnxq.body.convert import to_half
 from onnxq.body.formats import Kind
 from onnxq.body.settle import settle
-from onnxq.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.run import ort, trt
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_models import CHOICES, feeds_of, models
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.cut import cut
 from onnxq.graph.model import Model
 from onnxq.graph.order import reads

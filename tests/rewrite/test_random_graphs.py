@@ -20,7 +20,7 @@ from onnx import numpy_helper
 from random_models import CHANGED, CHOICES, LAYERED, SMOOTH, feeds_of, models
 
 from onnxq import sanitize
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.graph.upgrade import OPSET, upgrade
 from onnxq.quant.insert import insert

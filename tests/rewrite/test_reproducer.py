@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxq import remarks
+from onnxq.base import remarks
 from onnxq.rewrite import reproducer
 from onnxq.rewrite.reproducer import new_folder
 

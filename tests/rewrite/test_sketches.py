@@ -6,7 +6,7 @@ import onnx.parser
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.reporting import node_names
+from onnxq.pipeline.reporting import node_names
 from onnxq.rewrite.changes import Change
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.sketch import CHANGES

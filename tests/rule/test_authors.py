@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.pipeline import examples
 from onnxq.pipeline.examples import check_rule
 from onnxq.rule.examples import ExampleError

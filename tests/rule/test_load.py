@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx.parser
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.layers import layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.value import operator_names

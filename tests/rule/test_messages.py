@@ -6,7 +6,7 @@ import pytest
 
 from onnxq.rule.load import load_rules
 from onnxq.rule.messages import Match, known_of, quotations
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 RULES = load_rules()
 TARGETS = [load_target("tensorrt-11"), load_target("tensorrt-rtx")]

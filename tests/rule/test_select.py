@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.rule import Node, rule
 from onnxq.rule.api import Rule
 from onnxq.rule.load import load_rules, select

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run.agreement import output_with_classes
 
 K = ("k", np.dtype(np.int64), (1, 10))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run import ort
 from onnxq.run.about_mean import not_compared
 from onnxq.run.compare import OutputComparison, compare, compare_models

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxq
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run import ort
 
 extensions = pytest.importorskip("onnxruntime_extensions")

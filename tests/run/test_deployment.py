@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
+from onnxq.options.settings import Inputs
 from onnxq.run.deployment import Dims, Span, deployed
 from onnxq.run.deployments import (
     StatedDeployment,
@@ -17,7 +18,6 @@ from onnxq.run.deployments import (
     main_of,
     stated_deployments,
 )
-from onnxq.settings import Inputs
 
 TEXTS: list[tuple[str, Dims | None]] = [("ids", ("batch", "seq")), ("mask", ("batch", "seq"))]
 

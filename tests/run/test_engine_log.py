@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from onnxq.errors import Fault
+from onnxq.base.errors import Fault
 from onnxq.run.engine_log import EngineTensor, escape, parse_layers, restore
 
 HOSTILE = [

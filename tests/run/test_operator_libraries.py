@@ -11,7 +11,7 @@ import onnx.parser
 import pytest
 
 import onnxq
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run import ort
 
 NET = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>

@@ -10,7 +10,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.run import noise, ort
 from onnxq.run.about_mean import AboutMeanMeter

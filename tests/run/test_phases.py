@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.graph.past import Lengths
 from onnxq.run.deployment import Deployment, Shape, Span
 from onnxq.run.deployments import StatedDeployment

@@ -1,6 +1,6 @@
 import pytest
 
-from onnxq.errors import UserError
+from onnxq.base.errors import UserError
 from onnxq.run.profiles import resolve_profiles
 
 INPUTS = {"x": (-1, 3, -1, -1), "mask": (1, 8)}

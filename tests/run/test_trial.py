@@ -14,7 +14,7 @@ import pytest
 from onnx import parser
 
 import onnxq
-from onnxq import remarks
+from onnxq.base import remarks
 from onnxq.run import ort, trial
 from onnxq.run.opening import SessionSettings
 
@@ -67,7 +67,7 @@ def loaded(text: str, feeds: str, folder: Path, *, as_file: bool) -> list[str]:
     script = f"""
 import numpy as np, onnx
 from pathlib import Path
-from onnxq import remarks
+from onnxq.base import remarks
 from onnxq.run import ort
 path = Path({str(folder / "m.onnx")!r})
 with remarks.heard() as heard:

@@ -13,9 +13,9 @@ from lowest import lowest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxq
-from onnxq.errors import Fault, UserError
+from onnxq.base.errors import Fault, UserError
+from onnxq.options.settings import Compilation
 from onnxq.run import trt
-from onnxq.settings import Compilation
 
 needs_compiler = pytest.mark.skipif(
     trt.installed() is None, reason="tensorrt-rtx is not installed: pip install 'onnxq[trt]'"

@@ -20,13 +20,13 @@ from onnxq.analysis.diff.rows import (
 )
 from onnxq.analysis.diff.scales import scales
 from onnxq.analysis.reports import OpenedReport, number, part_of
+from onnxq.base.patterns import fits
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.patterns import fits
-from onnxq.settings import Margins
+from onnxq.options.settings import Margins
 
 _Compare = Callable[[Report, Report, Judge], None]
 _Has = Callable[[OpenedReport], bool]

@@ -8,11 +8,11 @@ from pathlib import PurePath
 
 from onnxq.analysis.diff.rows import Cell, Judge
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.plain import to_json
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
-from onnxq.plain import to_json
 
 _Says = Callable[[Report], object]
 

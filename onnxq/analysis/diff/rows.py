@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnxq.plain import DocumentPart
-from onnxq.settings import Margins
-from onnxq.shown import Shown, Words
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words
+from onnxq.options.settings import Margins
 
 _ROWS = 10
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from onnxq.base.reason import Reason
 from onnxq.checks import AGAIN, Product, Subject
-from onnxq.reason import Reason
 
 IN_FLOAT = f"leave its weights and its input in float: {AGAIN} does"
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnxq.checks import Said, Subject, check
 from onnxq.graph.pairs import NOTHING, pair_of
 from onnxq.graph.view import Node, Tensor
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 _ISSUE = "https://github.com/NVIDIA/TensorRT/issues/4854"
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onnxq.checks.finding import SEVERITIES
 from onnxq.cli.pages.changes import misses_section, rejected_text
 from onnxq.cli.pages.settings import settings_section
 from onnxq.cli.pages.words import FEW, counted, first_lines, listed, tally
 from onnxq.cli.screen import Page
-from onnxq.finding import SEVERITIES
 from onnxq.run import trt
-from onnxq.target import load_target
+from onnxq.targets import load_target
 
 if TYPE_CHECKING:
-    from onnxq.finding import Finding
+    from onnxq.checks.finding import Finding
     from onnxq.pipeline.checking import Checks, MeasuredForChecks
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onnxq.base.patterns import fits
 from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_text
 from onnxq.cli.screen import Page, shorten
-from onnxq.patterns import fits
 
 if TYPE_CHECKING:
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onnxq.cli.screen import Page
 
 if TYPE_CHECKING:
-    from onnxq.schemas import SchemaList
+    from onnxq.emit.schemas import SchemaList
 
 
 def schemas_page(found: SchemaList) -> Page:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnxq.base.plain import to_json
+from onnxq.base.typed import typed
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile
 from onnxq.cli.pages.data import calibration_data_section
@@ -11,8 +13,6 @@ from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.data import CalibrationData, LeftOutSample
 from onnxq.documents.taken import StatisticsTaken, TensorTaken
-from onnxq.plain import to_json
-from onnxq.typed import typed
 
 _FEW = 8
 

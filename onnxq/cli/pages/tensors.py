@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnxq.analysis.tensors import TensorRow, TensorTable, order_of_badness
+from onnxq.base.shown import number, percent
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
-from onnxq.shown import number, percent
 
 _SHOWN = 10
 _NARROWER = 0.5

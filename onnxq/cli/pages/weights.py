@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnxq.analysis.weights import COMPARED, SORTED, WeightRow, WeightTable, order_of_badness
+from onnxq.base.shown import number
 from onnxq.cli.pages.words import counted
 from onnxq.cli.screen import Page, shorten
-from onnxq.shown import number
 
 _SHOWN = 10
 

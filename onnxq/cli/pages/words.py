@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from onnxq import shown
+from onnxq.base import shown
 
 FEW = 4
 
@@ -18,7 +18,7 @@ def counted(count: int, noun: str) -> str:
 
 def tally(names: Iterable[str]) -> dict[str, int]:
     """How often each name occurs, the most frequent first."""
-    from onnxq.reporting import counted
+    from onnxq.pipeline.reporting import counted
 
     return counted(names)
 

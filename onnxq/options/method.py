@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
-from onnxq.user_code import CodeForm, run_file
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.user_code import CodeForm, run_file
 
 VARIABLE = "ONNXQ_METHODS"
 _LAST = 100
@@ -106,7 +106,7 @@ def methods() -> Mapping[str, CalibrationMethod]:
         UserError: a file of the user's cannot be used.
     """
     found: dict[str, CalibrationMethod] = {}
-    for entry in pkgutil.iter_modules([str(Path(__file__).with_name("methods"))]):
+    for entry in pkgutil.iter_modules([str(Path(__file__).parents[1] / "methods")]):
         module = importlib.import_module(f"onnxq.methods.{entry.name}")
         found.update((one.name, replace(one, ours=True)) for one in _of(vars(module)))
     for path in _files():

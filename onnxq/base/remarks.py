@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from onnxq.progress import LOG
+from onnxq.base.progress import LOG
 
 _listening: ContextVar[tuple[dict[str, None], ...]] = ContextVar("who listens to remarks", default=())
 

@@ -13,8 +13,13 @@ from typing import Any, Unpack
 import numpy as np
 import onnx
 
-from onnxq import interrupts
-from onnxq.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
+from onnxq.base import interrupts
+from onnxq.base.errors import UserError
+from onnxq.base.json_file import read_plain_document
+from onnxq.base.plain import to_json
+from onnxq.base.progress import Observer, told
+from onnxq.base.shown import Shown, Words, count
+from onnxq.base.version import VERSION
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
@@ -30,22 +35,17 @@ from onnxq.documents.pieces import (
 )
 from onnxq.documents.typed import Unlike, typed
 from onnxq.emit import files
-from onnxq.errors import UserError
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
-from onnxq.json_file import read_plain_document
-from onnxq.keywords import takes_options
-from onnxq.plain import to_json
-from onnxq.progress import Observer, told
-from onnxq.reporting import counted
+from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
+from onnxq.options.keywords import takes_options
+from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
+from onnxq.pipeline.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
-from onnxq.settings import Feeding, ImageOptions, Keywords, Runtime
-from onnxq.shown import Shown, Words, count
-from onnxq.version import VERSION
 
 _ROWS = 10
 

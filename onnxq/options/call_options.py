@@ -1,6 +1,6 @@
 """The keywords of the functions that take options, for type checkers.
 
-Made of the groups of `onnxq.settings` by `make options`: change these.
+Made of the groups of `onnxq.options.settings` by `make options`: change these.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-from onnxq.settings import Batch, PathLike, Profile, Prove
+from onnxq.options.settings import Batch, PathLike, Profile, Prove
 
 
 class _Feeding(TypedDict, total=False):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, in_short
+from onnxq.base.errors import UserError, in_short
 
 
 def read_json(path: Path, what: str, hint: str) -> Any:

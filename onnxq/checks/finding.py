@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxq.plain import DocumentPart
+from onnxq.base.plain import DocumentPart
 
 Severity = Literal["error", "warning", "note"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
+from onnxq.base.errors import UserError, unknown_name
 
 
 class MisusedError(UserError):

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from onnxq import option as kinds
-from onnxq import taken
-from onnxq.errors import UserError, unknown_name
-from onnxq.exclusions import asked, settled
-from onnxq.method import names, parameters
-from onnxq.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
-from onnxq.parameters import MethodOptions
-from onnxq.target import DEFAULT
-from onnxq.target import NAMES as TARGETS
+from onnxq.base import taken
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.options import option as kinds
+from onnxq.options.exclusions import asked, settled
+from onnxq.options.method import names, parameters
+from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, option
+from onnxq.options.parameters import MethodOptions
+from onnxq.targets import DEFAULT
+from onnxq.targets import NAMES as TARGETS
 
 G = TypeVar("G")
 
@@ -90,7 +90,7 @@ class Repairs(Group):
     """How a model is repaired, and what for.
 
     Attributes:
-        target: the TensorRT version, see `onnxq.target.NAMES`; or the path of a table of your own.
+        target: the TensorRT version, see `onnxq.targets.NAMES`; or the path of a table of your own.
         rules: folders of the user's own rules; their Python is run.
         enable: rules to turn on whatever the target lacks.
         skip: rules to leave out.
@@ -383,7 +383,7 @@ class Calibration(MethodOptions, Group):
         method: how ranges are chosen, see `onnxq/methods/`; without it a parameter says which. `auto` takes
             the method whose outputs are nearest to the float model's on samples that calibration did not see,
             then other thresholds for the tensors that quantization hurts most.
-        percentile: of method `percentile`; parameters of methods are fields, see `onnxq.parameters`.
+        percentile: of method `percentile`; parameters of methods are fields, see `onnxq.options.parameters`.
         constant: of the moving average.
         search: choose the percentile by the outputs, as `auto` chooses the method.
         exact: make histograms of all values instead of some millions of each tensor.

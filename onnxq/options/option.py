@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, unknown_name
-from onnxq.tables import Reader, choice, is_not, number, text, texts, truth, whole
+from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.tables import Reader, choice, is_not, number, text, texts, truth, whole
 
 
 @dataclass(frozen=True, slots=True)

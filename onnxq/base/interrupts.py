@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from onnxq import leftovers
+from onnxq.base import leftovers
 
 EXIT_CODE = 130
 GRACE = 1.4

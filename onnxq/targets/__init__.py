@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from onnxq import tables
-from onnxq.errors import UserError, unknown_name
+from onnxq.base import tables
+from onnxq.base.errors import UserError, unknown_name
 
 NAMES = (
     "tensorrt-7",
@@ -59,7 +59,7 @@ class Target:
             where none is needed.
         strongly_typed: whether it runs each tensor in the type that the file states; the builders of others
             choose by flags.
-        scale_form: the form of weight scales that is best for it, of `onnxq.settings.SCALE_FORMS`.
+        scale_form: the form of weight scales that is best for it, of `onnxq.options.settings.SCALE_FORMS`.
         explains: whether its trtexec writes the layers of an engine into a file, and what each takes.
         tool: the command that builds its engines: `trtexec`, or what takes the same flags.
         compiler: what the compiler that can be installed here is to it: its `own`; one of its `generation`,
@@ -180,7 +180,7 @@ def _target(name: str, data: Mapping[str, Any]) -> Target:
 
 @functools.cache
 def _table(name: str) -> dict[str, Any]:
-    path = Path(__file__).resolve().parent / "targets" / f"{name}.toml"
+    path = Path(__file__).with_name(f"{name}.toml")
     table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     return table
 

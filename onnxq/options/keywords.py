@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from onnxq.flag_words import tells_keywords
-from onnxq.option import NOT, read_options
+from onnxq.options.flag_words import tells_keywords
+from onnxq.options.option import NOT, read_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,7 +18,7 @@ def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F],
     """Tells of the options that a function takes as `**options`: in its signature and its documentation.
 
     Args:
-        groups: the groups that it hands its keywords to (`onnxq.settings.Keywords`).
+        groups: the groups that it hands its keywords to (`onnxq.options.settings.Keywords`).
         without: options that it does not have.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onnxq.errors import UserError, in_short, unknown_name
+from onnxq.base.errors import UserError, in_short, unknown_name
 
 T = TypeVar("T")
 Keys = tuple[str | int, ...]

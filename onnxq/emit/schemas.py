@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnxq.errors import unknown_name
-from onnxq.flag_words import tells_keywords
-from onnxq.plain import DocumentPart
-from onnxq.shown import Shown, Words, count
+from onnxq.base.errors import unknown_name
+from onnxq.base.plain import DocumentPart
+from onnxq.base.shown import Shown, Words, count
+from onnxq.options.flag_words import tells_keywords
 
 BASE = "https://onnxq.invalid/schemas"
 """What `$id` begins with: a name, not an address; nothing is fetched."""
@@ -139,7 +139,7 @@ _KINDS = (
         "what is known of a message of TensorRT"),
     DocumentKind("tried-rules", 1, "onnxq.pipeline.rule_book:RulesTried", ("rules test",),
         "what the examples of rules showed"),
-    DocumentKind("schemas", 1, "onnxq.schemas:SchemaList", ("schema",),
+    DocumentKind("schemas", 1, "onnxq.emit.schemas:SchemaList", ("schema",),
         "the kinds of documents"),
     DocumentKind("error", 2, "onnxq.documents.ended:ErrorEnd", ("any verb that fails",),
         "why a verb ended"),

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from onnxq import taken
-from onnxq.errors import nearest
-from onnxq.option import NOT, read_options
-from onnxq.settings import GROUPS, ImageOptions
+from onnxq.base import taken
+from onnxq.base.errors import nearest
+from onnxq.options.option import NOT, read_options
+from onnxq.options.settings import GROUPS, ImageOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 

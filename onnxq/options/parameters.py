@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, field, make_dataclass
 from typing import Any
 
-from onnxq.exclusions import unsaid
-from onnxq.method import Parameter, names, parameters
-from onnxq.option import UnsaidText, at_most, one_of, option
+from onnxq.options.exclusions import unsaid
+from onnxq.options.method import Parameter, names, parameters
+from onnxq.options.option import UnsaidText, at_most, one_of, option
 
 _First = tuple[str, str, Any]
 

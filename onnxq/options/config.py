@@ -34,13 +34,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnxq.errors import UserError, nearest, unknown_name
-from onnxq.exclusions import exclude
-from onnxq.method import methods, parameters
-from onnxq.option import Option, read_options, some_of
-from onnxq.parameters import StatedParameters, stated
-from onnxq.settings import GROUPS, LAYER_METHODS, REPAIR_STEPS, Inputs
-from onnxq.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
+from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.tables import At, Reader, choice, load, number, read_table, table, tables, text, texts, whole
+from onnxq.options.exclusions import exclude
+from onnxq.options.method import methods, parameters
+from onnxq.options.option import Option, read_options, some_of
+from onnxq.options.parameters import StatedParameters, stated
+from onnxq.options.settings import GROUPS, LAYER_METHODS, REPAIR_STEPS, Inputs
 
 FILE = Path("onnxq.toml")
 WEIGHT_METHODS = tuple(one.name for one in methods().values() if one.weights is not None)

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from onnxq.errors import UserError, in_short
+from onnxq.base.errors import UserError, in_short
 
 _NUMBERS = {int: numbers.Integral, float: numbers.Real}
 _WORDS = {

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxq import method as methods
-from onnxq.errors import UserError
-from onnxq.option import Unsaid, UnsaidNumber
+from onnxq.base.errors import UserError
+from onnxq.options import method as methods
+from onnxq.options.option import Unsaid, UnsaidNumber
 
 Words = Callable[[str], str]
 """What the user calls an option: a flag, or a keyword."""

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from onnxq.base.reason import code_of
+from onnxq.base.version import VERSION
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.lint import lint_pairs
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, ScaleProfile
@@ -31,11 +33,9 @@ from onnxq.graph.types import Shape, shape_text
 from onnxq.graph.view import Node, Tensor
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.ranges import Range
-from onnxq.reason import code_of
 from onnxq.rewrite.changes import Change
 from onnxq.run import trt
-from onnxq.target import COMPILER, Target, load_target, with_plugin
-from onnxq.version import VERSION
+from onnxq.targets import COMPILER, Target, load_target, with_plugin
 
 _ADVICE = (
     "{title} has no importer for it: replace it before the export, cut the model in front of it, or "

@@ -1,0 +1,1 @@
+"""Every option, once: as a flag, as a key of `onnxq.toml` and as a keyword."""
