@@ -53,7 +53,7 @@ def test_where_other_threads_take_the_signal() -> None:
     code = (
         "import os, signal, threading, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from onnxq import interrupts\n"
+        "from onnxq.base import interrupts\n"
         "threading.Thread(target=time.sleep, args=(2,), daemon=True).start()\n"
         "try:\n"
         "    with interrupts.held_back():\n"

@@ -176,7 +176,7 @@ print("goes on")
 
 def ended(code: str, here: Path) -> subprocess.CompletedProcess[str]:
     """Runs a program in which `GRACE` is short."""
-    start = "import os, signal, sys, time\nfrom onnxq import interrupts\n"
+    start = "import os, signal, sys, time\nfrom onnxq.base import interrupts\n"
     return subprocess.run(
         [sys.executable, "-c", start + code], env=environment(here), capture_output=True, text=True,
         timeout=60, check=False,
