@@ -24,7 +24,7 @@ from benchmarks.sensitivity.trained import Subject, subjects
 from onnxq.pipeline import accuracy
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.run.about_mean import AboutMeanMeter, decibels
-from onnxq.run.switched import Setting
+from onnxq.run.piecewise import Setting
 
 GIVEN = 512  # samples, of which a quarter measures and an eighth verifies
 SD, WORST, RUNS = 0.5, 1.5, 1.2
@@ -119,14 +119,14 @@ def of_sources(found: Accuracy, on: np.ndarray) -> np.ndarray:
     """The measured SQNR about the mean of subsets of the sources, bool [subsets, sources], dB."""
     model, copy = found.model, found.copy
     edges = [frozenset((e.node, e.input) for e in source.edges) for source in model.sources.entries]
-    whole = copy.switched.edges
+    whole = copy.piecewise.edges
     settings = [Setting(whole)]
     for row in on:
         kept = frozenset().union(*(edges[place] for place in np.flatnonzero(row)))
         settings.append(Setting(whole - kept))
     meter = AboutMeanMeter(copy.outputs, len(on))
     for feeds in islice(found.samples(), model.effort.samples):
-        exact, *given = copy.switched.run_each({n: feeds[n] for n in copy.inputs}, settings)
+        exact, *given = copy.piecewise.run_each({n: feeds[n] for n in copy.inputs}, settings)
         meter.add(exact, given)
     levels = [meter.result(place).sqnr_db for place in range(len(on))]
     return np.array([np.nan if level is None else level for level in levels])

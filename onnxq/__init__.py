@@ -124,19 +124,18 @@ if TYPE_CHECKING:
     )
     from onnxq.pipeline import calibrate, merge_stats, plan, quantize, sanitize, sensitivity
     from onnxq.pipeline.analyzing import analyze
-    from onnxq.pipeline.causes import Sensitivity
     from onnxq.pipeline.checking import Checks, check
     from onnxq.pipeline.comparing import Comparison, compare
-    from onnxq.pipeline.describing import ModelSummary, TensorSummary, describe, describe_tensor
+    from onnxq.pipeline.data_seen import DataSeen, look
+    from onnxq.pipeline.decision_ranking import Sensitivity
+    from onnxq.pipeline.description import ModelSummary, TensorSummary, describe, describe_tensor
     from onnxq.pipeline.diffing import diff
     from onnxq.pipeline.engine_reading import EngineDocument, engine
     from onnxq.pipeline.first_settings import FirstSettings, init
     from onnxq.pipeline.inspecting import draw, inspect
-    from onnxq.pipeline.looking import DataSeen, look
-    from onnxq.pipeline.paging import WrittenPage, report
+    from onnxq.pipeline.model_memory import memory
     from onnxq.pipeline.pieces import Extract, Pieces, extract, run_pieces, split
     from onnxq.pipeline.planning import Planned
-    from onnxq.pipeline.remembering import memory
     from onnxq.pipeline.result import Result
     from onnxq.pipeline.rule_book import (
         KnownOfMessage,
@@ -150,7 +149,8 @@ if TYPE_CHECKING:
         try_rules,
     )
     from onnxq.pipeline.tensor_statistics import statistics
-    from onnxq.pipeline.weighing import weights
+    from onnxq.pipeline.weight_table import weights
+    from onnxq.pipeline.written_page import WrittenPage, report
 
 _PLACES = {
     "onnxq.analysis.diff.rows": ("RunDiff",),
@@ -167,25 +167,25 @@ _PLACES = {
     "onnxq.pipeline.pieces": ("Extract", "Pieces", "extract", "run_pieces", "split"),
     "onnxq.pipeline": ("calibrate", "merge_stats", "plan", "quantize", "sanitize", "sensitivity"),
     "onnxq.pipeline.analyzing": ("analyze",),
-    "onnxq.pipeline.causes": ("Sensitivity",),
+    "onnxq.pipeline.decision_ranking": ("Sensitivity",),
     "onnxq.pipeline.checking": ("Checks", "check"),
     "onnxq.pipeline.comparing": ("Comparison", "compare"),
-    "onnxq.pipeline.describing": ("ModelSummary", "TensorSummary", "describe", "describe_tensor"),
+    "onnxq.pipeline.description": ("ModelSummary", "TensorSummary", "describe", "describe_tensor"),
     "onnxq.pipeline.diffing": ("diff",),
     "onnxq.pipeline.engine_reading": ("EngineDocument", "engine"),
     "onnxq.pipeline.first_settings": ("FirstSettings", "init"),
     "onnxq.pipeline.inspecting": ("draw", "inspect"),
-    "onnxq.pipeline.looking": ("DataSeen", "look"),
-    "onnxq.pipeline.paging": ("WrittenPage", "report"),
+    "onnxq.pipeline.data_seen": ("DataSeen", "look"),
+    "onnxq.pipeline.written_page": ("WrittenPage", "report"),
     "onnxq.pipeline.planning": ("Planned",),
-    "onnxq.pipeline.remembering": ("memory",),
+    "onnxq.pipeline.model_memory": ("memory",),
     "onnxq.pipeline.result": ("Result",),
     "onnxq.pipeline.rule_book": (
         "KnownOfMessage", "RuleList", "RuleText", "RulesTried", "explain_message", "explain_rule",
         "list_rules", "rules_page", "try_rules",
     ),
     "onnxq.pipeline.tensor_statistics": ("statistics",),
-    "onnxq.pipeline.weighing": ("weights",),
+    "onnxq.pipeline.weight_table": ("weights",),
     "onnxq.base.progress": ("Observer",),
     "onnxq.emit.schemas": ("SchemaList", "list_schemas", "schema"),
     "onnxq.options.settings": (

@@ -32,7 +32,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Score
 from onnxq.run import ort
 from onnxq.run.about_mean import AboutMeanMeter, about_mean, standard_error_db
-from onnxq.run.switched import Switched
+from onnxq.run.piecewise import PiecewiseModel
 
 pytestmark = pytest.mark.usefixtures("by_place")
 
@@ -295,7 +295,7 @@ PLACES = {
     "sources": (sys.modules[Accuracy.__module__], "measure_noise"),
     "body": (Accuracy, "measure_body"),
     "search": (Search, "cheapest"),
-    "set": (Switched, "run_each"),
+    "set": (PiecewiseModel, "run_each"),
     "result": (sys.modules[Accuracy.__module__], "refined"),
     "report": (Accuracy, "to_json"),
 }
@@ -469,7 +469,7 @@ def test_what_was_kept_goes_with_the_users_error(tmp_path: Path) -> None:
 
 
 def test_sensitivity_takes_no_more_than_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (onnxq.pipeline.causes, onnxq.pipeline.quantization):  # type: ignore[attr-defined]
+    for module in (onnxq.pipeline.decision_ranking, onnxq.pipeline.quantization):  # type: ignore[attr-defined]
         monkeypatch.setattr(module, "MAX_FLOAT", 0.01)
     options = {name: value for name, value in COMMON.items() if name != "compile"}
     found = onnxq.sensitivity(MODEL, DATA, top=0, **options)
@@ -535,7 +535,7 @@ def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
         raised = pursuit._raised({}, [Gate("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
         pursuit._floats["choose"] = 0.9 * unit
-        pursuit._drawn = sys.modules["onnxq.pipeline.gates"].Drawn(pursuit.goal, (), None)
+        pursuit._drawn = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
         assert pursuit._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
 
 
@@ -794,9 +794,9 @@ def test_a_goal_that_cannot_be_measured_is_refused_before_the_work(monkeypatch: 
 def test_equal_outputs_pass_any_gate() -> None:
     """Also those that do not vary, or are integers: no noise needs no signal."""
     from onnxq.options.settings import Goal
-    from onnxq.pipeline.gates import Drawn
+    from onnxq.pipeline.gates import BoundGoal
 
-    goal = Drawn.of(Goal(min_sqnr=90.0), ("still", "whole"), [])
+    goal = BoundGoal.of(Goal(min_sqnr=90.0), ("still", "whole"), [])
     for off, met in ((0, True), (1, False)):
         gauge = goal.gauge()
         for _ in range(2):

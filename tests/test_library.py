@@ -35,7 +35,7 @@ from onnxq.options.config import load_config
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS, DataPlace, ImageOptions, Keywords
 from onnxq.pipeline import result as results
-from onnxq.pipeline.looking import ShapeFed
+from onnxq.pipeline.data_seen import ShapeFed
 
 ROOT = Path(__file__).resolve().parents[1]
 NET = """<ir_version: 8, opset_import: ["" : 17]>

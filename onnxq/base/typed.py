@@ -16,8 +16,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
+from onnxq.base.annotated import in_words
 from onnxq.base.errors import in_short
-from onnxq.base.taken import in_words
 
 D = TypeVar("D")
 

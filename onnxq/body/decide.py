@@ -15,7 +15,7 @@ from onnxq.body.convert import HalfBody, to_half
 from onnxq.body.emulate import Loss, losses
 from onnxq.body.formats import Kind
 from onnxq.body.islands import MARGIN, Islands, islands
-from onnxq.body.settle import Settled, settle
+from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
 
 ABOVE_DB = 15.0
@@ -48,7 +48,7 @@ class Decision:
     masks: tuple[str, ...]
     float32_io: tuple[str, ...] = ()
     islands: Islands | None = None
-    settled: Settled | None = None
+    settled: MeasuredBody | None = None
 
     def convert(self, model: Model, more: Mapping[str, Reason] | None = None) -> HalfBody:
         """A model with this body; `more`: further nodes that stay float32.

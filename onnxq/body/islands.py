@@ -1,7 +1,7 @@
 """What stays float32 by what is known before the body has run, and why.
 
 Ranges that the type does not reach, by calibration; long sums; what normalizes, and powers; numbers that
-count, index or measure. Judged are operators, sizes and ranges alone; `onnxq.body.settle` runs the body.
+count, index or measure. Judged are operators, sizes and ranges alone; `measured_body.py` runs the body.
 """
 
 from __future__ import annotations

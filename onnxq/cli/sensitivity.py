@@ -41,7 +41,7 @@ def sensitivity(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.sensitivity import sensitivity_page
-    from onnxq.pipeline.causes import check_settings_output
+    from onnxq.pipeline.decision_ranking import check_settings_output
     from onnxq.pipeline.goals import forget
 
     calibration = chosen.calibration()

@@ -14,12 +14,12 @@ import onnx
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.external import externalize
 from onnxq.graph.load import tensors
-from onnxq.noise.sketch import Sketch
+from onnxq.noise.projection import Projection
 from onnxq.run import ort
 from onnxq.run.about_mean import Signal
 from onnxq.run.compare import as_tensor
 from onnxq.run.output_parts import OutputParts
-from onnxq.run.switched import Edge, Recipe, Setting, Switched
+from onnxq.run.piecewise import Edge, PiecewiseModel, Recipe, Setting
 
 _INLINE = 1 << 28  # bytes of weights from which they go into a file of their own
 _LOUDEST = 1e6  # times the signal: an error that is not finite counts as so much
@@ -89,7 +89,9 @@ class Sums:
         return found
 
 
-def measure_block(model: Switched, task: Task, feeds: Sequence[Mapping[str, np.ndarray]], first: int) -> Sums:
+def measure_block(
+    model: PiecewiseModel, task: Task, feeds: Sequence[Mapping[str, np.ndarray]], first: int
+) -> Sums:
     """The sums of some samples, of which the first has a number.
 
     Raises:
@@ -103,7 +105,7 @@ def measure_block(model: Switched, task: Task, feeds: Sequence[Mapping[str, np.n
     return total
 
 
-def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], number: int) -> Sums:
+def _of_sample(model: PiecewiseModel, task: Task, feeds: Mapping[str, np.ndarray], number: int) -> Sums:
     off = model.edges
     settings = [Setting(off), *(Setting(off - edges) for edges in task.sets)]
     given = {name: feeds[name] for name in model.inputs}
@@ -111,18 +113,18 @@ def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], num
     found.samples = 1
     most = max(1, task.budget // max(1, len(task.parts.parts)))
     exact: list[np.ndarray] = []
-    sketches: list[Sketch] = []
+    projections: list[Projection] = []
     errors: list[np.ndarray] = []
     for index, whole in model.run_one_by_one(given, settings, task.parts.outputs):
         outputs = task.parts.split(whole)
-        if not sketches:  # the float model is the first
+        if not projections:  # the float model is the first
             assert index == 0
             found.signals = [Signal.of(value) for value in outputs]
             exact = [as_tensor(value) for value in outputs]
             for place, (value, signal) in enumerate(zip(exact, found.signals, strict=True)):
                 size = value.size if signal.comparable else 0
-                sketches.append(Sketch(size, most, task.seed, number, place))
-                errors.append(np.zeros((len(task.sets), sketches[-1].length)))
+                projections.append(Projection(size, most, task.seed, number, place))
+                errors.append(np.zeros((len(task.sets), projections[-1].length)))
             exact = [
                 value.astype(np.float64) if signal.comparable else value
                 for value, signal in zip(exact, found.signals, strict=True)
@@ -140,7 +142,7 @@ def _of_sample(model: Switched, task: Task, feeds: Mapping[str, np.ndarray], num
             if not np.isfinite(error).all():
                 found.broken[place][index - 1] += 1
                 error = np.zeros(error.size)
-            errors[place][index - 1] = sketches[place](error)
+            errors[place][index - 1] = projections[place](error)
     for place, rows in enumerate(errors):
         if found.signals[place].comparable:
             found.grams[place] = rows @ rows.T
@@ -174,7 +176,7 @@ def measure_elsewhere(folder: str, feeds: Sequence[Mapping[str, np.ndarray]], fi
 
 
 @lru_cache(maxsize=1)
-def _taken_over(folder: str) -> tuple[Switched, Task, tuple[str, ...]]:
+def _taken_over(folder: str) -> tuple[PiecewiseModel, Task, tuple[str, ...]]:
     place = Path(folder)
     recipe, task, libraries = pickle.loads((place / "task").read_bytes())
     model, floats = (

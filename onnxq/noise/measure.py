@@ -21,15 +21,15 @@ import numpy as np
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.noise.block import Sums, Task, hand_over, measure_block, measure_elsewhere
-from onnxq.noise.crew import Crew
 from onnxq.noise.gram import Effort, NoiseModel, bend_of, noises
 from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
+from onnxq.noise.workers import Workers
 from onnxq.quant.measuring import MeasuringCopy
 from onnxq.run.about_mean import UNWEIGHED, not_compared
 from onnxq.run.ort import Feeds
 from onnxq.run.output_parts import OutputParts
-from onnxq.run.switched import Recipe
+from onnxq.run.piecewise import Recipe
 
 BLOCK = 4
 """Samples that are measured together: what a worker is given, and what is kept when a run is interrupted."""
@@ -129,15 +129,15 @@ def _measured(
     """What each block adds, in their order."""
     if submit is None and workers <= 1:
         for first, block in blocks:
-            yield block, measure_block(copy.switched, task, block, first)
+            yield block, measure_block(copy.piecewise, task, block, first)
         return
     with interrupts.Folder() as name:
         hand_over(copy.recipe, task, Path(name))
         if submit is not None:
             yield from _submitted(name, blocks, submit, _AHEAD)
             return
-        with Crew(workers, name) as crew:
-            yield from _submitted(name, blocks, crew.submit, workers + 1)
+        with Workers(workers, name) as processes:
+            yield from _submitted(name, blocks, processes.submit, workers + 1)
 
 
 def _submitted(

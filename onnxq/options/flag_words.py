@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from onnxq.base import taken
+from onnxq.base import annotated
 from onnxq.base.errors import nearest
 from onnxq.options.option import NOT, read_options
 from onnxq.options.settings import GROUPS, ImageOptions
@@ -89,7 +89,7 @@ def tells_keywords(function: F) -> F:
                     f"{f'; {hint}' if hint else ''}"
                 )
         given = signature.bind_partial(*args, **keywords).arguments
-        taken.check(given, taken.hints_of(function))
+        annotated.check(given, annotated.hints_of(function))
         return function(*args, **keywords)
 
     return call  # type: ignore[return-value]

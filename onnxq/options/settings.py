@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from onnxq.base import taken
+from onnxq.base import annotated
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.options import option as kinds
 from onnxq.options.exclusions import asked, settled
@@ -66,7 +66,7 @@ class Group:
     def __post_init__(self) -> None:
         own: Any = type(self)
         for name, said in kinds.read_options(own).items():
-            taken.check({name: getattr(self, name)}, taken.hints_of(own), said.help)
+            annotated.check({name: getattr(self, name)}, annotated.hints_of(own), said.help)
         self._check()
 
     def _check(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnxq.rewrite.sketch import SketchedNode
+from onnxq.rewrite.change_sketch import SketchedNode
 
 _WIDE, _HIGH, _GAP_X, _GAP_Y = 150, 36, 14, 26
 

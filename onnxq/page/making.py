@@ -14,12 +14,12 @@ from onnxq.analysis.reports import OpenedReport
 from onnxq.analysis.rows import Analysis
 from onnxq.base.escapes import escaped
 from onnxq.page.advice import Advice, ChecksView, advice_of, checks_view
-from onnxq.page.beside import BesideView, beside_view
 from onnxq.page.depth import DepthView, depth_view
 from onnxq.page.kernels import kernels_of
 from onnxq.page.layers import LayersView, layers_view
 from onnxq.page.ledger import LedgerView, ledger_view
 from onnxq.page.reproduce import ReproduceView, reproduce_view
+from onnxq.page.run_diff import RunDiffView, run_diff_view
 from onnxq.page.samples import SheetView, sheets_of
 from onnxq.page.sizes import SizesView, sizes_view
 from onnxq.page.surgery import SurgeryView, surgery_view
@@ -44,7 +44,7 @@ class ReportPage:
         verdict: whether to ship.
         sheets: what the data looked like.
         advice: what to do next.
-        beside: another run beside it.
+        run_diff: another run beside it.
         ledger: the ledger of noise.
         layers: the layers.
         depth: errors, memory and kernels along the network.
@@ -60,7 +60,7 @@ class ReportPage:
     verdict: VerdictView
     sheets: tuple[SheetView, ...]
     advice: tuple[Advice, ...]
-    beside: BesideView | None
+    run_diff: RunDiffView | None
     ledger: LedgerView | None
     layers: LayersView | None
     depth: DepthView | None
@@ -98,7 +98,7 @@ def page_of(
         verdict=verdict_view(found),
         sheets=sheets_of(found.pictures),
         advice=advice_of(report, analysed=layers is not None and layers.analysed),
-        beside=beside_view(compare, report) if compare is not None else None,
+        run_diff=run_diff_view(compare, report) if compare is not None else None,
         ledger=ledger_view(found),
         layers=layers,
         depth=depth_view(found, errors, kernels),

@@ -10,8 +10,8 @@ from onnxq.analysis.reports import number
 from onnxq.documents.report import Report
 from onnxq.page.graphs import GraphDrawing, graph_drawing
 from onnxq.page.words import figure
+from onnxq.rewrite.change_sketch import ChangeSketch
 from onnxq.rewrite.changes import Change
-from onnxq.rewrite.sketch import ChangeSketch
 from onnxq.rewrite.whole import WholeProof
 
 _FEW = 6

@@ -53,8 +53,8 @@ from onnxq.options.settings import (
 )
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.calibration import Calibrating, Given
-from onnxq.pipeline.causes import Sensitivity
 from onnxq.pipeline.compilation import check_compiler
+from onnxq.pipeline.decision_ranking import Sensitivity
 from onnxq.pipeline.goals import Measurement, Pursuit
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.planning import Planned, take_plan

@@ -37,7 +37,7 @@ from onnxq.run import ort
 from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, not_compared, standard_error_db
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
-from onnxq.run.switched import Setting
+from onnxq.run.piecewise import Setting
 
 SAMPLES = 64
 """How many samples measure the sources, at most."""
@@ -194,10 +194,10 @@ class Accuracy:
         body = Emulated(half.model.to_proto(), data_dir=self._job.model.data_dir)
         names = [name for name in self.copy.outputs if name in body.outputs]
         meter = AboutMeanMeter(self._parts.only(names))
-        off = Setting(self.copy.switched.edges)
+        off = Setting(self.copy.piecewise.edges)
         for feeds in itertools.islice(self.samples(), most):
             given = {name: feeds[name] for name in self.copy.inputs}
-            (exact,) = self.copy.switched.run_each(given, [off], names)
+            (exact,) = self.copy.piecewise.run_each(given, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
         levels = meter.result().outputs
         self._body = {name: 10 ** (-level / 10) for name, level in levels.items()}
@@ -278,7 +278,7 @@ class Accuracy:
     def setting(self, floats: Collection[str]) -> Setting:
         """What a measuring copy is set to with some nodes in float."""
         kept = {(edge.node, edge.input) for edge in self._wants.kept(floats)}
-        return Setting(self.copy.switched.edges - kept)
+        return Setting(self.copy.piecewise.edges - kept)
 
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
@@ -355,11 +355,11 @@ class Accuracy:
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None, names: Sequence[str]
     ) -> Iterator[tuple[list[Any], list[list[Any]]]]:
         """Outputs of the float model, and with each set, by sample."""
-        settings = [Setting(self.copy.switched.edges), *map(self.setting, sets)]
+        settings = [Setting(self.copy.piecewise.edges), *map(self.setting, sets)]
         with self._named():
             for feeds in self.samples() if samples is None else samples:
                 given = {name: feeds[name] for name in self.copy.inputs}
-                exact, *found = self.copy.switched.run_each(given, settings, names)
+                exact, *found = self.copy.piecewise.run_each(given, settings, names)
                 yield exact, found
 
     def _tell(self) -> None:
@@ -372,7 +372,7 @@ class Accuracy:
 
     def float_model(self) -> CallableModel:
         """The float model likewise."""
-        return self._callable(Setting(self.copy.switched.edges))
+        return self._callable(Setting(self.copy.piecewise.edges))
 
     def _callable(self, setting: Setting) -> CallableModel:
         names = self.copy.outputs
@@ -384,7 +384,7 @@ class Accuracy:
             (sample,) = self._job.feeds([Sample(0, "the function", dict(feeds))])
             try:
                 given = {name: np.asarray(sample.feeds[name]) for name in self.copy.inputs}
-                (found,) = self.copy.switched.run_each(given, [setting])
+                (found,) = self.copy.piecewise.run_each(given, [setting])
             except ort.RunError as error:
                 raise UserError(f"the model does not run on what the function gives it: {error}") from error
             return dict(zip(names, found, strict=True))

@@ -38,10 +38,10 @@ from onnxq.graph.types import Shape
 from onnxq.options.call_options import AnalyzeOptions
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
-from onnxq.pipeline.beside import How, beside
-from onnxq.pipeline.predicting import NOTE, predicted_db
+from onnxq.pipeline.layer_noise import NOTE, predicted_db
+from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.reporting import peak_memory_mb
-from onnxq.pipeline.siblings import sibling_of
+from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
 from onnxq.run.finding_parts import LOOKS, find_parts
 from onnxq.run.output_parts import OutputParts
@@ -222,7 +222,7 @@ class _Asked:
         quantized = a if b is None else b
         if isinstance(quantized, onnx.ModelProto) or str(quantized).endswith(".json"):
             raise UserError("there are no samples to compare with", hint="give --data DATA")
-        known = sibling_of(Path(quantized))
+        known = recorded_run(Path(quantized))
         if data is not None:
             return cls(known.original, quantized, data, feeding, images, None)
         if known.data is None:

@@ -12,9 +12,9 @@ import onnx
 from onnxq.base.errors import Fault
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
-from onnxq.pipeline.agreeing import disagreeing
 from onnxq.pipeline.calibration import Calibrating, Prepared
 from onnxq.pipeline.job import Job
+from onnxq.pipeline.joints import disagreeing
 from onnxq.pipeline.sampling import Sampling
 from onnxq.quant.choice import AUTO, SEARCH, Choice, choose, scale_sets
 from onnxq.quant.fits import within
@@ -192,10 +192,10 @@ def _choice(
             )
     except Fault as fault:  # the file is tried as a whole when it is verified
         why = f"the candidates could not be measured: {fault}"
-        return Choice(default, ranges.all(default), why=why), measuring.switched.runs
+        return Choice(default, ranges.all(default), why=why), measuring.piecewise.runs
     if not choice.why and (sampling.parts.shared or not sampling.apart):
         choice.why = "there are too few samples to keep some apart: those that calibrated chose"
-    return choice, choice.samples + measuring.switched.runs
+    return choice, choice.samples + measuring.piecewise.runs
 
 
 def refined(job: Job, prepared: Prepared, done: Quantized, plan: QuantPlan) -> Quantized:

@@ -25,7 +25,7 @@ from onnxq.graph.model import Model
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
-from onnxq.pipeline.gates import Drawn, drop_of, gates_part
+from onnxq.pipeline.gates import BoundGoal, drop_of, gates_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -160,9 +160,9 @@ def _compared(
         Emulated(model.source, data_dir=model.data_dir) if is_half else ort.load(path)
         for path, model, is_half in zip((reference, candidate), models, half, strict=True)
     )
-    drawn = Drawn.of(goal, one.outputs, models[0].outputs)
+    bound = BoundGoal.of(goal, one.outputs, models[0].outputs)
     parts, feeds = looked_at(models[0], one, feeds)
-    gauge = drawn.gauge(parts)
+    gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
     scores: dict[str, Any] | None = None
     drop = None
@@ -172,7 +172,7 @@ def _compared(
         scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
         scores["names"] = ["A", "B"]
         drop = drop_of(ours, theirs, goal.max_drop)
-    goal_part = gates_part(drawn.gates(gauge, drop, "" if score is None else score.name), scores)
+    goal_part = gates_part(bound.gates(gauge, drop, "" if score is None else score.name), scores)
     return Comparison(
         kind="comparison",
         schema=2,

@@ -11,10 +11,10 @@ from onnxq.base.errors import UserError
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
+from onnxq.compiled.engine_difference import SideBySide, engine_difference
 from onnxq.compiled.exported import read_exported
 from onnxq.compiled.gpus import gpus_named
 from onnxq.compiled.reading import EngineReading, operators_of, read, reading_of
-from onnxq.compiled.side_by_side import SideBySide, side_by_side
 from onnxq.compiled.traffic import Traffic, traffic
 from onnxq.compiled.verdict import Verdict
 from onnxq.emit.recorded import recorded_profiles
@@ -181,7 +181,7 @@ def engine(
         layer_info=str(layer_info) if layer_info is not None else None,
         profile_times=str(profile_times) if profile_times is not None else None,
         other=other,
-        differences=side_by_side(one.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
+        differences=engine_difference(one.reading, other.reading) if both else None,  # type: ignore[arg-type, union-attr]
         verdict=verdict,
     )
 

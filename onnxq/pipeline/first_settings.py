@@ -20,8 +20,8 @@ from onnxq.emit import files
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.option import NOT, Option, read_options
 from onnxq.options.settings import GROUPS
-from onnxq.pipeline.describing import ModelSummary, describe
-from onnxq.pipeline.looking import DataSeen, look
+from onnxq.pipeline.data_seen import DataSeen, look
+from onnxq.pipeline.description import ModelSummary, describe
 
 _WIDTH = 100
 

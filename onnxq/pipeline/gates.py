@@ -65,7 +65,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class BoundGoal:
     """A goal for the outputs of one model: names are known to exist.
 
     Attributes:
@@ -81,7 +81,7 @@ class Drawn:
     @staticmethod
     def of(
         goal: Goal, outputs: Sequence[str], known: Sequence[tuple[str, np.dtype | None, Shape | None]]
-    ) -> Drawn:
+    ) -> BoundGoal:
         """That of the outputs that run.
 
         Args:
@@ -105,7 +105,7 @@ class Drawn:
         other = agreement is not None or goal.max_drop is not None  # measured whatever outputs weigh
         if not any(weight > 0 for weight in weighed) and (goal.min_sqnr is not None or not other):
             raise UserError("every output weighs 0", hint="weigh those that matter with more")
-        return Drawn(goal, tuple(outputs), agreement)
+        return BoundGoal(goal, tuple(outputs), agreement)
 
     def gauge(self, parts: OutputParts | None = None) -> Gauge:
         """What measures the outputs of one candidate; `parts`: in which they are judged.

@@ -28,11 +28,11 @@ from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.costs import costs_of_nodes, read_costs
-from onnxq.pipeline.gates import Drawn, Gate, Gauge, drop_of, gates_part, rounding
+from onnxq.pipeline.gates import BoundGoal, Gate, Gauge, drop_of, gates_part, rounding
+from onnxq.pipeline.goal_search import Searched, prices_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
-from onnxq.pipeline.searched import Searched, prices_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
 from onnxq.run.about_mean import not_compared
@@ -150,7 +150,7 @@ class Pursuit:
         self._first: Attempt | None = None
         self._met_where_confirmed = False
         self._found: Searched | None = None
-        self._drawn: Drawn | None = None
+        self._bound: BoundGoal | None = None
 
     def begin(self, job: Job, prepared: Prepared) -> None:
         """Scores the float model, and looks whether names exist: before the long work begins.
@@ -163,7 +163,7 @@ class Pursuit:
             if self.goal.is_set or self._score is not None:
                 raise UserError("no part of the model runs in onnxruntime: there is no goal to be measured")
             return
-        self._drawn = Drawn.of(self.goal, outputs, job.model.outputs)
+        self._bound = BoundGoal.of(self.goal, outputs, job.model.outputs)
         if self.goal.min_sqnr is not None:
             _check_floats(self.goal, outputs, job)
         if isinstance(self._costs, dict):
@@ -216,12 +216,12 @@ class Pursuit:
                 has no more than two kinds, so that what chose confirms.
             score: the user's score, where it is known.
         """
-        drawn = self._drawn
-        if expected is None or drawn is None:
+        bound = self._bound
+        if expected is None or bound is None:
             return Verified(verify(job, sampling, quantized, expected, confirms=confirms), _NOTHING)
         emulate = made.body is not None and whole
         proto = made.proto if emulate else quantized
-        gauge = drawn.gauge(job.parts_of(expected.outputs))
+        gauge = bound.gauge(job.parts_of(expected.outputs))
         accuracy = verify(
             job, sampling, proto, expected, emulate=emulate, meters=gauge.meters, confirms=confirms
         )
@@ -235,10 +235,10 @@ class Pursuit:
 
     def gates(self, verified: Verified) -> list[Gate]:
         """What is asked for, with what was measured."""
-        if self._drawn is None:
+        if self._bound is None:
             return []
         name = "" if self._score is None else self._score.name
-        return self._drawn.gates(verified.gauge, verified.drop, name)
+        return self._bound.gates(verified.gauge, verified.drop, name)
 
     # -- searching -----------------------------------------------------------------------------
 
@@ -455,13 +455,13 @@ class Pursuit:
 
     def _aims(self, margin: float, raised: Mapping[str, float]) -> dict[str, float]:
         """What is aimed at, by kind of gate, on the samples that choose; `margin`: of dB."""
-        drawn, goal = self._drawn, self.goal
-        assert drawn is not None
+        bound, goal = self._bound, self.goal
+        assert bound is not None
         aims: dict[str, float] = {}
         if goal.min_sqnr is not None:
             aims["sqnr"] = goal.min_sqnr + margin
-        if drawn.agreement is not None:
-            aims["agreement"] = min(100.0, drawn.agreement[1] + raised.get("agreement", 0.0))
+        if bound.agreement is not None:
+            aims["agreement"] = min(100.0, bound.agreement[1] + raised.get("agreement", 0.0))
         if goal.max_drop is not None:
             float_score = self._floats["choose"]
             least = float_score - goal.max_drop + raised.get("drop", 0.0)
@@ -473,16 +473,16 @@ class Pursuit:
 
         `retries`: see `meet_score`.
         """
-        drawn = self._drawn
-        assert drawn is not None
+        bound = self._bound
+        assert bound is not None
         aims = self._aims(accuracy.margin_db if self.goal.min_sqnr is not None else 0.0, raised)
         if len(aims) == 1:
             ((kind, aim),) = aims.items()
             if kind == "sqnr":
                 return accuracy.for_sqnr(aim)
             if kind == "agreement":
-                assert drawn.agreement is not None
-                return accuracy.for_agreement(drawn.agreement[0], aim, retries=retries)
+                assert bound.agreement is not None
+                return accuracy.for_agreement(bound.agreement[0], aim, retries=retries)
             return accuracy.for_score(self._choosing, aim, retries=retries)
 
         units = {
@@ -501,8 +501,8 @@ class Pursuit:
 
             if "sqnr" in aims:
                 add("sqnr", accuracy.sqnr_db(sets))
-            if drawn.agreement is not None:
-                add("agreement", accuracy.agreement(drawn.agreement[0], sets))
+            if bound.agreement is not None:
+                add("agreement", accuracy.agreement(bound.agreement[0], sets))
             if "drop" in aims:
                 add("drop", accuracy.scores(self._choosing, sets))
             return [min(margin) for margin in found]
@@ -546,7 +546,7 @@ class Pursuit:
         Args:
             verified: of the model that is written.
         """
-        if self._drawn is None or verified.gauge is _NOTHING:
+        if self._bound is None or verified.gauge is _NOTHING:
             return None, None
         gates = self.gates(verified)
         first = self._first
@@ -633,4 +633,4 @@ def forget(state: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-_NOTHING = Drawn(Goal(), (), None).gauge()
+_NOTHING = BoundGoal(Goal(), (), None).gauge()

@@ -38,10 +38,10 @@ from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
 from onnxq.pipeline import reporting
+from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
 from onnxq.pipeline.sanitizing import Sanitizing
-from onnxq.pipeline.siblings import place_of
 from onnxq.rewrite.changes import Assumption, Change
 from onnxq.rewrite.engine import RewriteReport
 from onnxq.rewrite.proof import Proof

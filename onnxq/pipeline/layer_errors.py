@@ -23,10 +23,10 @@ from onnxq.graph.external import externalize
 from onnxq.graph.load import read
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
-from onnxq.pipeline.beside import How, beside
 from onnxq.pipeline.body import Finished
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
+from onnxq.pipeline.stage_comparison import How, beside
 
 SAMPLES, SHARE = 4, 0.15
 """How many samples are run where nobody says, and what share of the whole run they may take at most."""

@@ -36,9 +36,9 @@ from onnxq.pipeline.calibration import (
     activations,
     prepare,
 )
-from onnxq.pipeline.causes import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
+from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import Worth, deployment_parts, worths
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated

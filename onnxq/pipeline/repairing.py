@@ -43,7 +43,7 @@ from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted, Fitter
 from onnxq.repair.ledger import MARGIN_DB, StepEntry
 from onnxq.repair.moved import moved
-from onnxq.repair.shelf import Shelf
+from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes, channel_axis
 from onnxq.repair.workload import EDITED, EDITS, LEAST_FITTING, LEAST_JUDGING, beside_runs, workload_of
 from onnxq.rewrite.whole import Differs
@@ -536,7 +536,7 @@ class _Bench:
         for feeds in itertools.islice(self._judging.feeds(), _LOOKS):
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
-        self._ran += copy.switched.runs
+        self._ran += copy.piecewise.runs
         return [meter.result(place).sqnr_db for place in range(len(candidates))]
 
     def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
@@ -566,7 +566,7 @@ class _Bench:
             return noise.measure(self._exact, copy, feeds, settings, self._parts)
 
         found = refined_ranges(ranges, current, samples, measure, self._judged)
-        self._ran += copy.switched.runs
+        self._ran += copy.piecewise.runs
         return {name: entry.amax for name, entry in found.items() if entry is not current[name]}
 
     def _is_known(self, tensor: str, draft: Draft) -> bool:
@@ -600,8 +600,8 @@ class _Kept:
 
     def __init__(self, sampling: Sampling, read: Callable[[], Iterator[Sample]]) -> None:
         self._sampling, self._read = sampling, read
-        self._shelf = Shelf(_IN_MEMORY)
-        self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are on the shelf
+        self._spill = Spill(_IN_MEMORY)
+        self._kept: list[tuple[Sample, tuple[str, ...]]] | None = None  # their arrays are spilled
         self._too_large = False
         self.most: int | None = None
 
@@ -609,7 +609,7 @@ class _Kept:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._shelf.close()
+        self._spill.close()
 
     def feeds(self) -> Iterator[Feeds]:
         """What they feed the model, in their order."""
@@ -618,7 +618,7 @@ class _Kept:
     def _all(self) -> Iterator[Sample]:
         if self._kept is not None:
             for sample, names in self._kept:
-                yield replace(sample, feeds={name: self._shelf.get((sample.index, name)) for name in names})
+                yield replace(sample, feeds={name: self._spill.get((sample.index, name)) for name in names})
             return
         found: list[tuple[Sample, tuple[str, ...]]] = []
         size = 0
@@ -626,10 +626,10 @@ class _Kept:
             size += sum(array.nbytes for array in sample.feeds.values())
             if size > _KEPT and not self._too_large:
                 self._too_large = True
-                self._shelf.close()
+                self._spill.close()
             if not self._too_large:
                 for name, array in sample.feeds.items():
-                    self._shelf.put((sample.index, name), array)
+                    self._spill.put((sample.index, name), array)
                 found.append((replace(sample, feeds={}), tuple(sample.feeds)))
             yield sample
         if not self._too_large:

@@ -15,8 +15,8 @@ from onnxq.documents.report import Report
 from onnxq.emit import files
 from onnxq.emit.commands import commands
 from onnxq.graph.spool import Spool
-from onnxq.pipeline.paging import page_text
 from onnxq.pipeline.words import result_words
+from onnxq.pipeline.written_page import page_text
 from onnxq.run.profiles import Profile
 from onnxq.targets import load_target
 

@@ -20,7 +20,7 @@ from onnxq.quant.insert import Inserted, float_reads, insert
 from onnxq.quant.patches import NONE, Patches
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants
-from onnxq.run.switched import Edge, Recipe, Setting, Tie
+from onnxq.run.piecewise import Edge, Recipe, Setting, Tie
 
 _WIDE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 
@@ -54,7 +54,7 @@ class MeasuringCopy:
         inputs: names of the inputs.
         outputs: names of the outputs.
         recipe: what makes it in another process.
-        switched: the copy itself, by edges.
+        piecewise: the copy itself, by edges.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class MeasuringCopy:
             data_dir: the folder of external data.
             in_float32: whether double and bfloat16 are run as float32.
             optimize: whether onnxruntime may rewrite the graph.
-            pieces: as in `onnxq.run.switched.Switched`: for candidates that differ in scales alone.
+            pieces: as in `onnxq.run.piecewise.PiecewiseModel`: for candidates that differ in scales alone.
             fits: the fitted biases of the model with pairs, which a layer has while its weights are int8.
         """
         self._plan = plan
@@ -104,8 +104,8 @@ class MeasuringCopy:
             ties=ties,
             constants=constants,
         )
-        self.switched = self.recipe.made()
-        self.inputs, self.outputs = self.switched.inputs, self.switched.outputs
+        self.piecewise = self.recipe.made()
+        self.inputs, self.outputs = self.piecewise.inputs, self.piecewise.outputs
 
     @cached_property
     def _wants(self) -> Wants:
@@ -149,7 +149,7 @@ class MeasuringCopy:
             UserError: the plan has no such layer, site or group.
             RunError: the model does not run.
         """
-        return self.switched.run_each(feeds, [self._setting(one) for one in settings], outputs)
+        return self.piecewise.run_each(feeds, [self._setting(one) for one in settings], outputs)
 
     def _setting(self, candidate: Candidate) -> Setting:
         nodes = {edge[0] for edge in self._edges}

@@ -14,7 +14,7 @@ from onnxq.graph.pairs import is_dequantized
 from onnxq.graph.view import Node
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.resolve import Resolver
-from onnxq.quant.settle import settle
+from onnxq.quant.wishes import settle
 from onnxq.rule.api import Fact, Float, Follow, Quantize, Read, Rule, Skip, Together
 from onnxq.rule.told import told
 

@@ -30,9 +30,9 @@ from onnxq.repair.draft import Draft
 from onnxq.repair.layers import FitLayer, fit_layers
 from onnxq.repair.rounding import EXACT_ROWS, rounded, second_moment
 from onnxq.repair.rows import ChannelEnds, FloatRows, float_rows
-from onnxq.repair.shelf import Shelf
-from onnxq.repair.side_by_side import Threads
+from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
+from onnxq.repair.threads import Threads
 from onnxq.run.ort import Feeds
 
 STEPS = ("bias", "gptq")
@@ -116,7 +116,7 @@ class Fitter:
         self._reference, self._wanted = reference, dict(ends or {})
         self._runnable = runnable
         self._threads = Threads(threads)
-        self._shelf = Shelf(budget_bytes)
+        self._spill = Spill(budget_bytes)
         self._rows, self._most_terms = rows, most_terms
         self._float_layers, self._count, self._progress = float_layers, count, progress
         self._floats: FloatRows | None = None
@@ -131,7 +131,7 @@ class Fitter:
     def close(self) -> None:
         """Removes what is kept."""
         self._threads.close()
-        self._shelf.close()
+        self._spill.close()
 
     @property
     def channels(self) -> Mapping[str, ChannelEnds]:
@@ -197,7 +197,7 @@ class Fitter:
                     ranks,
                     self._samples(),
                     {name: max(1, -(-wanted // max(1, count))) for name, wanted in rows.items()},
-                    self._shelf,
+                    self._spill,
                     self._threads,
                     data_dir=self._model.data_dir,
                     progress=lambda done: self._progress(done, count),
@@ -219,7 +219,7 @@ class _Fit:
         steps_of: Callable[[str], frozenset[str]],
     ) -> None:
         self._fitter, self._floats, self._model, self._maps, self._draft = fitter, floats, model, maps, draft
-        self._threads, self._shelf = fitter._threads, fitter._shelf
+        self._threads, self._spill = fitter._threads, fitter._spill
         self._codes = dict(draft.patches.codes)
         self._biases = dict(draft.patches.biases)
         self._constants = dict(draft.patches.constants)
@@ -239,7 +239,7 @@ class _Fit:
         inserted = insert(self._model, self._draft.plan, self._draft.scales, patches)
         proto = self._fitter._runnable(inserted.model.to_proto(handover=True))
         stops = dict.fromkeys(self._layers, 0)
-        stream = Stream(proto, stops, self._shelf, self._threads, data_dir=inserted.model.data_dir)
+        stream = Stream(proto, stops, self._spill, self._threads, data_dir=inserted.model.data_dir)
         for name in [name for name in self._layers if not stream.has(name)]:
             del self._layers[name]
             self._skipped[name] = "onnxruntime does not run it"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxq.quant.scales import INT8_MAX
-from onnxq.repair.side_by_side import Threads
+from onnxq.repair.threads import Threads
 
 EXACT_ROWS = 1040
 """So many products of codes add up to less than 2^24: float32 is exact, in any order."""

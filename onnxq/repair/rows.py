@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxq.calib.probes import makers
 from onnxq.graph.load import opset_of
-from onnxq.repair.shelf import Shelf
-from onnxq.repair.side_by_side import Threads
+from onnxq.repair.spill import Spill
+from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
@@ -68,22 +68,22 @@ class FloatRows:
         samples: how many samples there were.
     """
 
-    def __init__(self, shelf: Shelf, ends: Mapping[str, ChannelEnds], samples: int) -> None:
-        self._shelf = shelf
+    def __init__(self, spill: Spill, ends: Mapping[str, ChannelEnds], samples: int) -> None:
+        self._spill = spill
         self.ends, self.samples = ends, samples
 
     def places(self, tensor: str, sample: int) -> int | None:
         """How many positions a tensor had in a sample; None where it has no rows."""
         key = (FloatRows, tensor, sample, 2)
-        return int(self._shelf.get(key)) if self._shelf.has(key) else None
+        return int(self._spill.get(key)) if self._spill.has(key) else None
 
     def count(self, tensor: str, sample: int) -> int:
         """How many rows there are of a tensor in a sample."""
-        return self._shelf.shape((FloatRows, tensor, sample, 0))[0]
+        return self._spill.shape((FloatRows, tensor, sample, 0))[0]
 
     def of(self, tensor: str, sample: int) -> Spot:
         """The rows of a tensor in a sample."""
-        return Spot(*(self._shelf.get((FloatRows, tensor, sample, part)) for part in range(3)))
+        return Spot(*(self._spill.get((FloatRows, tensor, sample, part)) for part in range(3)))
 
 
 def float_rows(
@@ -92,7 +92,7 @@ def float_rows(
     ends: Mapping[str, tuple[int, int]],
     samples: Iterable[Feeds],
     each: Mapping[str, int],
-    shelf: Shelf,
+    spill: Spill,
     threads: Threads,
     *,
     data_dir: Any = None,
@@ -106,7 +106,7 @@ def float_rows(
         ends: of which the ends of channels are taken: their channel axis, and their rank.
         samples: what is run.
         each: how many rows of each of the tensors are taken of a sample, about.
-        shelf: keeps them.
+        spill: keeps them.
         threads: run the samples.
         data_dir: the folder of the model's external data.
         progress: hears how many samples are done.
@@ -137,7 +137,7 @@ def float_rows(
     found: dict[str, ChannelEnds] = {}
     count = 0
     if session is None:
-        return FloatRows(shelf, found, sum(1 for _ in samples))
+        return FloatRows(spill, found, sum(1 for _ in samples))
     for sample, values in enumerate(threads.map(one, enumerate(samples))):
         for place, name in enumerate(tensors):
             parts = (values[f"{prefix}{what}{place}"] for what in ("rows", "at", "places"))
@@ -146,14 +146,14 @@ def float_rows(
                 rows = rows.reshape(-1, _channels_of(values, prefix, place), len(at)).transpose(0, 2, 1)
                 rows = np.ascontiguousarray(rows.reshape(-1, rows.shape[2]))
             for part, value in enumerate((rows, at, int(places.reshape(-1)[0]))):
-                shelf.put((FloatRows, name, sample, part), value)
+                spill.put((FloatRows, name, sample, part), value)
         for place, name in enumerate(ends):
             new = ChannelEnds(*(np.ravel(values[f"{prefix}{what}{place}"]) for what in ("low", "high")))
             if new.low.size:
                 found[name] = found[name].joined(new) if name in found else new
         count += 1
         progress(count)
-    return FloatRows(shelf, found, count)
+    return FloatRows(spill, found, count)
 
 
 def _channels_of(values: Mapping[str, np.ndarray], prefix: str, place: int) -> int:

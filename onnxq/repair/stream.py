@@ -20,8 +20,8 @@ from onnxq.graph.order import put_in_order, reads
 from onnxq.graph.pairs import DEQUANTIZE
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import value_info
-from onnxq.repair.shelf import Shelf
-from onnxq.repair.side_by_side import Threads
+from onnxq.repair.spill import Spill
+from onnxq.repair.threads import Threads
 from onnxq.run import ort
 from onnxq.run.ort import Feeds
 
@@ -75,7 +75,7 @@ class Stream:
         self,
         model: onnx.ModelProto,
         layers: Mapping[str, int],
-        shelf: Shelf,
+        spill: Spill,
         threads: Threads,
         *,
         data_dir: Path | None = None,
@@ -86,13 +86,13 @@ class Stream:
         Args:
             model: with pairs, in order, each node with a name of its own; it is not modified.
             layers: nodes that can be changed, and which of their inputs is looked at before.
-            shelf: keeps what is read later.
+            spill: keeps what is read later.
             threads: run the samples.
             data_dir: the folder of external data.
             outputs: whether the outputs are computed, too.
         """
         self._frame = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
-        self._data_dir, self._shelf, self._threads = data_dir, shelf, threads
+        self._data_dir, self._spill, self._threads = data_dir, spill, threads
         self._constants = {t.name: t for t in model.graph.initializer}
         self._sparse = {t.values.name: t for t in model.graph.sparse_initializer}
         self._inputs = {info.name: info for info in model.graph.input if info.name not in self._constants}
@@ -218,11 +218,11 @@ class Stream:
 
     def shape(self, node: str, sample: int) -> tuple[int, ...]:
         """The shape of what is looked at of a layer, in a sample."""
-        return self._shelf.shape((Stream, self._watched[node], sample))
+        return self._spill.shape((Stream, self._watched[node], sample))
 
     def value(self, node: str, sample: int) -> np.ndarray:
         """What is looked at of a layer, in a sample: its input, or the codes of it."""
-        found: np.ndarray = self._shelf.get((Stream, self._watched[node], sample))
+        found: np.ndarray = self._spill.get((Stream, self._watched[node], sample))
         return found
 
     # -- what is changed -----------------------------------------------------------------------
@@ -267,7 +267,7 @@ class Stream:
         def one(sample: int) -> dict[str, Any]:
             if session is None:
                 return {}
-            given = {name: self._shelf.get((Stream, name, sample)) for name in names}
+            given = {name: self._spill.get((Stream, name, sample)) for name in names}
             return dict(zip(gives, session.run(given, gives), strict=True))
 
         spent = [name for name in self._kept if self._last[name] <= stage + 1]
@@ -280,16 +280,16 @@ class Stream:
         known = self._read_of(self._outputs)
         session, names, gives = self._session(len(self._parts), self._outputs)
         if session is None:
-            return [self._shelf.get((Stream, name, sample)) for name in self._outputs]
+            return [self._spill.get((Stream, name, sample)) for name in self._outputs]
         assert known.issuperset(names)
-        given = {name: self._shelf.get((Stream, name, sample)) for name in names}
+        given = {name: self._spill.get((Stream, name, sample)) for name in names}
         return session.run(given, gives)
 
     def close(self) -> None:
         """Forgets the samples."""
         for name in self._kept:
             for sample in range(self.samples):
-                self._shelf.drop((Stream, name, sample))
+                self._spill.drop((Stream, name, sample))
         self._kept.clear()
 
     def _fold(self, found: Iterable[Mapping[str, Any]], spent: Iterable[str] = ()) -> None:
@@ -297,10 +297,10 @@ class Stream:
         for sample, values in enumerate(found):
             self.samples = max(self.samples, sample + 1)
             for name in spent:
-                self._shelf.drop((Stream, name, sample))
+                self._spill.drop((Stream, name, sample))
             for name, given in values.items():
                 value = np.asarray(given) if isinstance(given, np.generic) else given
-                self._shelf.put((Stream, name, sample), value)
+                self._spill.put((Stream, name, sample), value)
                 self._note(name, value)
 
     def _note(self, name: str, value: Any) -> None:

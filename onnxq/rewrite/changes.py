@@ -8,7 +8,7 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import code_of
-from onnxq.rewrite.sketch import ChangeSketch
+from onnxq.rewrite.change_sketch import ChangeSketch
 
 ProofVerdict = Literal["exact", "close", "unproven", "failed"]
 

@@ -18,13 +18,13 @@ from onnxq.graph.model import Model
 from onnxq.graph.value import remake, validate
 from onnxq.graph.view import Node, Value
 from onnxq.options.settings import Prove
+from onnxq.rewrite.change_sketch import CHANGES, sketch, sketched_above
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.claim import claim_of, narrowed
 from onnxq.rewrite.difference import Claim
 from onnxq.rewrite.proof import Proof
 from onnxq.rewrite.prover import Prover
 from onnxq.rewrite.reproducer import save_reproducer
-from onnxq.rewrite.sketch import CHANGES, sketch, sketched_above
 from onnxq.rewrite.whole import Differs, WholeModel, WholeProof
 from onnxq.rule.api import (
     ANY,

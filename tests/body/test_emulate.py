@@ -11,7 +11,7 @@ from onnx import numpy_helper, parser
 
 from onnxq.body.convert import to_half
 from onnxq.body.emulate import Emulated, losses
-from onnxq.body.settle import Settled, settle
+from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -26,7 +26,7 @@ def model_of(text: str, **constants: np.ndarray) -> onnx.ModelProto:
 
 def settled(
     model: onnx.ModelProto, *samples: dict[str, np.ndarray], kind: str = "fp16", **more: object
-) -> Settled:
+) -> MeasuredBody:
     return settle(Model.open(model), kind, {}, samples, **more)  # type: ignore[arg-type]
 
 

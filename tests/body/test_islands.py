@@ -13,7 +13,7 @@ from onnxq.body.bounds import bounds, needed
 from onnxq.body.convert import to_half
 from onnxq.body.emulate import Emulated
 from onnxq.body.islands import Islands, islands
-from onnxq.body.settle import Settled, settle
+from onnxq.body.measured_body import MeasuredBody, settle
 from onnxq.graph.model import Model
 from onnxq.run import ort
 
@@ -41,7 +41,7 @@ def codes(found: Islands) -> dict[str, str]:
     return {name: why.code for name, why in found.stays.items()}
 
 
-def settled(model: Model, feeds: Feeds, found: Islands) -> Settled:
+def settled(model: Model, feeds: Feeds, found: Islands) -> MeasuredBody:
     more = {"masks": found.masks.sources, "masked": found.masks.tensors}
     return settle(model, "fp16", found.stays, [feeds], **more)  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ import onnxq
 from onnxq.cli.app import app
 from onnxq.cli.verb import Interrupted
 from onnxq.emit.files import sha256
-from onnxq.pipeline import paging, quantization
+from onnxq.pipeline import quantization, written_page
 
 ASK = ("quantize", "net.onnx", "--calib", "data.npz", "--no-engine", "--prove", "never", "--method", "minmax",
        "--repair", "none", "-o", "q.onnx")  # fmt: skip
@@ -88,7 +88,7 @@ def test_an_interrupt_in_the_errors_of_layers(
 def test_an_interrupt_in_the_page(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paging, "html_of", ending(Interrupted()))
+    monkeypatch.setattr(written_page, "html_of", ending(Interrupted()))
     ended = run(*ASK, "--json")
     said = {"message": "interrupted", "hint": WRITTEN + PAGE, "exit_code": 130}
     assert (ended.code, ended.json()["error"]) == (130, said)
@@ -118,7 +118,7 @@ def test_a_fault_in_either_is_told_and_costs_nothing_else(
     here: Path, run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("onnxq.pipeline.layer_errors.beside", ending(ZeroDivisionError("planted")))
-    monkeypatch.setattr(paging, "html_of", ending(KeyError("as well")))
+    monkeypatch.setattr(written_page, "html_of", ending(KeyError("as well")))
     ended = run(*ASK)
     assert ended.code == 0
     why = "it ends in a fault of onnxq (ZeroDivisionError: planted)"

@@ -11,9 +11,9 @@ from engine_nets import CHANNELS, SIZE, Compiled, attention, compiled, convoluti
 from onnx import parser
 
 from onnxq.base.plain import to_json
+from onnxq.compiled.engine_difference import engine_difference
 from onnxq.compiled.kernels import KINDS
 from onnxq.compiled.reading import EngineReading, NodeInEngine, read
-from onnxq.compiled.side_by_side import side_by_side
 from onnxq.compiled.traffic import traffic
 from onnxq.graph.model import Model
 from onnxq.run import trt
@@ -173,7 +173,7 @@ def test_attention_of_fewer_heads_of_keys_multiplies_as_much(fused: Compiled) ->
 
 
 def test_what_each_engine_lost(int8: Compiled, plain: Compiled) -> None:
-    found = side_by_side(int8.reading, plain.reading)
+    found = engine_difference(int8.reading, plain.reading)
     lost = {entry.node: (entry.lost_by, entry.why, entry.one, entry.other) for entry in found.nodes}
     assert lost["both"] == ("other", "type", "int8", "fp32")
     assert found.nodes[0].node == "both", "what multiplies in another type is first"
@@ -182,12 +182,12 @@ def test_what_each_engine_lost(int8: Compiled, plain: Compiled) -> None:
     assert figures["int8_macs"] == (MACS["both"], 0, "other")
     assert figures["kernels"][:2] == (int8.reading.totals.kernels, plain.reading.totals.kernels)
     assert found.same + len(found.nodes) == 5, "five nodes are no pairs"
-    back = side_by_side(plain.reading, int8.reading)
+    back = engine_difference(plain.reading, int8.reading)
     assert {entry.node: entry.lost_by for entry in back.nodes}["both"] == "one"
 
 
 def test_an_engine_beside_itself(int8: Compiled) -> None:
-    found = side_by_side(int8.reading, int8.reading)
+    found = engine_difference(int8.reading, int8.reading)
     assert (found.nodes, {entry.less for entry in found.figures}) == ((), {""})
 
 

@@ -17,22 +17,22 @@ from noise_nets import Case, Net, dense, outlier_channel, uneven_concat
 from onnxq.base.errors import UserError
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import BLOCK, measure_noise
-from onnxq.noise.sketch import Sketch
+from onnxq.noise.projection import Projection
 from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.run.about_mean import AboutMeanMeter
-from onnxq.run.switched import Setting
+from onnxq.run.piecewise import Setting
 
 
 def brute_force(case: Case, on: np.ndarray) -> np.ndarray:
     """The measured SQNR about the mean of sets of sources, dB."""
-    whole = case.copy.switched.edges
+    whole = case.copy.piecewise.edges
     settings = [Setting(whole)]
     for row in on:
         kept = {(e.node, e.input) for place in np.flatnonzero(row) for e in case.sources.entries[place].edges}
         settings.append(Setting(whole - kept))
     meter = AboutMeanMeter(case.copy.outputs, len(on))
     for feeds in case.samples:
-        exact, *given = case.copy.switched.run_each(feeds, settings)
+        exact, *given = case.copy.piecewise.run_each(feeds, settings)
         meter.add(exact, given)
     return np.array([meter.result(place).sqnr_db for place in range(len(on))], float)
 
@@ -133,7 +133,7 @@ def test_no_output_that_tells_anything_is_said() -> None:
 
 def test_the_projection_is_exact_where_it_is_large_enough() -> None:
     error = np.random.default_rng(0).standard_normal(100)
-    assert Sketch(100, 100, 0)(error) is error
+    assert Projection(100, 100, 0)(error) is error
 
 
 def test_the_projection_is_unbiased_and_tight() -> None:
@@ -143,9 +143,9 @@ def test_the_projection_is_unbiased_and_tight() -> None:
     other = one + 0.5 * rng.standard_normal(size) * (np.arange(size) % 4 == 0)
     products = []
     for draw in range(200):
-        sketch = Sketch(size, most, 0, draw)
-        assert sketch.length <= most
-        products.append(sketch(one) @ sketch(other))
+        projection = Projection(size, most, 0, draw)
+        assert projection.length <= most
+        products.append(projection(one) @ projection(other))
     lengths, error = np.linalg.norm(one) * np.linalg.norm(other), np.sqrt(2 / most)
     assert abs(np.mean(products) - one @ other) < 4 * error / np.sqrt(200) * lengths
     assert 0.3 * error * lengths < np.std(products) < 1.3 * error * lengths

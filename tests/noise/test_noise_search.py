@@ -22,7 +22,7 @@ from onnxq.noise.sources import NoiseSource, Sources
 from onnxq.quant.plan import PlannedLayer, QuantPlan
 from onnxq.quant.wants import Wants
 from onnxq.run.about_mean import AboutMeanMeter
-from onnxq.run.switched import Setting
+from onnxq.run.piecewise import Setting
 
 # -- random problems --------------------------------------------------------------------------
 
@@ -219,7 +219,9 @@ def measuring(case: Case) -> Callable[[object], list[float]]:
         settings = [setting(case, floats) for floats in sets]  # type: ignore[attr-defined]
         meter = AboutMeanMeter(case.copy.outputs, len(settings))
         for feeds in case.samples:
-            exact, *given = case.copy.switched.run_each(feeds, [Setting(case.copy.switched.edges), *settings])
+            exact, *given = case.copy.piecewise.run_each(
+                feeds, [Setting(case.copy.piecewise.edges), *settings]
+            )
             meter.add(exact, given)
         return [float(meter.result(i).sqnr_db or 0) for i in range(len(settings))]
 

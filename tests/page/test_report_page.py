@@ -24,7 +24,7 @@ from onnxq.cli.screen import Page
 from onnxq.documents.reading import read_plain
 from onnxq.page.graphs import graph_drawing
 from onnxq.page.making import html_of, page_of
-from onnxq.rewrite.sketch import SketchedNode
+from onnxq.rewrite.change_sketch import SketchedNode
 
 ROOT = Path(__file__).resolve().parents[2]
 EARLY = ROOT / "tests" / "analysis" / "early.report.json"

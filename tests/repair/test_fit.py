@@ -282,12 +282,12 @@ def test_each_sample_runs_twice_and_files_go(monkeypatch: pytest.MonkeyPatch) ->
     case = Case(net, last_of(net))
     with case.fitter(budget_bytes=0) as fitter:
         first = fitter.fit(case.model, {}, case.draft)
-        assert fitter._shelf.filed > 0
-        assert fitter._shelf._file is not None
-        file = fitter._shelf._file.path
+        assert fitter._spill.filed > 0
+        assert fitter._spill._file is not None
+        file = fitter._spill._file.path
         second = fitter.fit(case.model, {}, case.draft)
         assert (first.runs, second.runs, fitter.runs) == (12, 6, 18)
-        assert not [key for key in fitter._shelf._held if key[0] is Stream]  # type: ignore[index]
+        assert not [key for key in fitter._spill._held if key[0] is Stream]  # type: ignore[index]
     assert not file.parent.exists()
 
 

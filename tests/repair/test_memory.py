@@ -11,7 +11,7 @@ from test_fit import Case, Net
 
 from onnxq.data.samples import Sample
 from onnxq.pipeline import repairing
-from onnxq.repair.shelf import Shelf
+from onnxq.repair.spill import Spill
 from onnxq.repair.stream import Stream
 
 
@@ -23,15 +23,15 @@ def test_memory_is_what_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None
         x = net.add("Relu", net.conv(x, 16, 16, 3, 3, pads=[1] * 4))
     case = Case(net, x, samples=16)
     most = {"memory": 0, "kept": 0}
-    put = Shelf.put
+    put = Spill.put
 
-    def watched(self: Shelf, key: object, value: Any) -> None:
+    def watched(self: Spill, key: object, value: Any) -> None:
         put(self, key, value)
         held = [v for v in self._held.values() if isinstance(v, np.ndarray)]
         most["memory"] = max(most["memory"], sum(v.nbytes for v in held))
         most["kept"] = max(most["kept"], sum(1 for key in self._held if key[0] is Stream))  # type: ignore[index]
 
-    monkeypatch.setattr(Shelf, "put", watched)
+    monkeypatch.setattr(Spill, "put", watched)
     for budget in (1 << 17, 1 << 30):
         most.update(memory=0, kept=0)
         case.fit(budget_bytes=budget, rows=256)
@@ -42,34 +42,34 @@ def test_memory_is_what_the_budget_says(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_does_not_fit_is_in_files() -> None:
     rng = np.random.default_rng(0)
     values = {key: rng.standard_normal((10, 10)).astype(np.float32) for key in range(6)}
-    shelf = Shelf(1000)
+    spill = Spill(1000)
     for key, value in values.items():
-        shelf.put(key, value)
-    shelf.put("words", ["a", "b"])
-    assert shelf.filed == 4
+        spill.put(key, value)
+    spill.put("words", ["a", "b"])
+    assert spill.filed == 4
     for key, value in values.items():
-        np.testing.assert_array_equal(shelf.get(key), value)
-        assert shelf.shape(key) == (10, 10)
-    shelf.drop(0)
-    shelf.put("new", values[5])
-    assert shelf.filed == 4
-    assert shelf.get("words") == ["a", "b"]
-    file = shelf._file
+        np.testing.assert_array_equal(spill.get(key), value)
+        assert spill.shape(key) == (10, 10)
+    spill.drop(0)
+    spill.put("new", values[5])
+    assert spill.filed == 4
+    assert spill.get("words") == ["a", "b"]
+    file = spill._file
     assert file is not None
     size = file.path.stat().st_size
     for key in (*range(1, 6), "new"):
-        shelf.drop(key)
-    assert not shelf.has(3)
+        spill.drop(key)
+    assert not spill.has(3)
     for key in range(6):  # two in memory; the others in the places of those that went
-        shelf.put(key, 2 * values[key])
+        spill.put(key, 2 * values[key])
     assert file.path.stat().st_size == size == 4 * 400
-    shelf.put("row", values[1][:, 3])  # a part of an array, and one of nothing
-    shelf.put("none", np.empty((0, 4), np.float32))
-    np.testing.assert_array_equal(shelf.get("row"), values[1][:, 3])
-    assert shelf.get("none").shape == (0, 4)
+    spill.put("row", values[1][:, 3])  # a part of an array, and one of nothing
+    spill.put("none", np.empty((0, 4), np.float32))
+    np.testing.assert_array_equal(spill.get("row"), values[1][:, 3])
+    assert spill.get("none").shape == (0, 4)
     for key in range(6):
-        np.testing.assert_array_equal(shelf.get(key), 2 * values[key])
-    shelf.close()
+        np.testing.assert_array_equal(spill.get(key), 2 * values[key])
+    spill.close()
     assert not file.path.parent.exists()
 
 
@@ -95,4 +95,4 @@ def test_samples_are_read_once_and_kept_in_files(monkeypatch: pytest.MonkeyPatch
             assert len(found) == (count or 4)
             assert all(np.array_equal(one, other) for one, other in zip(found, arrays, strict=False))
         assert len(passes) == (1 if most else 3)  # what is too large for files is read again
-        assert kept._shelf.filed == (2 if most else 0)
+        assert kept._spill.filed == (2 if most else 0)

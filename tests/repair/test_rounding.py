@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxq.repair.rounding import DAMPING, moments, rounded, second_moment
-from onnxq.repair.side_by_side import Threads
+from onnxq.repair.threads import Threads
 
 
 def correlated(rows: int, terms: int, seed: int = 0) -> np.ndarray:

@@ -15,7 +15,7 @@ from test_random_graphs import graphs, interface, is_valid, loaded
 from onnxq.base.errors import UserError
 from onnxq.body.convert import to_half
 from onnxq.body.formats import Kind
-from onnxq.body.settle import settle
+from onnxq.body.measured_body import settle
 from onnxq.graph.model import Model
 from onnxq.run import ort, trt
 

@@ -12,7 +12,7 @@ from onnxq.cli.screen import Page, shorten
 if TYPE_CHECKING:
     from onnxq.data.warnings import DataWarning
     from onnxq.documents.data import CalibrationData, DataRead, ImagesRead
-    from onnxq.pipeline.looking import DataSeen, InputSeen
+    from onnxq.pipeline.data_seen import DataSeen, InputSeen
 
 _SHOWN = 3
 

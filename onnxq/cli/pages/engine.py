@@ -10,8 +10,8 @@ from onnxq.cli.pages.words import counted, decimal, first_lines, listed, size_te
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
+    from onnxq.compiled.engine_difference import SideBySide
     from onnxq.compiled.reading import EngineReading, EngineTotals, NodeInEngine, RuntimeWeights
-    from onnxq.compiled.side_by_side import SideBySide
     from onnxq.compiled.traffic import Traffic
     from onnxq.documents.engine import EnginePart
     from onnxq.pipeline.engine_reading import EngineDocument

@@ -10,7 +10,7 @@ from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
     from onnxq.graph.past import KeyValueCache, Lengths
-    from onnxq.pipeline.describing import ModelSummary, TensorSummary, WeightedLayer
+    from onnxq.pipeline.description import ModelSummary, TensorSummary, WeightedLayer
 
 
 def model_page(document: ModelSummary, *, full: bool) -> Page:

@@ -12,7 +12,7 @@ from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
 from onnxq.documents.data import CalibrationData, LeftOutSample
-from onnxq.documents.taken import StatisticsTaken, TensorTaken
+from onnxq.documents.statistics import StatisticsTaken, TensorTaken
 
 _FEW = 8
 

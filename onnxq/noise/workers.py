@@ -18,7 +18,7 @@ from onnxq.base.heap import steady_heap
 _PATIENCE = 1.2  # seconds until those that do not end are killed
 
 
-class Crew:
+class Workers:
     """So many processes, with the `submit` of an executor."""
 
     def __init__(self, count: int, folder: str) -> None:
@@ -35,7 +35,7 @@ class Crew:
         self._threads = ThreadPoolExecutor(count)
         self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Workers:
         context = multiprocessing.get_context("spawn")
         for _ in range(self._count):
             with interrupts.held_back():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 
-class Sketch:
+class Projection:
     """The projection of one output in one sample."""
 
     def __init__(self, size: int, most: int, *draw: int) -> None:

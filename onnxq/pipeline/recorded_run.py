@@ -19,7 +19,7 @@ _GIVE_BOTH = "give both models: onnxq analyze A.onnx B.onnx --data D"
 
 
 @dataclass(frozen=True, slots=True)
-class Sibling:
+class RecordedRun:
     """What a report says of how its model was made.
 
     Attributes:
@@ -52,7 +52,7 @@ def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) ->
     }
 
 
-def sibling_of(model: Path) -> Sibling:
+def recorded_run(model: Path) -> RecordedRun:
     """What the report beside a model names.
 
     Raises:
@@ -71,9 +71,9 @@ def sibling_of(model: Path) -> Sibling:
         )
     place = part_of(CalibrationPart, report.calibration).data.place
     if place is None:
-        return Sibling(original, None, {}, {}, False, None)
+        return RecordedRun(original, None, {}, {}, False, None)
     held = place.held_out or ()
-    return Sibling(
+    return RecordedRun(
         original,
         _found(place.path, model.parent),
         place.images,

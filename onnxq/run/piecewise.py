@@ -88,7 +88,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a `Switched` is made of: the arguments, which go to other processes.
+    """What a `PiecewiseModel` is made of: the arguments, which go to other processes.
 
     Attributes:
         model: the model with pairs, in order, each node with a name of its own.
@@ -115,16 +115,16 @@ class Recipe:
     ties: Mapping[Edge, Tie] = field(default_factory=dict)
     constants: Sequence[onnx.TensorProto] = ()
 
-    def made(self) -> Switched:
+    def made(self) -> PiecewiseModel:
         """It."""
-        return Switched(
+        return PiecewiseModel(
             self.model, self.floats, self.edges, self.scales, self.types,
             data_dir=self.data_dir, optimize=self.optimize, pieces=self.pieces, ties=self.ties,
             constants=self.constants,
         )  # fmt: skip
 
 
-class Switched:
+class PiecewiseModel:
     """A model with pairs, in which a run sets what is on and what the scales are.
 
     Attributes:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onnxq.analysis.causes import Suspicions, severity
 from onnxq.analysis.changes import Recorded
 from onnxq.analysis.figures import Figures, Metric
 from onnxq.analysis.filters import Filter
@@ -27,6 +26,7 @@ from onnxq.analysis.rows import (
 )
 from onnxq.analysis.segments import segment_of
 from onnxq.analysis.stages import Saved, Stage
+from onnxq.analysis.suspicions import Suspicions, severity
 from onnxq.analysis.thresholds import missed
 from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
@@ -68,7 +68,7 @@ class How:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class StageComparison:
     """What two stages say beside each other; the fields are those of `Analysis`.
 
     Attributes:
@@ -101,7 +101,7 @@ def beside(
     samples: Iterable[Sample],
     how: How,
     tell: Callable[[str, int | None], None],
-) -> Beside:
+) -> StageComparison:
     """Runs two stages on samples.
 
     Args:
@@ -146,7 +146,7 @@ def beside(
         walk.notes.append(note)
     rows = found.rows(how.wanted)
     drift_db = how.bounds.get("sqnr", DRIFTED_DB)
-    return Beside(
+    return StageComparison(
         samples=walk.samples,
         groups=walk.groups,
         rows=rows,

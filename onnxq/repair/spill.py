@@ -12,7 +12,7 @@ import numpy as np
 from onnxq.base import interrupts
 
 
-class Shelf:
+class Spill:
     """Values by key; from any thread."""
 
     def __init__(self, budget_bytes: int) -> None:

@@ -21,9 +21,9 @@ from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
+from onnxq.pipeline.goal_search import prices_of
 from onnxq.pipeline.goals import Pursuit, Verified
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.searched import prices_of
 from onnxq.pipeline.words import sensitivity_words
 from onnxq.quant.layer_settings import is_as_written, layer_settings
 

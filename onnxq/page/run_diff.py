@@ -14,7 +14,7 @@ _SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
-class BesideLine:
+class RunDiffLine:
     """A difference.
 
     Attributes:
@@ -39,7 +39,7 @@ class BesideLine:
 
 
 @dataclass(frozen=True, slots=True)
-class BesideView:
+class RunDiffView:
     """The section.
 
     Attributes:
@@ -55,23 +55,23 @@ class BesideView:
     other: str
     this: str
     counts: str
-    lines: tuple[BesideLine, ...]
+    lines: tuple[RunDiffLine, ...]
     more: int
     notes: tuple[str, ...]
     missing: tuple[str, ...]
 
 
-def beside_view(other: OpenedReport, this: OpenedReport) -> BesideView:
+def run_diff_view(other: OpenedReport, this: OpenedReport) -> RunDiffView:
     """What a run has otherwise than another one."""
     found = compare_reports(other, this, Margins(), ())
     lines = tuple(
-        BesideLine(
+        RunDiffLine(
             row.verdict, row.part, row.what, row.name, _cell(row.a), _cell(row.b),
             "" if row.change is None else f"{row.change:+.4g} {row.unit}".strip(), row.why,
         )
         for row in found.differences[:_SHOWN]
     )  # fmt: skip
-    return BesideView(
+    return RunDiffView(
         other=f"{found.a.report} (onnxq {found.a.onnxq})",
         this=f"{found.b.report} (onnxq {found.b.onnxq})",
         counts=", ".join(f"{count} {verdict}" for verdict, count in found.counts.items() if count) or "none",

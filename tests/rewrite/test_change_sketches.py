@@ -7,9 +7,9 @@ import onnx.parser
 import onnxq
 from onnxq.graph.model import Model
 from onnxq.pipeline.reporting import node_names
+from onnxq.rewrite.change_sketch import CHANGES
 from onnxq.rewrite.changes import Change
 from onnxq.rewrite.proof import Proof
-from onnxq.rewrite.sketch import CHANGES
 
 NET = """<ir_version: 8, opset_import: ["" : 17]> net (float[2, 3] x) => (float[2, 3] y)
  <float one = {1.0}> { [t1] a = Transpose <perm = [1, 0]> (x) [t2] b = Transpose <perm = [1, 0]> (a)

@@ -11,12 +11,12 @@ import pytest
 from onnx import numpy_helper
 
 from onnxq.run import ort
-from onnxq.run.switched import Edge, Setting, Switched
+from onnxq.run.piecewise import Edge, PiecewiseModel, Setting
 
 LAYERS = 24
 
 
-def chain() -> Switched:
+def chain() -> PiecewiseModel:
     """A chain of layers, each with a pair on what it reads."""
     nodes, pairs, edges = [], [], {}
     for i in range(LAYERS):
@@ -37,19 +37,19 @@ def chain() -> Switched:
             numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()
         )
     types = {f"x{i}": onnx.helper.make_tensor_type_proto(1, [None, 4]) for i in range(LAYERS + 1)}
-    return Switched(*models, edges, [f"s{i}" for i in range(LAYERS)], types)
+    return PiecewiseModel(*models, edges, [f"s{i}" for i in range(LAYERS)], types)
 
 
 def test_each_setting_is_asked_for_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = chain(), 0
-    step = Switched._step
+    step = PiecewiseModel._step
 
-    def counted(self: Switched, *given: object) -> object:
+    def counted(self: PiecewiseModel, *given: object) -> object:
         nonlocal asked
         asked += 1
         return step(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Switched, "_step", counted)
+    monkeypatch.setattr(PiecewiseModel, "_step", counted)
     off = model.edges
     settings = [Setting(off), *(Setting(off - {edge}) for edge in sorted(off))]
     model.run_each({"x0": np.ones((1, 4), np.float32)}, settings)

@@ -82,7 +82,7 @@ _FIGURES = (
 _REASONS = ("type", "fusion", "kernels", "")
 
 
-def side_by_side(one: EngineReading, other: EngineReading) -> SideBySide:
+def engine_difference(one: EngineReading, other: EngineReading) -> SideBySide:
     """Two engines side by side, by the names of ONNX nodes.
 
     Pairs of QuantizeLinear and DequantizeLinear are in the figures; of nodes only the others are compared.

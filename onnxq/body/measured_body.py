@@ -44,7 +44,7 @@ _TRIALS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class MeasuredBody:
     """A body, and what running it showed.
 
     Attributes:
@@ -82,7 +82,7 @@ def settle(
     masked: Collection[str] = (),
     rounds: int = ROUNDS,
     threads: int = 0,
-) -> Settled:
+) -> MeasuredBody:
     """The model in half precision, with as much float32 as its outputs need.
 
     Args:
@@ -135,7 +135,7 @@ class _Settling:
         self.losses: dict[str, Loss] = {}
         self.trials = 0
 
-    def run(self, stays: Mapping[str, Reason], rounds: int) -> Settled:
+    def run(self, stays: Mapping[str, Reason], rounds: int) -> MeasuredBody:
         stays = dict(stays)
         found: list[tuple[str, ...]] = []
         body, outputs = self._tried(stays)
@@ -149,7 +149,7 @@ class _Settling:
         reached = all(map(self._is_near, outputs, outputs.values()))
         # a quantized weight is no constant of the body any more, but as hard to hold
         stays.update((name, why) for name, why in body.stays.items() if why.code == "constant")
-        return Settled(body, stays, outputs, tuple(found), reached)
+        return MeasuredBody(body, stays, outputs, tuple(found), reached)
 
     def _tried(self, stays: Mapping[str, Reason]) -> tuple[HalfBody, dict[str, Loss]]:
         """The body in which some nodes stay, and how far its outputs are from float32."""
