@@ -71,7 +71,7 @@ def test_any_edits_in_any_order(steps: list[str], take: list[bool], seed: int) -
     measured = list(case.plan.measured)
     whole = values_of(model.to_proto(), case.feeds, measured)
     for name, values in zip(measured, whole, strict=True):
-        room = 1.01 if name in maps else 1 + 1e-6  # a quarter of a step
+        room = 1.01 if name in maps else 1 + 1e-5  # a quarter of a step, or what float32 rounds
         assert np.abs(values).max() <= room * draft.amax[name]
     inferred = Model.open(model.to_proto()).graph.tensors()
     for name, tensor in model.graph.tensors().items():
