@@ -9,8 +9,12 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.noise.breakdown import NoiseBreakdown
+from onnxq.noise.goal import FloatSetTried
 from onnxq.run.about_mean import AboutMean
 from onnxq.run.compare import OutputAccuracy
+
+
+GateKind = Literal["sqnr", "agreement", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,21 @@ class GateMeasured(DocumentPart):
         missing: by how much it is missed, 0 where it is met; None where nothing was measured.
     """
 
-    kind: Literal["sqnr", "agreement", "drop"]
+    kind: GateKind
     what: str
     of: str
     goal: float
     measured: float | None
     met: bool
     missing: float | None
+
+    @classmethod
+    def of(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
+        """One by what was measured."""
+        missing = None
+        if measured is not None:
+            missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
+        return cls(kind, what, of, goal, measured, missing == 0, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +168,6 @@ class LeftInFloat(DocumentPart):
     cost: float
     share_of_int8_macs: float
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class FloatSetTried(DocumentPart):
-    """A set of nodes in float that was measured.
-
-    Attributes:
-        float: the nodes.
-        cost: what they cost, in the unit of the search.
-        predicted_sqnr_db: its signal-to-noise ratio about the mean by the noise model, dB; None where no
-            source of noise was measured.
-        measured: what was measured, in the goal's units.
-    """
-
-    nodes: tuple[str, ...] = field(metadata={"key": "float"})
-    cost: float
-    predicted_sqnr_db: float | None
-    measured: float
 
 
 @dataclass(frozen=True, slots=True)

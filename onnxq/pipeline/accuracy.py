@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
+from onnxq.documents.accuracy import NoiseMeasured, OutputLeftOut
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
-from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
+from onnxq.noise.goal import FloatSetTried, Measured, Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import Submit, measure_noise
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
 from onnxq.pipeline.calibration import Prepared
@@ -214,11 +215,11 @@ class Accuracy:
         """Searches them."""
         return Search(self.model, self.decisions, self.costs, self._asked.max_float)
 
-    def ranked(self, verify: int = 5) -> list[Ranked]:
+    def ranked(self, verify: int = 5) -> list[DecisionRanked]:
         """All decisions by gain; the gains of the first are measured."""
         found = ranked(self.model, self.decisions, self.costs)
         top = found[:verify]
-        base, *levels = self.sqnr_db([(), *(one.decision.nodes for one in top)])
+        base, *levels = self.sqnr_db([(), *(one.nodes for one in top)])
         top = [replace(one, measured_gain_db=level - base) for one, level in zip(top, levels, strict=True)]
         return [*top, *found[verify:]]
 
@@ -265,7 +266,7 @@ class Accuracy:
         """Meets a goal; where nothing has to be in float for it, the sources are not measured."""
         (base,) = measured([()])
         if base >= goal:
-            trial = GoalTrial((), 0.0, None, base)
+            trial = FloatSetTried((), 0.0, None, base)
             return Met(goal, True, trial, trial, (trial,), ())
 
         def known(sets: Sequence[Collection[str]]) -> list[float]:
@@ -398,7 +399,7 @@ class Accuracy:
         unit = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
         found: dict[str, str] = {}
         for price in met.prices:
-            (name,) = price.decision.nodes
+            (name,) = price.nodes
             cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
             text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
             found[name] = Reason("goal", text)
@@ -425,21 +426,20 @@ class Accuracy:
         done = refined(self._job, prepared, self._done, self.plan_with(why))
         return prepared, done
 
-    def to_json(self) -> dict[str, Any]:
+    def part(self) -> NoiseMeasured:
         """The part of the report: what was measured, and what it took."""
         model = self.model
-        return {
-            "samples": model.effort.samples,
-            "apart": self._sampling.chose_apart,
-            "few": self._sampling.few,
-            "sources": len(model.sources),
-            "runs_per_source": round(model.effort.runs_per_source, 3),
-            "trials": self.trials,
-            "unit": self.costs.unit,
-            "weights": dict(model.weights),
-            "left_out": [{"output": name, "why": why} for name, why in model.left_out.items()],
-            "predicted_sqnr_db": model.sqnr_db(),
-            "body_noise_db": decibels(model.body_noise) if model.body_noise else None,
-            "reliable": model.reliable(),
-            "noise": asdict(breakdown(model)),
-        }
+        return NoiseMeasured(
+            samples=model.effort.samples,
+            apart=self._sampling.chose_apart,
+            few=self._sampling.few,
+            sources=len(model.sources),
+            runs_per_source=round(model.effort.runs_per_source, 3),
+            unit=self.costs.unit,
+            weights=dict(model.weights),
+            left_out=tuple(OutputLeftOut(*entry) for entry in model.left_out.items()),
+            predicted_sqnr_db=model.sqnr_db(),
+            body_noise_db=decibels(model.body_noise) if model.body_noise else None,
+            reliable=model.reliable(),
+            noise=breakdown(model),
+        )

@@ -125,7 +125,7 @@ def _ranked(accuracy: Accuracy, names: Sequence[str]) -> tuple[str, ...]:
     if len(names) < 2:
         return tuple(names)
     decisions = [FloatDecision((name,)) for name in names]
-    return tuple(one.decision.nodes[0] for one in ranked(accuracy.model, decisions, accuracy.costs))
+    return tuple(one.nodes[0] for one in ranked(accuracy.model, decisions, accuracy.costs))
 
 
 def _free(plan: QuantPlan) -> frozenset[str]:

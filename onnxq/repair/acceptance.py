@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxq.repair.ledger import MARGIN_DB
+from onnxq.repair.ledger import MARGIN_DB, OutputLowered
 from onnxq.run.about_mean import AboutMean, AboutMeanMeter
 
 GROUPS = 8
@@ -71,13 +71,13 @@ class Judgement:
         kept: whether it is kept.
         why: why, or why not.
         gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
-        worst: the output that it lowers most, and by how much, dB (negative); None where it lowers none.
+        worst: the output that it lowers most; None where it lowers none.
     """
 
     kept: bool
     why: str
     gain_db: float
-    worst: tuple[str, float] | None = None
+    worst: OutputLowered | None = None
 
 
 def judged(
@@ -126,8 +126,8 @@ def judged(
     if of_several and gain <= _SURE * error and not _nearly_all(before.each, after.each):
         why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
         return Judgement(False, why, gain, worst)
-    if worst is not None and worst[1] < -MARGIN_DB:
-        return Judgement(False, f"output {worst[0]!r} loses {-worst[1]:.2f} dB", gain, worst)
+    if worst is not None and worst.change_db < -MARGIN_DB:
+        return Judgement(False, f"output {worst.output!r} loses {-worst.change_db:.2f} dB", gain, worst)
     return Judgement(True, f"it gains {gain:.2f} dB", gain, worst)
 
 
@@ -142,10 +142,10 @@ def _against(before: Levels, after: Levels) -> Judgement | None:
     return Judgement(False, f"it loses {-gain:.2f} dB", gain, worst)
 
 
-def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, float] | None:
+def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> OutputLowered | None:
     change = {name: after[name] - level for name, level in before.items()}
     name = min(change, key=change.__getitem__)
-    return (name, change[name]) if change[name] < 0 else None
+    return OutputLowered(name, change[name]) if change[name] < 0 else None
 
 
 def _error(before: Sequence[float], after: Sequence[float]) -> float:
