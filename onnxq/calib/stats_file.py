@@ -27,6 +27,8 @@ from onnxq.base.typed import typed
 from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import DIGEST, Sample, digest
+from onnxq.data.understood import ImagesRead
+from onnxq.data.warnings import DataDoubts
 from onnxq.graph.validity import check_sizes
 
 SUFFIX = ".stats.npz"
@@ -79,7 +81,7 @@ class Origin:
     available: int | None
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
-    images: tuple[Mapping[str, Any], ...]
+    images: tuple[ImagesRead, ...]
     chosen: tuple[int, ...] = ()
     sizes: tuple[SizeCount, ...] = ()
 
@@ -115,7 +117,7 @@ class StatsFile(Shown):
     lines: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     left_out: tuple[int, ...] = ()
-    doubts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    doubts: DataDoubts = field(default_factory=DataDoubts, compare=False)
 
     def words(self) -> Words:
         """Of how many samples it is, what is missing, and the widest tensors."""
@@ -209,6 +211,8 @@ def _difference(one: Origin, other: Origin) -> str:
         ("sizes", "the sizes of the samples"),
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
+        if name == "images":
+            a, b = (tuple(image.to_dict() for image in images) for images in (a, b))
         if a != b:
             return f"{what} ({a} and {b})"
     return ""
@@ -253,7 +257,7 @@ def to_bytes(file: StatsFile) -> bytes:
             "available": file.origin.available,
             "seed": file.origin.seed,
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
-            "images": list(file.origin.images),
+            "images": [image.to_dict() for image in file.origin.images],
             "chosen": file.origin.chosen,
             "sizes": [asdict(one) for one in file.origin.sizes],
         },

@@ -13,7 +13,6 @@ from onnxq.noise.goal import FloatSetTried
 from onnxq.run.about_mean import AboutMean
 from onnxq.run.compare import OutputAccuracy
 
-
 GateKind = Literal["sqnr", "agreement", "drop"]
 
 
@@ -120,7 +119,7 @@ class GateMeasured(DocumentPart):
     missing: float | None
 
     @classmethod
-    def of(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
+    def judged(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
         """One by what was measured."""
         missing = None
         if measured is not None:

@@ -25,6 +25,7 @@ from onnxq.analysis.thresholds import checked
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
+from onnxq.base.usage import peak_memory_mb
 from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
@@ -40,7 +41,6 @@ from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.pipeline.layer_noise import NOTE, predicted_db
 from onnxq.pipeline.recorded_run import recorded_run
-from onnxq.pipeline.reporting import peak_memory_mb
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
 from onnxq.run.finding_parts import LOOKS, find_parts

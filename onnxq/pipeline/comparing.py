@@ -17,8 +17,9 @@ from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
+from onnxq.data.understood import DataRead
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart, ScoresPart
-from onnxq.documents.data import DataRead, path_of
+from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.call_options import CompareOptions

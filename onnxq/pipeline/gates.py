@@ -18,6 +18,7 @@ from onnxq.run.compare import Meter
 from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
 
+
 @dataclass(frozen=True, slots=True)
 class BoundGoal:
     """A goal for the outputs of one model: names are known to exist.
@@ -79,7 +80,7 @@ class BoundGoal:
             drop: by how much the score is below the float model's.
             function: what scores.
         """
-        found, gate = list[GateMeasured](), GateMeasured.of
+        found, gate = list[GateMeasured](), GateMeasured.judged
         if self.goal.min_sqnr is not None:
             level = gauge.about.result().sqnr_db
             if level is None and gauge.about.equal:  # whatever their signal is

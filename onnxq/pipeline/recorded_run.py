@@ -10,8 +10,10 @@ from typing import Any
 
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
+from onnxq.base.plain import to_json
 from onnxq.data.sources import DataSource
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.data import DataPlaced
 from onnxq.emit.recorded import recorded_report
 from onnxq.options.settings import Feeding, ImageOptions
 
@@ -39,17 +41,14 @@ class RecordedRun:
     held_out: tuple[int, ...] | None
 
 
-def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> dict[str, Any] | None:
+def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> DataPlaced | None:
     """Where data are and how they are read, for the report; None for data that are no path."""
     if not isinstance(data, str | os.PathLike):
         return None
     given = {} if images is None else {name: getattr(images, name) for name in images.given()}
-    return {
-        "path": os.fspath(data),
-        "images": given,
-        "input_names": dict(feeding.input_names or {}),
-        "skip_bad": feeding.skip_bad,
-    }
+    return DataPlaced(
+        os.fspath(data), to_json(given), dict(feeding.input_names or {}), feeding.skip_bad, held_out=None
+    )
 
 
 def recorded_run(model: Path) -> RecordedRun:

@@ -222,9 +222,7 @@ class Course:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         before, start = state.levels.sqnr_db, self._tools.runs
 
-        def entry(
-            verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **said: Any
-        ) -> None:
+        def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **said: Any) -> None:
             runs = round(self._tools.runs - start, 2)
             left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
             self.ledger.append(RepairStep(step, verdict, why, before, runs=runs, skipped=left, **said))
