@@ -297,7 +297,7 @@ PLACES = {
     "search": (Search, "cheapest"),
     "set": (PiecewiseModel, "run_each"),
     "result": (sys.modules[Accuracy.__module__], "refined"),
-    "report": (Accuracy, "to_json"),
+    "report": (Accuracy, "part"),
 }
 
 
@@ -526,13 +526,13 @@ def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
+    from onnxq.documents.accuracy import GateMeasured
     from onnxq.options.settings import Goal
-    from onnxq.pipeline.gates import Gate
     from onnxq.pipeline.goals import Measurement, Pursuit
 
     for unit in (1e-6, 1.0, 1e6):
         pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
-        raised = pursuit._raised({}, [Gate("drop", "", "", 0.02 * unit, 0.03 * unit)])
+        raised = pursuit._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
         pursuit._floats["choose"] = 0.9 * unit
         pursuit._drawn = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)

@@ -21,6 +21,7 @@ import numpy as np
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, in_short
+from onnxq.base.plain import to_json
 from onnxq.base.shown import Shown, Words, number
 from onnxq.base.shown import count as counted
 from onnxq.base.typed import typed
@@ -212,7 +213,7 @@ def _difference(one: Origin, other: Origin) -> str:
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
         if name == "images":
-            a, b = (tuple(image.to_dict() for image in images) for images in (a, b))
+            a, b = (tuple(map(to_json, images)) for images in (a, b))
         if a != b:
             return f"{what} ({a} and {b})"
     return ""
@@ -257,7 +258,7 @@ def to_bytes(file: StatsFile) -> bytes:
             "available": file.origin.available,
             "seed": file.origin.seed,
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
-            "images": [image.to_dict() for image in file.origin.images],
+            "images": to_json(file.origin.images),
             "chosen": file.origin.chosen,
             "sizes": [asdict(one) for one in file.origin.sizes],
         },

@@ -90,6 +90,22 @@ class InputSeen(DocumentPart):
     zeros: float | None
     channels: tuple[ChannelFed, ...] | None
 
+    @classmethod
+    def of(cls, entry: InputSurvey) -> InputSeen:
+        """What an input was fed; without a mean and all that follows where there were no numbers."""
+        found, spec = entry.channels, entry.spec
+        mean, std = (None, None) if found is None else found.whole()
+        each = None
+        if found is not None and entry.layout:
+            pairs = zip(found.mean.tolist(), found.std.tolist(), strict=True)
+            each = tuple(ChannelFed(*pair) for pair in pairs)
+        return cls(
+            name=spec.name, dtype=str(spec.dtype), shape=None if spec.shape is None else tuple(spec.shape),
+            layout=entry.layout, shapes=tuple(ShapeFed(*one) for one in entry.shapes.items()), min=entry.min,
+            max=entry.max, mean=mean, std=std, zeros=None if found is None else entry.zeros / entry.values,
+            channels=each,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Sheet(DocumentPart):
@@ -216,26 +232,10 @@ def look(
         data=understood,
         count=source.count,
         samples=survey.samples,
-        inputs=tuple(_seen(entry) for entry in survey.inputs),
+        inputs=tuple(map(InputSeen.of, survey.inputs)),
         warnings=tuple(doubtful),
         sheet=drawn,
     )
-
-
-def _seen(entry: InputSurvey) -> InputSeen:
-    """What an input was fed; without a mean and all that follows where there were no numbers."""
-    found, spec = entry.channels, entry.spec
-    mean, std = (None, None) if found is None else found.whole()
-    each = None
-    if found is not None and entry.layout:
-        pairs = zip(found.mean.tolist(), found.std.tolist(), strict=True)
-        each = tuple(ChannelFed(*pair) for pair in pairs)
-    return InputSeen(
-        name=spec.name, dtype=str(spec.dtype), shape=None if spec.shape is None else tuple(spec.shape),
-        layout=entry.layout, shapes=tuple(ShapeFed(*one) for one in entry.shapes.items()), min=entry.min,
-        max=entry.max, mean=mean, std=std, zeros=None if found is None else entry.zeros / entry.values,
-        channels=each,
-    )  # fmt: skip
 
 
 def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputSpec]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnxq.repair.acceptance import Levels, judged
-from onnxq.repair.ledger import MARGIN_DB
+from onnxq.repair.ledger import MARGIN_DB, OutputLowered
 from onnxq.run.about_mean import AboutMean, AboutMeanMeter
 
 
@@ -42,7 +42,7 @@ def test_the_margin_is_where_it_is_said_to_be() -> None:
 
 def test_the_worst_output_is_named() -> None:
     found = judged(levels(20.0, 18.0, 30.0, 25.0), levels(21.0, 19.0, 29.7, 24.9))
-    assert found.worst == ("y1", pytest.approx(-0.3))
+    assert found.worst == OutputLowered("y1", pytest.approx(-0.3))
     assert judged(levels(20.0, 18.0), levels(21.0, 19.0)).worst is None
 
 

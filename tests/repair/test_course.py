@@ -22,6 +22,7 @@ from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
+from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
 from onnxq.run.about_mean import AboutMean
@@ -48,7 +49,7 @@ class Nothing:
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         return {self.tensor: amax[self.tensor] / 2}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "tensor": self.tensor}
 
 
@@ -156,7 +157,7 @@ def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
     assert [edit.tensor for edit in state.draft.edits] == ["r", "s"]
     assert (state.draft.amax["r"], state.draft.amax["s"]) == (0.5, 0.5)
     assert found.ledger[1].changed == {"tensors": 2, "biases": 1}
-    assert found.ledger[1].skipped == {"x": "it is an input", "third": "why not"}
+    assert found.ledger[1].skipped == (LayerSkipped("x", "it is an input"), LayerSkipped("third", "why not"))
     assert "within 120 dB" in found.ledger[1].why
     assert found.spent == 10 * 4 + 5 * 3 == sum(entry.runs for entry in found.ledger) + 10
 
@@ -366,7 +367,7 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
     found = course(Bench(GAINS), "smooth")
     found.run()
     assert asked == [module.ALPHAS[0]]
-    assert found.ledger[0].skipped == {"r": "a Relu is on the way"}
+    assert found.ledger[0].skipped == (LayerSkipped("r", "a Relu is on the way"),)
 
 
 def test_a_layer_has_the_steps_that_it_may_have() -> None:
