@@ -77,7 +77,7 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
             if engine.status != "compiled":
                 print(f"{path.name}: {engine.status}: {engine.reason}", flush=True)
                 continue
-            path.write_text(json.dumps(engine.to_json(), indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(engine.to_dict(), indent=1) + "\n", encoding="utf-8")
             print(f"{path.name}: {len(engine.layers)} layers, {engine.seconds:.0f} s", flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +9,7 @@ from typing import Literal
 from onnxq.base.plain import DocumentPart
 from onnxq.noise.breakdown import NoiseBreakdown
 from onnxq.noise.goal import FloatSetTried
-from onnxq.run.about_mean import AboutMean
+from onnxq.run.about_mean import OutputLeftOut
 from onnxq.run.compare import OutputAccuracy
 
 GateKind = Literal["sqnr", "agreement", "drop"]
@@ -29,71 +28,6 @@ class OutputOfRun(OutputAccuracy):
     span: float | None = None
     part_of: str | None = None
     axis: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputLeftOut(DocumentPart):
-    """An output that does not count.
-
-    Attributes:
-        output: its name.
-        why: why it does not.
-    """
-
-    output: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class LevelAboutMean(DocumentPart):
-    """How near an output is, about its mean.
-
-    Attributes:
-        output: its name.
-        sqnr_about_mean_db: its signal-to-noise ratio about the mean over samples, dB.
-    """
-
-    output: str
-    sqnr_about_mean_db: float
-
-
-@dataclass(frozen=True, slots=True)
-class AboutMeanPart(DocumentPart):
-    """How near the outputs are about their means, on the samples that verify.
-
-    Attributes:
-        sqnr_about_mean_db: of all outputs together, each scaled to unit power about its mean over samples:
-            -10 log10 of the mean of their noise-to-signal ratios, dB. None where no output counts.
-        worst_output: the output that is furthest off, None where none counts.
-        worst_output_db: its ratio, dB.
-        outputs: of each output that counts, the worst first.
-        left_out: the outputs that do not count.
-        samples: on how many samples.
-    """
-
-    sqnr_about_mean_db: float | None
-    worst_output: str | None
-    worst_output_db: float | None
-    outputs: tuple[LevelAboutMean, ...]
-    left_out: tuple[OutputLeftOut, ...]
-    samples: int
-
-    @classmethod
-    def of(cls, found: AboutMean) -> AboutMeanPart:
-        """What the samples said."""
-        name, level = found.worst or (None, None)
-        return cls(
-            sqnr_about_mean_db=_number(found.sqnr_db),
-            worst_output=name,
-            worst_output_db=_number(level),
-            outputs=tuple(LevelAboutMean(*entry) for entry in found.outputs.items()),
-            left_out=tuple(OutputLeftOut(*entry) for entry in found.left_out.items()),
-            samples=found.samples,
-        )
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
 
 
 @dataclass(frozen=True, slots=True)

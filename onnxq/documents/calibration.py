@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
-from onnxq.documents.accuracy import OutputLeftOut
 from onnxq.documents.data import CalibrationData
 from onnxq.quant.choice import Choice, Refinement, Trial
+from onnxq.run.about_mean import OutputLeftOut
 
 
 @dataclass(frozen=True, slots=True)

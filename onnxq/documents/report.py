@@ -10,7 +10,7 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
+from onnxq.documents.accuracy import GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
@@ -29,6 +29,7 @@ from onnxq.graph.outline import NodeOutline
 from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
+from onnxq.run.about_mean import AboutMeanPart
 
 REPORT_SCHEMA = 2
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""

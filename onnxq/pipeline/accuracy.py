@@ -18,7 +18,7 @@ from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
-from onnxq.documents.accuracy import NoiseMeasured, OutputLeftOut
+from onnxq.documents.accuracy import NoiseMeasured
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
 from onnxq.noise.goal import FloatSetTried, Measured, Met, meet_score, meet_sqnr
@@ -35,7 +35,14 @@ from onnxq.quant.insert import Inserted
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.run import ort
-from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, not_compared, standard_error_db
+from onnxq.run.about_mean import (
+    STILL,
+    AboutMeanMeter,
+    AboutMeanPart,
+    decibels,
+    not_compared,
+    standard_error_db,
+)
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
@@ -200,7 +207,7 @@ class Accuracy:
             given = {name: feeds[name] for name in self.copy.inputs}
             (exact,) = self.copy.piecewise.run_each(given, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
-        levels = meter.result().outputs
+        levels = meter.result().levels
         self._body = {name: 10 ** (-level / 10) for name, level in levels.items()}
 
     # -- answers -------------------------------------------------------------------------------
@@ -283,7 +290,7 @@ class Accuracy:
 
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
-    ) -> list[AboutMean]:
+    ) -> list[AboutMeanPart]:
         """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self._parts, len(sets), self._asked.weights)
         for exact, given in self._outputs(sets, samples, self.copy.outputs):
@@ -298,8 +305,8 @@ class Accuracy:
         found = []
         for one in self.about_mean(sets):
             self._tell()
-            if one.sqnr_db is None:
-                still = STILL in one.left_out.values()
+            if one.sqnr_about_mean_db is None:
+                still = any(output.why == STILL for output in one.left_out)
                 raise UserError(
                     not_compared(one.left_out),
                     hint="give samples that differ, as many as there are"
@@ -307,9 +314,9 @@ class Accuracy:
                     else "give a model whose outputs are floats, and weigh those that matter",
                 )
             known = self._parts.weights(self._asked.weights)
-            weights = {name: known[name] for name in one.outputs}
+            weights = {name: known[name] for name in one.levels}
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
-            found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
+            found.append(decibels(10 ** (-one.sqnr_about_mean_db / 10) + body / sum(weights.values())))
         return found
 
     def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
@@ -437,7 +444,7 @@ class Accuracy:
             runs_per_source=round(model.effort.runs_per_source, 3),
             unit=self.costs.unit,
             weights=dict(model.weights),
-            left_out=tuple(OutputLeftOut(*entry) for entry in model.left_out.items()),
+            left_out=model.left_out,
             predicted_sqnr_db=model.sqnr_db(),
             body_noise_db=decibels(model.body_noise) if model.body_noise else None,
             reliable=model.reliable(),

@@ -18,7 +18,7 @@ from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.data.understood import DataRead
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart, ScoresPart
+from onnxq.documents.accuracy import GoalPart, ScoresPart
 from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
@@ -28,6 +28,7 @@ from onnxq.options.settings import Feeding, Goal, ImageOptions, Keywords, Runtim
 from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
+from onnxq.run.about_mean import AboutMeanPart
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
@@ -179,6 +180,6 @@ def _compared(
         emulated=any(half),
         data=source.told(path_of(data)),
         accuracy=tuple(result),
-        about_mean=AboutMeanPart.of(gauge.about_mean),
+        about_mean=gauge.about_mean,
         goal=goal_part(gates, scores),
     )

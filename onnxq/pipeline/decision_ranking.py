@@ -11,7 +11,6 @@ from pathlib import Path
 from onnxq.base.errors import UserError
 from onnxq.base.plain import extended
 from onnxq.base.shown import Shown, Words
-from onnxq.documents.accuracy import AboutMeanPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import BestFloats, SensitivityPart, SensitivityReport
@@ -133,8 +132,8 @@ def sensitivity_of(
             cost=accuracy.costs.cost(best),
             predicted_sqnr_db=accuracy.model.sqnr_db(best),
             sqnr_about_mean_db=levels[1],
-            verified_before=AboutMeanPart.of(before.gauge.about_mean),
-            verified=AboutMeanPart.of(after.gauge.about_mean),
+            verified_before=before.gauge.about_mean,
+            verified=after.gauge.about_mean,
         ),
         scores=pursuit.scores_of(before, after),
         calibration=data,

@@ -12,7 +12,7 @@ from onnxq.base.errors import UserError, unknown_name
 from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
 from onnxq.options.settings import Goal
-from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
+from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
 from onnxq.run.noise import BEST_DB
@@ -82,7 +82,7 @@ class BoundGoal:
         """
         found, gate = list[GateMeasured](), GateMeasured.judged
         if self.goal.min_sqnr is not None:
-            level = gauge.about.result().sqnr_db
+            level = gauge.about.result().sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
             found.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
@@ -112,7 +112,7 @@ class Gauge:
         return [self.about] if self.agreement is None else [self.about, self.agreement]
 
     @property
-    def about_mean(self) -> AboutMean:
+    def about_mean(self) -> AboutMeanPart:
         """What the first one says."""
         return self.about.result()
 

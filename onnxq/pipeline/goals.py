@@ -17,7 +17,7 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats
-from onnxq.documents.accuracy import AboutMeanPart, GateMeasured, GoalPart, ScoresPart
+from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.documents.report import Report
 from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.noise.measure import Submit
@@ -34,7 +34,7 @@ from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
-from onnxq.run.about_mean import not_compared
+from onnxq.run.about_mean import AboutMeanPart, not_compared
 from onnxq.run.compare import OutputAccuracy, Recording
 
 GOAL_SOURCES = 2 * MOST
@@ -325,7 +325,7 @@ class Pursuit:
         if first.clear or not first.prepared.plan.pairs:
             return first
         silent = first.verified.gauge.about_mean
-        if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
+        if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
             self.notes.append(
                 f"nothing was searched for: {not_compared(silent.left_out)}; give a model whose outputs are "
                 "floats, the scores in front of an ArgMax"
@@ -333,7 +333,7 @@ class Pursuit:
             return first
         for gate in first.gates:
             if gate.measured is None:
-                why = "; ".join(f"{n!r}: {w}" for n, w in first.verified.gauge.about_mean.left_out.items())
+                why = "; ".join(f"{one.output!r}: {one.why}" for one in silent.left_out)
                 self.notes.append(
                     f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
                 )
@@ -555,7 +555,7 @@ class Pursuit:
             gates, scores, default=() if first is None else tuple(first.gates), search=search,
             missing=tuple(missing), cut=self._cut or None, notes=tuple(self.notes),
         )  # fmt: skip
-        return AboutMeanPart.of(verified.gauge.about_mean), goal
+        return verified.gauge.about_mean, goal
 
     def _by_chance(self, first: Attempt | None, gates: Sequence[GateMeasured]) -> Iterator[str]:
         """What other samples say otherwise than those that decided."""

@@ -6,7 +6,7 @@ import itertools
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,6 +16,7 @@ import onnx
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_plain_document
+from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.base.typed import Unlike, typed
@@ -361,7 +362,7 @@ def _run(
         samples=count,
         tolerance_db=tolerance,
         outputs=tuple(
-            OutputOfChain(**asdict(entry), verdict="equal" if _equal(entry) else "differs") for entry in found
+            extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs") for entry in found
         ),
         within=all(_within(entry, tolerance) for entry in found) if reference is not None else None,
         saved=None if save is None else str(save),

@@ -531,7 +531,7 @@ class _Bench:
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.piecewise.runs
-        return [meter.result(place).sqnr_db for place in range(len(candidates))]
+        return [meter.result(place).sqnr_about_mean_db for place in range(len(candidates))]
 
     def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
         """The same of models of their own: more runs, and the weights are in memory once."""

@@ -47,7 +47,7 @@ def test_what_is_written_is_what_was_measured(found: Accuracy) -> None:
     assert met.best.nodes
     prepared, done = found.finished(found.reasons(met))
     written, floats = ort.load(done.proto), ort.load(prepared.reference)
-    level = about_mean(floats, written, found.samples()).sqnr_db
+    level = about_mean(floats, written, found.samples()).sqnr_about_mean_db
     assert level is not None
     assert level == pytest.approx(met.best.measured, abs=0.02)
     assert met.best.predicted_sqnr_db is not None

@@ -223,7 +223,7 @@ def measuring(case: Case) -> Callable[[object], list[float]]:
                 feeds, [Setting(case.copy.piecewise.edges), *settings]
             )
             meter.add(exact, given)
-        return [float(meter.result(i).sqnr_db or 0) for i in range(len(settings))]
+        return [float(meter.result(i).sqnr_about_mean_db or 0) for i in range(len(settings))]
 
     return measured
 

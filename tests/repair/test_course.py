@@ -25,7 +25,7 @@ from onnxq.repair.found import FoundEdits
 from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
-from onnxq.run.about_mean import AboutMean
+from onnxq.run.about_mean import AboutMeanPart
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y) {
@@ -79,10 +79,10 @@ class Bench(Tools):
         self.ran += 10
         has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
         level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
-        found = Levels(AboutMean(level, {"y": level}, {}, 8))
+        found = Levels(AboutMeanPart.of(level, {"y": level}, {}, 8))
         if wide:
             level = 20.0 + sum(self.wider.get(name, 0.0) for name in has)
-            found = replace(found, wider=Levels(AboutMean(level, {"y": level}, {}, 16)))
+            found = replace(found, wider=Levels(AboutMeanPart.of(level, {"y": level}, {}, 16)))
         return found
 
     def nearness(self, model: Model) -> float:
@@ -266,7 +266,9 @@ def test_sums_of_little_noise_are_not_tried(
     monkeypatch.setattr(
         bench,
         "levels",
-        lambda _, draft, *__, **___: Levels(AboutMean(20.0 + gain * (draft is not tried._first), {}, {}, 8)),
+        lambda _, draft, *__, **___: Levels(
+            AboutMeanPart.of(20.0 + gain * (draft is not tried._first), {}, {}, 8)
+        ),
     )
     monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
     tried.run()
@@ -406,7 +408,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
 
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
-    level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
+    level = Levels(AboutMeanPart.of(None, {}, {"y": "it does not vary"}, 8))
     monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
     found = course(bench, "bias", "shift")
     found.run()
