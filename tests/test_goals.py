@@ -535,7 +535,7 @@ def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
         raised = pursuit._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
         pursuit._floats["choose"] = 0.9 * unit
-        pursuit._drawn = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
+        pursuit._bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)
         assert pursuit._aims(0.0, {"drop": unit})["drop"] == pytest.approx(0.9 * unit, rel=1e-5)
 
 
