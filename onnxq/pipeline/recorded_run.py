@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
@@ -26,19 +24,11 @@ class RecordedRun:
 
     Attributes:
         original: the float model.
-        data: the path of the data; None where they were no path, or are not there.
-        images: the options that made inputs of images, by name; empty for none.
-        input_names: what the data call inputs.
-        skip_bad: whether bad samples were left out.
-        held_out: which samples verified; None: all that there are.
+        place: where the data are, and how they were read; None where they were no path, or are not there.
     """
 
     original: Path
-    data: Path | None
-    images: Mapping[str, Any]
-    input_names: Mapping[str, str]
-    skip_bad: bool
-    held_out: tuple[int, ...] | None
+    place: DataPlaced | None
 
 
 def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> DataPlaced | None:
@@ -69,17 +59,12 @@ def recorded_run(model: Path) -> RecordedRun:
             f"the original of {str(model)!r}, {named!r} by its report, is not there", hint=_GIVE_BOTH
         )
     place = part_of(CalibrationPart, report.calibration).data.place
-    if place is None:
-        return RecordedRun(original, None, {}, {}, False, None)
+    path = None if place is None else _found(place.path, model.parent)
+    if place is None or path is None:
+        return RecordedRun(original, None)
     held = place.held_out or ()
-    return RecordedRun(
-        original,
-        _found(place.path, model.parent),
-        place.images,
-        place.input_names,
-        place.skip_bad is True,
-        held if held and all(number >= 0 for number in held) else None,
-    )
+    held_out = held if held and all(number >= 0 for number in held) else None
+    return RecordedRun(original, replace(place, path=str(path), held_out=held_out))
 
 
 def _found(named: str, folder: Path) -> Path | None:
