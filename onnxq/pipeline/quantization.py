@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.analysis.layer_errors import LayerErrors
+from onnxq.analysis.reports import number
 from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
@@ -510,7 +511,12 @@ def _accuracy(job: Job, verified: Verified) -> tuple[OutputOfRun, ...]:
     for entry in verified.accuracy:
         part = parts.get(entry.output) or OutputPart(entry.output)  # where not all of the model runs
         whole = None if part.axis is None else part.output
-        found.append(extended(OutputOfRun, entry, span=wide.get(part.output), part_of=whole, axis=part.axis))
+        cosine = number(entry.cosine)  # NaN where values are infinite
+        found.append(
+            extended(
+                OutputOfRun, entry, cosine=cosine, span=wide.get(part.output), part_of=whole, axis=part.axis
+            )
+        )
     return tuple(found)
 
 
