@@ -3,7 +3,7 @@
     python -m benchmarks.published [--nets NAME ...] [--batches N ...] [--sm SM] [--out DIR] [--target NAME]
     python -m benchmarks.published --count: multiply-accumulates and parameters, beside what is published
 
-Each engine is a file NET-bBATCH-smSM-fp16.json or -int8.json in DIR, `onnxq.run.trt.Engine.to_json`; one that
+Each engine is a file NET-bBATCH-smSM-fp16.json or -int8.json in DIR, `onnxq.run.trt.Engine.to_dict`; one that
 is there is not made again. int8 is `onnxq quantize --repair none --method minmax` on a sample of normal
 deviates: of such weights and samples the ranges are of no account.
 """
