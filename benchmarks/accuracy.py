@@ -128,7 +128,7 @@ def of_sources(found: Accuracy, on: np.ndarray) -> np.ndarray:
     for feeds in islice(found.samples(), model.effort.samples):
         exact, *given = copy.piecewise.run_each({n: feeds[n] for n in copy.inputs}, settings)
         meter.add(exact, given)
-    levels = [meter.result(place).sqnr_db for place in range(len(on))]
+    levels = [meter.result(place).sqnr_about_mean_db for place in range(len(on))]
     return np.array([np.nan if level is None else level for level in levels])
 
 

@@ -20,10 +20,61 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 LONG, MANY = 60, 8  # lines of a function, and its parameters, that are not counted yet
 
-# Where reports are made, read and written as JSON; else they are types.
-REPORT_ROOM = ("documents/", "emit/", "base/typed.py", "pipeline/reporting.py")
+# Where documents are read and written as JSON; else they are types.
+REPORT_ROOM = ("documents/", "emit/", "base/json_file.py", "base/plain.py", "base/typed.py")
 PAIR_ROOM = ("graph/pairs.py", "quant/insert.py", "draft/insert.py")
 FORMAT_ROOM = ("formats/",)
+
+
+def _keys(path: str, what: str, *keys: str) -> dict[str, str]:
+    return dict.fromkeys((f"{path}:{key}" for key in keys), what)
+
+
+BY_KEY = {
+    "analysis/segments.py": "the attributes of a node",
+    "calib/stats_file.py": "the arrays of an archive, and the number of its form",
+    "calib/trt_cache.py": "the groups of a pattern",
+    "checks/own.py": "what a function of the user's gives",
+    "compiled/exported.py": "files of trtexec",
+    "compiled/gpus.py": "a table of GPUs",
+    "compiled/reading.py": "counts by kind and type",
+    "compiled/verdict.py": "seconds by what they are of",
+    "graph/constants.py": "where external data are",
+    "graph/features.py": "the attributes of a node",
+    "noise/state.py": "the head of a file that nothing else reads",
+    "options/config.py": "the tables of onnxq.toml",
+    "options/exclusions.py": "options",
+    "options/option.py": "what a field says of its option",
+    "options/settings.py": "options",
+    "quant/plan_arrays.py": "the arrays of an archive",
+    "quant/plan_reading.py": "the tables of a plan, which `base/tables.py` checked",
+    "repair/course.py": "words by step",
+    "repair/registry.py": "a table of a plan",
+    "rewrite/locality.py": "the attributes of a node",
+    "rewrite/oracle.py": "the attributes of a node",
+    "rule/api.py": "a type",
+    "run/deployments.py": "sizes by deployment",
+    "run/engine_log.py": "the compiler's list of layers",
+    "run/telemetry.py": "a module",
+    "run/trial.py": "a variable of the environment",
+    "run/trial_child.py": "what a child process is asked",
+    "run/trt.py": "what a child process answers",
+    "run/trt_child.py": "what a child process is asked",
+    "targets/__init__.py": "the tables of a target",
+    **_keys("cli/bar.py", "a module", "IPython"),
+    **_keys("cli/check.py", "an option", "stats"),
+    **_keys("cli/chosen.py", "an option", "path", "quiet", "script", "verbose"),
+    **_keys("cli/pages/diff.py", "a margin by option", "margin_db", "margin_percent", "margin_points"),
+    **_keys("cli/pages/model.py", "a count by operator", "DequantizeLinear", "QuantizeLinear", "layers"),
+    **_keys("cli/screen.py", "a variable of the environment", "COLUMNS"),
+    **_keys("cli/verb.py", "a flag in front of the verb", "quiet", "verbose"),
+    **_keys("pipeline/body.py", "a limit of the target", "slices-apart"),
+    **_keys("pipeline/description.py", "a count by operator", "layers"),
+    **_keys("pipeline/goals.py", "an aim or a score", "agreement", "choose", "drop", "sqnr", "verify"),
+    **_keys("pipeline/job.py", "a limit of the target", "weight-blocks"),
+    **_keys("pipeline/stage_comparison.py", "a bound by its option", "sqnr"),
+}
+"""What is read by a text and is no document: by file, of files that read documents too by `file:key`."""
 
 # What is handed through the pipeline and changed on the way: the classes, and the names of their variables.
 CARRIERS = ("Job", "Prepared", "Quantized", "Finish", "Sampling")
@@ -80,24 +131,24 @@ def document_fields(tree: Path) -> frozenset[str]:
 # --- counts ---------------------------------------------------------------------------------------
 
 
+def keys_read(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The texts by which something is read: `x["key"]`, `x.get("key")`.
+
+    Not `"key" in x`, which is asked of texts and sets: what is of a type has every field.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+                yield key, node
+            case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(key)), *_]):
+                yield key, node
+
+
 def string_reads(parsed: Sequence[File], fields: frozenset[str]) -> Iterator[Place]:
-    """Reads of a document's field by name outside the room: `x["f"]`, `x.get("f")` and `"f" in x`."""
+    """Reads of a document's field by name outside the room; those of `BY_KEY` are of something else."""
     for file in _outside(parsed, REPORT_ROOM):
-        for node in ast.walk(file.tree):
-            key: ast.expr | None = None
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-                key = node.slice
-            elif (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "get"
-            ):
-                key = node.args[0] if node.args else None
-            elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-                key = (
-                    None if isinstance(node.comparators[0], ast.Constant | ast.Tuple | ast.Set) else node.left
-                )
-            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value in fields:
+        for key, node in keys_read(file.tree):
+            if key in fields and not {file.path, f"{file.path}:{key}"} & BY_KEY.keys():
                 yield Place(file.path, node.lineno, ast.unparse(node))
 
 

@@ -7,11 +7,11 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.counts import BY_KEY, REPORT_ROOM, keys_read
 from onnxq.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -212,57 +212,21 @@ def test_no_code_asks_for_the_name_of_a_target() -> None:
     assert not found, "\n".join(found)
 
 
-PRESENTERS = ("analysis", "cli", "page", "pipeline/words.py")
-"""What shows documents: it reads their attributes, which mypy sees."""
-
-KEYED = {
-    **{("cli/chosen.py", key): "an option" for key in ("path", "script", "quiet", "verbose")},
-    **{("cli/verb.py", key): "a flag in front of the verb" for key in ("quiet", "verbose")},
-    ("cli/check.py", "stats"): "an option",
-    ("cli/bar.py", "IPython"): "a module",
-    ("cli/screen.py", "COLUMNS"): "a variable of the environment",
-    **{("cli/pages/model.py", key): "a count by operator"
-       for key in ("QuantizeLinear", "DequantizeLinear", "layers")},
-    **{("cli/pages/diff.py", key): "a margin by option"
-       for key in ("margin_db", "margin_points", "margin_percent")},
-}  # fmt: skip
-"""What presenters read by a text, as it is no document, or a table of one."""
-
-
-OF_OTHERS = {
-    "analysis/segments.py": "the attributes of a node",
-}
-"""Their files that read what is no document by its keys, and why."""
-
-
-def keys_read(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """The texts by which something is read: `x["key"]`, `x.get("key")`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-            key: ast.AST | None = node.slice
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            key = node.args[0] if node.args else None
-        else:
-            continue
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield key.value, node
-
-
 def test_reads_by_key_are_found() -> None:
-    text = 'a["b"]["c"] = d.get("e", f["g"])[h] + i.get(j)["k"] + l[0]; m["n"] += 1'
+    text = 'a["b"]["c"] = d.get("e", f["g"])[h] + i.get(j)["k"] + l[0]; m["n"] += 1; "q" in r'
     assert sorted(key for key, _ in keys_read(ast.parse(text))) == ["b", "e", "g", "k"]
 
 
 def test_documents_are_read_by_attributes() -> None:
-    files = [path for path in FILES if path.relative_to(PACKAGE).as_posix().startswith(PRESENTERS)]
-    files = [path for path in files if path.relative_to(PACKAGE).as_posix() not in OF_OTHERS]
-    read = {
-        (path.relative_to(PACKAGE).as_posix(), key): place(path, node)
-        for path in files
-        for key, node in keys_read(parsed(path))
-    }
-    assert [f"{where}: {key!r}" for (file, key), where in read.items() if (file, key) not in KEYED] == []
-    assert set(KEYED) <= set(read), "nothing reads that any more"
+    """Which mypy knows; what else is read by a text is named."""
+    read: dict[str, str] = {}
+    for path in FILES:
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith(REPORT_ROOM):
+            for key, node in keys_read(parsed(path)):
+                read[name if name in BY_KEY else f"{name}:{key}"] = place(path, node)
+    assert {what: where for what, where in read.items() if what not in BY_KEY} == {}
+    assert set(BY_KEY) <= set(read), "nothing reads that any more"
     templates = sorted((PACKAGE / "page" / "templates").glob("*.j2"))
     assert templates
     assert [path.name for path in templates if re.search(r"\[['\"]|\.get\(", path.read_text("utf-8"))] == []

@@ -9,8 +9,7 @@ import onnx
 import pytest
 
 from benchmarks.sensitivity import halves, planted, planted_nets, reached, searches, top1, trained
-from onnxq.noise.decisions import FloatDecision
-from onnxq.noise.ranking import Ranked
+from onnxq.noise.ranking import DecisionRanked
 from onnxq.run import ort
 
 
@@ -88,10 +87,10 @@ def test_the_correlation_of_ranks(one: list[float], other: list[float], expected
     assert halves.spearman(np.array(one, float), np.array(other, float)) == pytest.approx(expected, abs=1e-12)
 
 
-def _ranked(names: str) -> list[Ranked]:
+def _ranked(names: str) -> list[DecisionRanked]:
     size = len(names)
     return [
-        Ranked(FloatDecision((name,)), float(size - place), None, 0.0, 1.0, 0.0, (), "")
+        DecisionRanked((name,), None, float(size - place), None, 0.0, 1.0, 0.0, (), "")
         for place, name in enumerate(names)
     ]
 

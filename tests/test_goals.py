@@ -90,7 +90,7 @@ def test_the_figure_is_that_of_the_file_on_samples_that_chose_nothing(met: Any) 
     source = open_source(DATA, [InputSpec(name, array.dtype, array.shape) for name, array in DATA[0].items()])
     held = source.order.shuffled(0)[-12:]  # `data/split.py`
     again = about_mean(FLOAT, ort.load(met.model), (DATA[index] for index in held))
-    assert again.sqnr_db == pytest.approx(known["sqnr_about_mean_db"], abs=1e-3)
+    assert again.sqnr_about_mean_db == pytest.approx(known["sqnr_about_mean_db"], abs=1e-3)
 
 
 def test_the_same_input_gives_the_same_bytes(met: Any) -> None:
@@ -273,7 +273,7 @@ def test_the_standard_error_is_the_spread_of_draws() -> None:
         for number in range(64):
             exact = rng.standard_normal(200)
             groups[number % 16].add([exact], [[exact + 0.01 * rng.exponential() * rng.standard_normal(200)]])
-        levels.append(groups[0].joined(groups[1:]).result().sqnr_db)
+        levels.append(groups[0].joined(groups[1:]).result().sqnr_about_mean_db)
         told.append(standard_error_db(groups))
     assert np.mean(told) == pytest.approx(np.std(levels), rel=0.3)
     assert standard_error_db(groups[:2]) == 0
@@ -297,7 +297,7 @@ PLACES = {
     "search": (Search, "cheapest"),
     "set": (PiecewiseModel, "run_each"),
     "result": (sys.modules[Accuracy.__module__], "refined"),
-    "report": (Accuracy, "to_json"),
+    "report": (Accuracy, "part"),
 }
 
 
@@ -526,13 +526,13 @@ def test_a_score_has_any_unit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_aim_of_a_score_is_raised_by_what_is_missing() -> None:
+    from onnxq.documents.accuracy import GateMeasured
     from onnxq.options.settings import Goal
-    from onnxq.pipeline.gates import Gate
     from onnxq.pipeline.goals import Measurement, Pursuit
 
     for unit in (1e-6, 1.0, 1e6):
         pursuit = Pursuit(Goal(eval=lambda model: 0.0, max_drop=0.02 * unit), Measurement())
-        raised = pursuit._raised({}, [Gate("drop", "", "", 0.02 * unit, 0.03 * unit)])
+        raised = pursuit._raised({}, [GateMeasured.judged("drop", "", "", 0.02 * unit, 0.03 * unit)])
         assert raised["drop"] == pytest.approx(0.0125 * unit)
         pursuit._floats["choose"] = 0.9 * unit
         pursuit._bound = sys.modules["onnxq.pipeline.gates"].BoundGoal(pursuit.goal, (), None)

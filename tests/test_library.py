@@ -26,11 +26,11 @@ from rich.progress import Progress
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.base.shown import Shown
+from onnxq.base.typed import typed
 from onnxq.cli.app import app
 from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
 from onnxq.documents.report import Report
-from onnxq.documents.typed import typed
 from onnxq.options.config import load_config
 from onnxq.options.option import read_options
 from onnxq.options.settings import GROUPS, DataPlace, ImageOptions, Keywords

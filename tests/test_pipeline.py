@@ -15,7 +15,8 @@ from onnxq import quantize, sanitize
 from onnxq.base.errors import UserError
 from onnxq.graph.model import Model
 from onnxq.pipeline.calibration import unloadable
-from onnxq.pipeline.reporting import engine_not_run, refused
+from onnxq.pipeline.engine_part import engine_not_run
+from onnxq.pipeline.not_taken import refused
 from onnxq.rewrite import whole
 from onnxq.run import ort, trt
 

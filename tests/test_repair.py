@@ -91,7 +91,7 @@ def constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
 
 
 def level(model: onnx.ModelProto, samples: Any) -> float:
-    found = about_mean(ort.load(net()), ort.load(model), samples).sqnr_db
+    found = about_mean(ort.load(net()), ort.load(model), samples).sqnr_about_mean_db
     assert found is not None
     return found
 

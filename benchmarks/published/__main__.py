@@ -3,7 +3,7 @@
     python -m benchmarks.published [--nets NAME ...] [--batches N ...] [--sm SM] [--out DIR] [--target NAME]
     python -m benchmarks.published --count: multiply-accumulates and parameters, beside what is published
 
-Each engine is a file NET-bBATCH-smSM-fp16.json or -int8.json in DIR, `onnxq.run.trt.Engine.to_json`; one that
+Each engine is a file NET-bBATCH-smSM-fp16.json or -int8.json in DIR, `onnxq.run.trt.Engine.to_dict`; one that
 is there is not made again. int8 is `onnxq quantize --repair none --method minmax` on a sample of normal
 deviates: of such weights and samples the ranges are of no account.
 """
@@ -77,7 +77,7 @@ def _compile(name: str, net: Net, batches: Iterable[int], sm: int, target: str, 
             if engine.status != "compiled":
                 print(f"{path.name}: {engine.status}: {engine.reason}", flush=True)
                 continue
-            path.write_text(json.dumps(engine.to_json(), indent=1) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(engine.to_dict(), indent=1) + "\n", encoding="utf-8")
             print(f"{path.name}: {len(engine.layers)} layers, {engine.seconds:.0f} s", flush=True)
 
 

@@ -38,6 +38,6 @@ def printed(nets: Sequence[Net]) -> None:
         specs = [InputSpec(name, array.dtype, array.shape) for name, array in samples[0].items()]
         chosen = split(open_source(samples, specs), len(samples), 0, choose=True).choice()
         feeds = [sample.feeds for sample in islice(chosen, ledger.judged_on)]
-        found = about_mean(ort.load(model), ort.load(done.model), feeds).sqnr_db or 0.0
+        found = about_mean(ort.load(model), ort.load(done.model), feeds).sqnr_about_mean_db or 0.0
         said = f"{found:.2f} dB, {ledger.after_db:.2f} in the ledger"
         claim(net.name, abs(found - ledger.after_db) <= APART, said)

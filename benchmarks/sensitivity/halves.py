@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.sensitivity.measuring import Opened, printed, trained
 from benchmarks.sensitivity.trained import NAMES
 from onnxq.noise.measure import measure_noise
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.sources import Sources
 
 COUNTS = (4, 16)
@@ -76,14 +76,14 @@ def rows(net: Opened, seed: int, counts: Sequence[int]) -> Iterator[Row]:
         one, other = ([*ranked(model, found.decisions, found.costs)] for model in models)
         yield Row(
             net.name, seed, count, len(one), spearman(*gains(one, other)), shared(one, other),
-            int(one[0].decision == other[0].decision), abs(models[0].sqnr_db() - models[1].sqnr_db()),
+            int(one[0].nodes == other[0].nodes), abs(models[0].sqnr_db() - models[1].sqnr_db()),
         )  # fmt: skip
 
 
-def gains(one: Sequence[Ranked], other: Sequence[Ranked]) -> tuple[np.ndarray, np.ndarray]:
+def gains(one: Sequence[DecisionRanked], other: Sequence[DecisionRanked]) -> tuple[np.ndarray, np.ndarray]:
     """What the same decisions gain in both, dB, float64 [decisions]."""
-    theirs = {entry.decision: entry.gain_db for entry in other}
-    pairs = np.array([(entry.gain_db, theirs[entry.decision]) for entry in one])
+    theirs = {entry.nodes: entry.gain_db for entry in other}
+    pairs = np.array([(entry.gain_db, theirs[entry.nodes]) for entry in one])
     return pairs[:, 0], pairs[:, 1]
 
 
@@ -101,9 +101,9 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def shared(one: Sequence[Ranked], other: Sequence[Ranked], top: int = TOP) -> int:
+def shared(one: Sequence[DecisionRanked], other: Sequence[DecisionRanked], top: int = TOP) -> int:
     """How many of the first are the same."""
-    return len({entry.decision for entry in one[:top]} & {entry.decision for entry in other[:top]})
+    return len({entry.nodes for entry in one[:top]} & {entry.nodes for entry in other[:top]})
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ class Opened:
 
     def unseen_db(self, sets: Sequence[Collection[str]]) -> list[float]:
         """The SQNR about the mean with each set of nodes in float, on samples that chose nothing."""
-        levels = self.found.about_mean(sets, self.fresh)
-        return [float("inf") if level.sqnr_db is None else level.sqnr_db for level in levels]
+        found = (one.sqnr_about_mean_db for one in self.found.about_mean(sets, self.fresh))
+        return [float("inf") if level is None else level for level in found]
 
 
 @contextlib.contextmanager

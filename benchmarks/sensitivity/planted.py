@@ -74,13 +74,13 @@ def sought(net: Planted, given: Sequence[Feeds], seed: int, measuring: int) -> R
         default, planted = found.sqnr_db([(), tuple(net.layers)])
         goal = planted - SHORT
         met = found.for_sqnr(goal)
-        first = found.ranked(verify=0)[0].decision.nodes
-        (verified,) = opening.unseen_db([met.best.floats])
-    named = frozenset(met.best.floats)
+        first = found.ranked(verify=0)[0].nodes
+        (verified,) = opening.unseen_db([met.best.nodes])
+    named = frozenset(met.best.nodes)
     right = named == frozenset(first) == net.layers and met.met and planted - default >= LEAST_GAIN
     return Row(
         net.name, seed, default, planted, goal, " ".join(first), " ".join(sorted(named)), met.best.measured,
-        verified, met.best.predicted_db, right,
+        verified, met.best.predicted_sqnr_db, right,
     )  # fmt: skip
 
 

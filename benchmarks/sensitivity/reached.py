@@ -66,11 +66,11 @@ def rows(net: Opened, seed: int) -> Iterator[Row]:
         goal = default + part * min(most - default, MOST)
         met = found.for_sqnr(goal)
         best = met.best
-        base, unseen = net.unseen_db([(), best.floats])
+        base, unseen = net.unseen_db([(), best.nodes])
         yield Row(
-            net.name, seed, default, goal, len(best.floats), 100 * found.costs.share(best.floats),
-            len(met.trials), best.predicted_db, best.measured, unseen, base,
-            met.met and within(best.predicted_db, unseen),
+            net.name, seed, default, goal, len(best.nodes), 100 * found.costs.share(best.nodes),
+            len(met.trials), best.predicted_sqnr_db, best.measured, unseen, base,
+            met.met and within(best.predicted_sqnr_db, unseen),
         )  # fmt: skip
 
 

@@ -7,7 +7,9 @@ import functools
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+D = TypeVar("D")
 
 
 class DocumentPart:
@@ -50,6 +52,12 @@ def _named(part: Any, key: object = None) -> dict[str, str]:
     read = f"{kind.__name__} is read by attribute" + ("" if name is None else f", .{name}")
     warnings.warn(f"{read}; keys go with the next release: .to_dict() has them", DeprecationWarning, 3)
     return names
+
+
+def extended(kind: type[D], part: DocumentPart, **more: Any) -> D:
+    """A document that says what a part does, whose fields it has, and more; that says some of it anew."""
+    said = {one.name: getattr(part, one.name) for one in dataclasses.fields(part)}  # type: ignore[arg-type]
+    return kind(**{**said, **more})
 
 
 def to_json(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _WIDE = 300
@@ -85,6 +85,14 @@ def number(value: float | None) -> str:
 def percent(share: float | None) -> str:
     """A share, 0 to 1, in percent; "?" where it is not known."""
     return "?" if share is None else "0 %" if not share else f"{100 * share:.3g} %"
+
+
+def tally(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, most often first."""
+    count: dict[str, int] = {}
+    for name in names:
+        count[name] = count.get(name, 0) + 1
+    return dict(sorted(count.items(), key=lambda item: (-item[1], item[0])))
 
 
 def decimal(count: int) -> str:

@@ -21,12 +21,15 @@ import numpy as np
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, in_short
+from onnxq.base.plain import to_json
 from onnxq.base.shown import Shown, Words, number
 from onnxq.base.shown import count as counted
 from onnxq.base.typed import typed
 from onnxq.calib.histogram import LAST, Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats, merge
 from onnxq.data.samples import DIGEST, Sample, digest
+from onnxq.data.understood import ImagesRead
+from onnxq.data.warnings import DataDoubts
 from onnxq.graph.validity import check_sizes
 
 SUFFIX = ".stats.npz"
@@ -79,7 +82,7 @@ class Origin:
     available: int | None
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
-    images: tuple[Mapping[str, Any], ...]
+    images: tuple[ImagesRead, ...]
     chosen: tuple[int, ...] = ()
     sizes: tuple[SizeCount, ...] = ()
 
@@ -115,7 +118,7 @@ class StatsFile(Shown):
     lines: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     left_out: tuple[int, ...] = ()
-    doubts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    doubts: DataDoubts = field(default_factory=DataDoubts, compare=False)
 
     def words(self) -> Words:
         """Of how many samples it is, what is missing, and the widest tensors."""
@@ -209,6 +212,8 @@ def _difference(one: Origin, other: Origin) -> str:
         ("sizes", "the sizes of the samples"),
     ):  # fmt: skip
         a, b = getattr(one, name), getattr(other, name)
+        if name == "images":
+            a, b = (tuple(map(to_json, images)) for images in (a, b))
         if a != b:
             return f"{what} ({a} and {b})"
     return ""
@@ -253,7 +258,7 @@ def to_bytes(file: StatsFile) -> bytes:
             "available": file.origin.available,
             "seed": file.origin.seed,
             "shapes": {name: list(shape) for name, shape in file.origin.shapes.items()},
-            "images": list(file.origin.images),
+            "images": to_json(file.origin.images),
             "chosen": file.origin.chosen,
             "sizes": [asdict(one) for one in file.origin.sizes],
         },

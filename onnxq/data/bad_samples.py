@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnxq.base.errors import UserError
+from onnxq.data.understood import LeftOutSample, SkippedSamples
 
 _KEPT = 20
 
@@ -64,12 +63,9 @@ class BadSamples:
         """What was left out, in a line."""
         return [self._text()] if self.first else []
 
-    def to_json(self) -> dict[str, Any]:
+    def told(self) -> SkippedSamples:
         """What was left out, for the report."""
-        return {
-            "count": self.count,
-            "first": [{"where": where, "why": why} for where, why in self.first],
-        }
+        return SkippedSamples(self.count, tuple(LeftOutSample(*one) for one in self.first))
 
     def _text(self) -> str:
         (where, why), *_ = self.first

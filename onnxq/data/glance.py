@@ -10,7 +10,7 @@ from onnxq.data.pictures import Album, PictureSheet
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.sources import Source
 from onnxq.data.survey import Survey
-from onnxq.data.warnings import DataWarning, data_warnings
+from onnxq.data.warnings import DataDoubts, DataWarning, data_warnings
 from onnxq.graph.model import Model
 
 LOOKED_AT = 16
@@ -38,7 +38,7 @@ class Glance:
             self._fault = _text(error)
         source.look = self._add
 
-    def to_json(self, *, count: int | None) -> dict[str, Any]:
+    def doubts(self, *, count: int | None) -> DataDoubts:
         """What is doubtful, and how many samples were looked at; `count`: how many there are, if known."""
         found: list[DataWarning] = []
         if not self._fault:
@@ -49,7 +49,7 @@ class Glance:
         if self._fault:
             text = f"the data were not looked at for what is doubtful: {self._fault}"
             found = [DataWarning("not-looked-at", None, text, "onnxq data -v shows where this comes from")]
-        return {"doubts": [doubt.to_json() for doubt in found], "looked_at": self._survey.samples}
+        return DataDoubts(tuple(found), self._survey.samples)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input, by dimension, of all samples that were read.

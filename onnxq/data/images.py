@@ -15,6 +15,7 @@ from onnxq.base.errors import UserError
 from onnxq.data.image_options import resolved
 from onnxq.data.presets import PRESETS
 from onnxq.data.samples import InputSpec
+from onnxq.data.understood import ImagesRead
 from onnxq.graph.types import Dim, shape_text
 from onnxq.options.settings import CHANNELS, LARGEST, Color, ImageOptions, Size
 
@@ -102,22 +103,19 @@ class Preparation:
             pixels = (pixels * std + mean) / np.float32(self.scale)
         return pixels[..., ::-1] if self.color == "bgr" else pixels
 
-    def to_json(self) -> dict[str, Any]:
-        """What the model is fed, for the report; sizes are width x height."""
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value that comes of pixels."""
         mean, std = np.broadcast_arrays(self.mean, self.std)
         ends = [(value * self.scale - mean) / std for value in (0, 255)]
-        return {
-            "input": self.input,
-            "dtype": str(self.dtype),
-            "layout": self.layout,
-            "color": self.color,
-            "size": self._steps(),
-            "scale": self.scale,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "range": [float(np.min(ends)), float(np.max(ends))],
-            "preset": self.preset,
-        }
+        return float(np.min(ends)), float(np.max(ends))
+
+    def told(self) -> ImagesRead:
+        """What the model is fed, for the report."""
+        return ImagesRead(
+            self.input, str(self.dtype), self.layout, self.color, self._steps(), self.scale, self.mean,
+            self.std, self.range, self.preset,
+        )  # fmt: skip
 
     def _steps(self) -> str:
         resize, crop = self.resize, self.crop
@@ -223,7 +221,7 @@ def _check_counts(made: Preparation, channels: int, options: ImageOptions) -> No
 
 def _check_values(made: Preparation) -> None:
     """Refuses what makes values of pixels that float32 does not hold."""
-    values = made.to_json()["range"]
+    values = made.range
     if max(map(abs, values)) > float(np.finfo(np.float32).max):
         raise UserError(
             f"input {made.input!r} would be fed values from {values[0]:g} to {values[1]:g}, too large for "

@@ -19,6 +19,7 @@ from onnxq.data.paths import open_path, refuse
 from onnxq.data.rows import Reader, RecordTable, Row, Table, item_record
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.script import Script
+from onnxq.data.understood import DataRead
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import ImageOptions
 
@@ -87,15 +88,10 @@ class Source:
         """Counts a sample that its user leaves out, since the model fails on it."""
         self._bad.add(where, why)
 
-    def to_json(self) -> dict[str, Any]:
-        """How the data were understood, for the report."""
-        return {
-            "lines": self.lines,
-            "batch": self.batch,
-            "images": [image.to_json() for image in self.images],
-            "notes": self.notes,
-            "skipped": self._bad.to_json(),
-        }
+    def told(self, path: str | None = None) -> DataRead:
+        """How the data, which are at a path, were understood, for the report."""
+        images = tuple(image.told() for image in self.images)
+        return DataRead(path, tuple(self.lines), self.batch, images, tuple(self.notes), self._bad.told())
 
     def __iter__(self) -> Iterator[Sample]:
         """Every sample, in order.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -118,28 +117,6 @@ class InputSurvey:
     def values(self) -> int:
         """How many values there were."""
         return sum(int(np.prod(shape)) * count for shape, count in self.shapes.items())
-
-    def to_json(self) -> dict[str, Any]:
-        """Its fields, for JSON; `mean` and `std` are None where there were no numbers."""
-        mean, std = (None, None) if self.channels is None else self.channels.whole()
-        each = self.channels if self.layout and self.channels else None
-        return {
-            "name": self.spec.name,
-            "dtype": str(self.spec.dtype),
-            "shape": None if self.spec.shape is None else list(self.spec.shape),
-            "layout": self.layout,
-            "shapes": [{"shape": list(shape), "samples": n} for shape, n in self.shapes.items()],
-            "min": self.min,
-            "max": self.max,
-            "mean": mean,
-            "std": std,
-            "zeros": self.zeros / self.values if self.channels is not None else None,
-            "channels": [
-                {"mean": m, "std": s} for m, s in zip(each.mean.tolist(), each.std.tolist(), strict=True)
-            ]
-            if each
-            else None,
-        }
 
     def _rows(self, values: np.ndarray) -> np.ndarray:
         """The values `[channels, ...]`, or `[1, ...]`."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,9 +39,18 @@ class DataWarning(DocumentPart):
     text: str
     hint: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Its fields, for JSON."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class DataDoubts:
+    """What is doubtful about data, as far as they were looked at.
+
+    Attributes:
+        doubts: each thing.
+        looked_at: how many samples were looked at.
+    """
+
+    doubts: tuple[DataWarning, ...] = ()
+    looked_at: int = 0
 
 
 def data_warnings(
@@ -165,7 +173,7 @@ def _model_scaling(
 
 def _units(made: Preparation) -> Iterator[DataWarning]:
     """A mean and a std for pixels from 0 to 255 where there are values from 0 to 1, or the other way."""
-    low, high = made.to_json()["range"]
+    low, high = made.range
     if low > 0 or high < 0:
         yield DataWarning(
             "units", made.input,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.noise.breakdown import NoiseBreakdown
-from onnxq.run.about_mean import AboutMean
+from onnxq.noise.goal import FloatSetTried
+from onnxq.run.about_mean import OutputLeftOut
 from onnxq.run.compare import OutputAccuracy
+
+GateKind = Literal["sqnr", "agreement", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,71 +31,6 @@ class OutputOfRun(OutputAccuracy):
 
 
 @dataclass(frozen=True, slots=True)
-class OutputLeftOut(DocumentPart):
-    """An output that does not count.
-
-    Attributes:
-        output: its name.
-        why: why it does not.
-    """
-
-    output: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class LevelAboutMean(DocumentPart):
-    """How near an output is, about its mean.
-
-    Attributes:
-        output: its name.
-        sqnr_about_mean_db: its signal-to-noise ratio about the mean over samples, dB.
-    """
-
-    output: str
-    sqnr_about_mean_db: float
-
-
-@dataclass(frozen=True, slots=True)
-class AboutMeanPart(DocumentPart):
-    """How near the outputs are about their means, on the samples that verify.
-
-    Attributes:
-        sqnr_about_mean_db: of all outputs together, each scaled to unit power about its mean over samples:
-            -10 log10 of the mean of their noise-to-signal ratios, dB. None where no output counts.
-        worst_output: the output that is furthest off, None where none counts.
-        worst_output_db: its ratio, dB.
-        outputs: of each output that counts, the worst first.
-        left_out: the outputs that do not count.
-        samples: on how many samples.
-    """
-
-    sqnr_about_mean_db: float | None
-    worst_output: str | None
-    worst_output_db: float | None
-    outputs: tuple[LevelAboutMean, ...]
-    left_out: tuple[OutputLeftOut, ...]
-    samples: int
-
-    @classmethod
-    def of(cls, found: AboutMean) -> AboutMeanPart:
-        """What the samples said."""
-        name, level = found.worst or (None, None)
-        return cls(
-            sqnr_about_mean_db=_number(found.sqnr_db),
-            worst_output=name,
-            worst_output_db=_number(level),
-            outputs=tuple(LevelAboutMean(*entry) for entry in found.outputs.items()),
-            left_out=tuple(OutputLeftOut(*entry) for entry in found.left_out.items()),
-            samples=found.samples,
-        )
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
-
-
-@dataclass(frozen=True, slots=True)
 class GateMeasured(DocumentPart):
     """One thing that a goal asks for.
 
@@ -107,13 +44,21 @@ class GateMeasured(DocumentPart):
         missing: by how much it is missed, 0 where it is met; None where nothing was measured.
     """
 
-    kind: Literal["sqnr", "agreement", "drop"]
+    kind: GateKind
     what: str
     of: str
     goal: float
     measured: float | None
     met: bool
     missing: float | None
+
+    @classmethod
+    def judged(cls, kind: GateKind, what: str, of: str, goal: float, measured: float | None) -> GateMeasured:
+        """One by what was measured."""
+        missing = None
+        if measured is not None:
+            missing = max(0.0, goal - measured if kind != "drop" else measured - goal)
+        return cls(kind, what, of, goal, measured, missing == 0, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +101,6 @@ class LeftInFloat(DocumentPart):
     cost: float
     share_of_int8_macs: float
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class FloatSetTried(DocumentPart):
-    """A set of nodes in float that was measured.
-
-    Attributes:
-        float: the nodes.
-        cost: what they cost, in the unit of the search.
-        predicted_sqnr_db: its signal-to-noise ratio about the mean by the noise model, dB; None where no
-            source of noise was measured.
-        measured: what was measured, in the goal's units.
-    """
-
-    nodes: tuple[str, ...] = field(metadata={"key": "float"})
-    cost: float
-    predicted_sqnr_db: float | None
-    measured: float
 
 
 @dataclass(frozen=True, slots=True)

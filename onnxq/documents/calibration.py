@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxq.base.plain import DocumentPart
-from onnxq.documents.accuracy import OutputLeftOut
 from onnxq.documents.data import CalibrationData
-from onnxq.quant.choice import Refinement, Trial
+from onnxq.quant.choice import Choice, Refinement, Trial
+from onnxq.run.about_mean import OutputLeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,16 @@ class MethodChosen(DocumentPart):
     left_out: tuple[OutputLeftOut, ...]
     trials: tuple[Trial, ...]
     refined: tuple[Refinement, ...]
+
+    @classmethod
+    def of(cls, choice: Choice) -> MethodChosen:
+        """What was chosen."""
+        return cls(
+            str(choice.method), choice.why, choice.samples, choice.sqnr_db,
+            tuple(LevelOfOutput(*one) for one in choice.outputs.items()),
+            tuple(OutputLeftOut(*one) for one in choice.left_out.items()),
+            tuple(choice.trials), tuple(choice.refined),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import onnx
+
 from onnxq.base.plain import DocumentPart
-from onnxq.graph.sizes import Growth
+from onnxq.graph.sizes import Growth, file_bytes, growth
+from onnxq.rewrite.changes import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,12 @@ class ChangesCounted(DocumentPart):
     exact: int
     close: int
     unproven: int
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> ChangesCounted:
+        """Those of changes."""
+        verdicts = Counter(change.proof.verdict for change in changes)
+        return cls(verdicts["exact"], verdicts["close"], verdicts["unproven"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +110,9 @@ class FileSizes(DocumentPart):
     before: int
     after: int
     grown: tuple[Growth, ...]
+
+    @classmethod
+    def of(cls, before: onnx.ModelProto, after: onnx.ModelProto) -> FileSizes:
+        """Those of the original's and the new model's file."""
+        was, now = file_bytes(before), file_bytes(after)
+        return cls(was, now, tuple(growth(before, after)) if now > was else ())

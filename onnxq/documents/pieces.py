@@ -9,7 +9,7 @@ from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, decibels
-from onnxq.documents.data import DataRead
+from onnxq.data.understood import DataRead
 from onnxq.run.compare import OutputAccuracy
 
 PIECES_SCHEMA = 2

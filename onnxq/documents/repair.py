@@ -2,73 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from onnxq.base.plain import DocumentPart
 from onnxq.repair.lattice import Lattice
+from onnxq.repair.ledger import RepairStep
 from onnxq.repair.scale import Scale
 from onnxq.repair.shift import Shift
 from onnxq.repair.split import HalfSteps
 
 EditMade = Lattice | Shift | Scale | HalfSteps
-
-
-@dataclass(frozen=True, slots=True)
-class OutputLowered(DocumentPart):
-    """An output that a step moves further off.
-
-    Attributes:
-        output: its name.
-        change_db: by how much, dB (negative).
-    """
-
-    output: str
-    change_db: float
-
-
-@dataclass(frozen=True, slots=True)
-class LayerSkipped(DocumentPart):
-    """A layer that a step left as it is.
-
-    Attributes:
-        node: its name.
-        why: why.
-    """
-
-    node: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class RepairStep(DocumentPart):
-    """A step of repair.
-
-    Attributes:
-        step: its name.
-        verdict: what came of it.
-        why: in words.
-        before_db: the signal-to-noise ratio about the mean of all outputs without it, on the samples that
-            choose, dB; None where it was not measured.
-        after_db: the same with it.
-        worst: the output that it lowers most; None where it lowers none.
-        changed: how many biases, codes or tensors it changed, by name of what is counted.
-        runs: how many runs of the model it took.
-        rows: how many rows of activations fitted it.
-        skipped: the layers that it left as they are.
-    """
-
-    step: str
-    verdict: Literal["kept", "dropped", "not-applicable", "left-out", "failed"]
-    why: str
-    before_db: float | None
-    after_db: float | None
-    worst: OutputLowered | None
-    changed: Mapping[str, int]
-    runs: float
-    rows: int
-    skipped: tuple[LayerSkipped, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from onnxq.analysis.layer_errors import LayerErrors
 from onnxq.base.plain import DocumentPart
 from onnxq.compiled.verdict import Verdict
 from onnxq.data.pictures import PictureSheet
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
+from onnxq.documents.accuracy import GoalPart, NoiseMeasured, OutputOfRun, ScoresPart
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart, NotCalibrated, ScaleProfile
 from onnxq.documents.changes import (
@@ -26,8 +26,10 @@ from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.graph.outline import NodeOutline
+from onnxq.noise.ranking import DecisionRanked
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
 from onnxq.rewrite.whole import WholeProof
+from onnxq.run.about_mean import AboutMeanPart
 
 REPORT_SCHEMA = 2
 """What is written. A report of schema 1 has no `kind`, and no fields for what was left out."""
@@ -187,35 +189,6 @@ class PlanReport(Run):
     body: BodyPart
     deployment: DeploymentPart = field(default_factory=DeploymentPart)
     deployments: tuple[NamedDeployment, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionRanked(DocumentPart):
-    """Something that can be left in float, and what it is worth.
-
-    Attributes:
-        nodes: names of the nodes; their partners go along.
-        removes: the tensor whose Q/DQ pair goes with it; None where a layer is meant.
-        gain_db: by how much the outputs' signal-to-noise ratio rises, predicted, dB.
-        measured_gain_db: the same, measured; None where it was not.
-        alone_db: the ratio with only those sources of noise on that it removes, dB.
-        cost: of it and those that go along, in the unit of the ranking.
-        share_of_int8_macs: which share of the int8 multiply-accumulates it takes to float, 0 to 1.
-        sources: names of what it removes, the loudest first.
-        why: in words.
-        score: what the user's function gives with it in float; None where there is none.
-    """
-
-    nodes: tuple[str, ...]
-    removes: str | None
-    gain_db: float
-    measured_gain_db: float | None
-    alone_db: float
-    cost: float
-    share_of_int8_macs: float
-    sources: tuple[str, ...]
-    why: str
-    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

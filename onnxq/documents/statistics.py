@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnxq.base.plain import DocumentPart
+from onnxq.data.understood import LeftOutSample
 from onnxq.data.warnings import DataWarning
-from onnxq.documents.data import LeftOutSample
 
 
 @dataclass(frozen=True, slots=True)

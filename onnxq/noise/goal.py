@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.base.plain import DocumentPart
+from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import FloatSet, Search
 
 Measured = Callable[[Sequence[Collection[str]]], Sequence[float]]
@@ -17,30 +17,21 @@ _HOPELESS_DB = 1.0  # a set that is predicted to miss a goal by more is not meas
 
 
 @dataclass(frozen=True, slots=True)
-class GoalTrial:
-    """A set that was measured.
+class FloatSetTried(DocumentPart):
+    """A set of nodes in float that was measured.
 
     Attributes:
-        floats: the nodes in float.
-        cost: what they cost.
-        predicted_db: its SQNR about the mean by the model; None where no source was measured, as nothing had
-            to be in float.
+        float: the nodes.
+        cost: what they cost, in the unit of the search.
+        predicted_sqnr_db: its signal-to-noise ratio about the mean by the noise model, dB; None where no
+            source of noise was measured.
         measured: what was measured, in the goal's units.
     """
 
-    floats: tuple[str, ...]
+    nodes: tuple[str, ...] = field(metadata={"key": "float"})
     cost: float
-    predicted_db: float | None
+    predicted_sqnr_db: float | None
     measured: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry for the report."""
-        return {
-            "float": list(self.floats),
-            "cost": self.cost,
-            "predicted_sqnr_db": self.predicted_db,
-            "measured": self.measured,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +49,10 @@ class Met:
 
     goal: float
     met: bool
-    best: GoalTrial
-    base: GoalTrial
-    trials: tuple[GoalTrial, ...]
-    prices: tuple[Ranked, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The part of the report."""
-        return {
-            "goal": self.goal,
-            "met": self.met,
-            "best": self.best.to_json(),
-            "base": self.base.to_json(),
-            "prices": [price.to_json() for price in self.prices],
-            "trials": [trial.to_json() for trial in self.trials],
-        }
+    best: FloatSetTried
+    base: FloatSetTried
+    trials: tuple[FloatSetTried, ...]
+    prices: tuple[DecisionRanked, ...]
 
 
 def meet_sqnr(search: Search, goal_db: float, measured: Measured, *, rounds: int = 8) -> Met:
@@ -147,18 +127,18 @@ class _Trials:
 
     def __init__(self, search: Search, measured: Measured, goal: float) -> None:
         self._search, self._measured, self._goal = search, measured, goal
-        self._known: dict[frozenset[str], GoalTrial] = {}
-        self.list: list[GoalTrial] = []
+        self._known: dict[frozenset[str], FloatSetTried] = {}
+        self.list: list[FloatSetTried] = []
 
-    def base(self) -> GoalTrial:
+    def base(self) -> FloatSetTried:
         return self.add(self._search.predicted(()))
 
-    def add(self, found: FloatSet) -> GoalTrial:
+    def add(self, found: FloatSet) -> FloatSetTried:
         """Measures a set, once."""
         key = frozenset(found.floats)
         if key not in self._known:
             (value,) = self._measured([found.floats])
-            trial = GoalTrial(found.floats, found.cost, found.sqnr_db, float(value))
+            trial = FloatSetTried(found.floats, found.cost, found.sqnr_db, float(value))
             self._known[key] = trial
             self.list.append(trial)
         return self._known[key]
@@ -166,14 +146,14 @@ class _Trials:
     def knows(self, found: FloatSet) -> bool:
         return frozenset(found.floats) in self._known
 
-    def of(self, found: FloatSet) -> GoalTrial:
+    def of(self, found: FloatSet) -> FloatSetTried:
         return self._known[frozenset(found.floats)]
 
-    def best(self) -> GoalTrial:
+    def best(self) -> FloatSetTried:
         """The cheapest that reaches the goal, else the one that is nearest to it."""
         met = [trial for trial in self.list if trial.measured >= self._goal]
         if met:
-            return min(met, key=lambda trial: (trial.cost, len(trial.floats), -trial.measured))
+            return min(met, key=lambda trial: (trial.cost, len(trial.nodes), -trial.measured))
         return max(self.list, key=lambda trial: (trial.measured, -trial.cost))
 
     def retry(self, most: int, worth_it: Callable[[FloatSet], bool]) -> None:
@@ -182,9 +162,9 @@ class _Trials:
         if best.measured < self._goal:
             return
         tried = 0
-        nodes = sorted(best.floats, key=lambda name: -self._search.costs.cost([name]))
+        nodes = sorted(best.nodes, key=lambda name: -self._search.costs.cost([name]))
         for name in nodes:
-            fewer = self._search.predicted(n for n in best.floats if n != name)
+            fewer = self._search.predicted(n for n in best.nodes if n != name)
             if tried < most and worth_it(fewer):
                 tried += not self.knows(fewer)
                 if self.add(fewer).measured >= self._goal:
@@ -194,8 +174,8 @@ class _Trials:
         best = self.best()
         by_node = {decision.nodes: decision for decision in self._search.decisions}
         prices = []
-        for name in best.floats:
-            others = [other for other in best.floats if other != name]
+        for name in best.nodes:
+            others = [other for other in best.nodes if other != name]
             decision = by_node.get((name,))
             if decision is None:
                 decision = next(d for d in self._search.decisions if name in d.nodes)

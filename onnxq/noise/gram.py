@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnxq.noise.sources import Sources
-from onnxq.run.about_mean import decibels
+from onnxq.run.about_mean import OutputLeftOut, decibels
 
 BODY_DB = 15.0
 """A body's noise that is nearer to that of int8 makes predictions unreliable."""
@@ -49,7 +49,7 @@ class NoiseModel:
         sources: the sources.
         by_output: G of each output that counts, in parts of its power: float64 [sources, sources].
         weights: what each of them weighs; the sum is 1.
-        left_out: outputs that do not count, and why.
+        left_out: the outputs that do not count.
         effort: what measuring took.
         body: the noise of the body in half precision, in parts of each output's power; none where it is not
             measured.
@@ -60,7 +60,7 @@ class NoiseModel:
     sources: Sources
     by_output: Mapping[str, np.ndarray]
     weights: Mapping[str, float]
-    left_out: Mapping[str, str]
+    left_out: tuple[OutputLeftOut, ...]
     effort: Effort
     body: Mapping[str, float] = field(default_factory=dict)
     bend: float = 0.0

@@ -26,7 +26,7 @@ from onnxq.noise.sources import Sources
 from onnxq.noise.state import State
 from onnxq.noise.workers import Workers
 from onnxq.quant.measuring import MeasuringCopy
-from onnxq.run.about_mean import UNWEIGHED, not_compared
+from onnxq.run.about_mean import UNWEIGHED, OutputLeftOut, not_compared
 from onnxq.run.ort import Feeds
 from onnxq.run.output_parts import OutputParts
 from onnxq.run.piecewise import Recipe
@@ -166,13 +166,13 @@ def _model(
     sums: Sums,
     weighed: Mapping[str, float],
 ) -> NoiseModel:
-    left_out: dict[str, str] = {}
+    left_out: list[OutputLeftOut] = []
     by_output: dict[str, np.ndarray] = {}
     measured: dict[str, np.ndarray] = {}
     for place, name in enumerate(task.parts.names):
         why = sums.signals[place].why_not or ("" if weighed[name] > 0 else UNWEIGHED)
         if why:
-            left_out[name] = why
+            left_out.append(OutputLeftOut(name, why))
         else:
             gram = sums.in_parts_of_power(place)
             alone = gram[: parts.shape[1], : parts.shape[1]]
@@ -183,7 +183,7 @@ def _model(
     whole = sum(weighed[name] for name in by_output)
     weights = {name: weighed[name] / whole for name in by_output}
     effort = Effort(sums.samples, sums.runs, len(sources))
-    model = NoiseModel(sources, by_output, weights, left_out, effort)
+    model = NoiseModel(sources, by_output, weights, tuple(left_out), effort)
     if not len(some):
         return model
     together = sum((weights[name] * measured[name] for name in weights), np.zeros(len(some)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.noise.decisions import Costs, FloatDecision
 from onnxq.noise.gram import NoiseModel
 from onnxq.run.about_mean import decibels
@@ -18,47 +18,37 @@ _MORE = 1.1  # times what the best of its nodes gains: what gains less is that n
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A decision and what it is worth.
+class DecisionRanked(DocumentPart):
+    """Something that can be left in float, and what it is worth.
 
     Attributes:
-        decision: what is left in float.
-        gain_db: by how much the outputs' SQNR rises with it in float as well, predicted.
+        nodes: names of the nodes; their partners go along.
+        removes: the tensor whose Q/DQ pair goes with it; None where a layer is meant.
+        gain_db: by how much the outputs' signal-to-noise ratio rises, predicted, dB.
         measured_gain_db: the same, measured; None where it was not.
-        alone_db: the SQNR with only those sources on that it removes; inf where it removes none.
-        cost: of it and those that go along.
-        share: which share of the int8 MACs it takes to float.
+        alone_db: the ratio with only those sources of noise on that it removes, dB.
+        cost: of it and those that go along, in the unit of the ranking.
+        share_of_int8_macs: which share of the int8 multiply-accumulates it takes to float, 0 to 1.
         sources: names of what it removes, the loudest first.
         why: in words.
+        score: what the user's function gives with it in float; None where there is none.
     """
 
-    decision: FloatDecision
+    nodes: tuple[str, ...]
+    removes: str | None
     gain_db: float
     measured_gain_db: float | None
     alone_db: float
     cost: float
-    share: float
+    share_of_int8_macs: float
     sources: tuple[str, ...]
     why: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry for the report."""
-        return {
-            "nodes": list(self.decision.nodes),
-            "removes": self.decision.removes or None,
-            "gain_db": self.gain_db,
-            "measured_gain_db": self.measured_gain_db,
-            "alone_db": self.alone_db,
-            "cost": self.cost,
-            "share_of_int8_macs": self.share,
-            "sources": list(self.sources),
-            "why": self.why,
-        }
+    score: float | None = None
 
 
 def ranked(
     model: NoiseModel, decisions: Sequence[FloatDecision], costs: Costs, floats: Collection[str] = ()
-) -> list[Ranked]:
+) -> list[DecisionRanked]:
     """Decisions by what they gain beside what is float already; the greatest gain first.
 
     Of equal gains the cheaper is first, then the one of fewer nodes. One of several nodes that adds less than
@@ -73,17 +63,17 @@ def ranked(
     body, apart = model.body_noise, model.alone_db()
     levels = [decibels(noise + body) for noise in model.noises(after)]
     found = [
-        Ranked(
-            decision, levels[row] - now, None, decibels(alone[row]), costs.cost(decision.nodes),
-            costs.share(decision.nodes), _names(model, removed[row]),
+        DecisionRanked(
+            decision.nodes, decision.removes or None, levels[row] - now, None, decibels(alone[row]),
+            costs.cost(decision.nodes), costs.share(decision.nodes), _names(model, removed[row]),
             _why(model, decision, before, removed[row], apart),
         )
         for row, decision in enumerate(decisions)
     ]  # fmt: skip
-    by_itself = {one.decision.nodes: one.gain_db for one in found}
+    by_itself = {one.nodes: one.gain_db for one in found}
 
-    def place(one: Ranked) -> tuple[float, bool, float, int]:
-        nodes = one.decision.nodes
+    def place(one: DecisionRanked) -> tuple[float, bool, float, int]:
+        nodes = one.nodes
         best = max((by_itself.get((node,), 0.0) for node in nodes), default=0.0) if len(nodes) > 1 else 0.0
         behind = best > 0 and one.gain_db < _MORE * best
         return -round(best if behind else one.gain_db, 6), behind, one.cost, len(nodes)

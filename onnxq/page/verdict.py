@@ -9,7 +9,7 @@ from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, jud
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
 from onnxq.compiled.verdict import Verdict
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart, OutputOfRun
+from onnxq.documents.accuracy import GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.engine import EnginePart
@@ -17,6 +17,7 @@ from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
 from onnxq.page.words import between, counted, decimal, figure, level, percent, size, tail
 from onnxq.quant.plan import KeptFloat
+from onnxq.run.about_mean import AboutMeanPart
 
 GOOD, OPEN, BAD = "good", "open", "bad"
 _FORMS = {"merged": "merged", "built": "as built"}

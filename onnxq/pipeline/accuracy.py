@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from onnxq.base.reason import Reason
 from onnxq.body.decide import Decision as BodyDecision
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
+from onnxq.documents.accuracy import NoiseMeasured
 from onnxq.noise.breakdown import breakdown
 from onnxq.noise.decisions import Costs, FloatDecision, Unit, decisions_of
-from onnxq.noise.goal import GoalTrial, Measured, Met, meet_score, meet_sqnr
+from onnxq.noise.goal import FloatSetTried, Measured, Met, meet_score, meet_sqnr
 from onnxq.noise.gram import NoiseModel
 from onnxq.noise.measure import Submit, measure_noise
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.noise.sources import Sources
 from onnxq.pipeline.calibration import Prepared
@@ -34,7 +35,14 @@ from onnxq.quant.insert import Inserted
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.wants import Wants, left_float
 from onnxq.run import ort
-from onnxq.run.about_mean import STILL, AboutMean, AboutMeanMeter, decibels, not_compared, standard_error_db
+from onnxq.run.about_mean import (
+    STILL,
+    AboutMeanMeter,
+    AboutMeanPart,
+    decibels,
+    not_compared,
+    standard_error_db,
+)
 from onnxq.run.compare import as_tensor
 from onnxq.run.ort import Feeds
 from onnxq.run.piecewise import Setting
@@ -199,7 +207,7 @@ class Accuracy:
             given = {name: feeds[name] for name in self.copy.inputs}
             (exact,) = self.copy.piecewise.run_each(given, [off], names)
             meter.add(exact, [body.run({name: feeds[name] for name in body.inputs}, names)])
-        levels = meter.result().outputs
+        levels = meter.result().levels
         self._body = {name: 10 ** (-level / 10) for name, level in levels.items()}
 
     # -- answers -------------------------------------------------------------------------------
@@ -214,11 +222,11 @@ class Accuracy:
         """Searches them."""
         return Search(self.model, self.decisions, self.costs, self._asked.max_float)
 
-    def ranked(self, verify: int = 5) -> list[Ranked]:
+    def ranked(self, verify: int = 5) -> list[DecisionRanked]:
         """All decisions by gain; the gains of the first are measured."""
         found = ranked(self.model, self.decisions, self.costs)
         top = found[:verify]
-        base, *levels = self.sqnr_db([(), *(one.decision.nodes for one in top)])
+        base, *levels = self.sqnr_db([(), *(one.nodes for one in top)])
         top = [replace(one, measured_gain_db=level - base) for one, level in zip(top, levels, strict=True)]
         return [*top, *found[verify:]]
 
@@ -265,7 +273,7 @@ class Accuracy:
         """Meets a goal; where nothing has to be in float for it, the sources are not measured."""
         (base,) = measured([()])
         if base >= goal:
-            trial = GoalTrial((), 0.0, None, base)
+            trial = FloatSetTried((), 0.0, None, base)
             return Met(goal, True, trial, trial, (trial,), ())
 
         def known(sets: Sequence[Collection[str]]) -> list[float]:
@@ -282,7 +290,7 @@ class Accuracy:
 
     def about_mean(
         self, sets: Sequence[Collection[str]], samples: Iterable[Feeds] | None = None
-    ) -> list[AboutMean]:
+    ) -> list[AboutMeanPart]:
         """How near the outputs are with each set of nodes in float, on samples that choose or on others."""
         meter = AboutMeanMeter(self._parts, len(sets), self._asked.weights)
         for exact, given in self._outputs(sets, samples, self.copy.outputs):
@@ -297,8 +305,8 @@ class Accuracy:
         found = []
         for one in self.about_mean(sets):
             self._tell()
-            if one.sqnr_db is None:
-                still = STILL in one.left_out.values()
+            if one.sqnr_about_mean_db is None:
+                still = any(output.why == STILL for output in one.left_out)
                 raise UserError(
                     not_compared(one.left_out),
                     hint="give samples that differ, as many as there are"
@@ -306,9 +314,9 @@ class Accuracy:
                     else "give a model whose outputs are floats, and weigh those that matter",
                 )
             known = self._parts.weights(self._asked.weights)
-            weights = {name: known[name] for name in one.outputs}
+            weights = {name: known[name] for name in one.levels}
             body = sum(weight * self._body.get(name, 0.0) for name, weight in weights.items())
-            found.append(decibels(10 ** (-one.sqnr_db / 10) + body / sum(weights.values())))
+            found.append(decibels(10 ** (-one.sqnr_about_mean_db / 10) + body / sum(weights.values())))
         return found
 
     def scores(self, score: Callable[[CallableModel], float], sets: Sequence[Collection[str]]) -> list[float]:
@@ -398,7 +406,7 @@ class Accuracy:
         unit = {"macs": "multiply-accumulates", "bytes": "bytes", "given": "by the costs given"}
         found: dict[str, str] = {}
         for price in met.prices:
-            (name,) = price.decision.nodes
+            (name,) = price.nodes
             cost = f"{price.cost:,.0f} {unit[self.costs.unit]}"
             text = f"it gains {price.gain_db:.1f} dB for {cost}: {price.why}"
             found[name] = Reason("goal", text)
@@ -425,21 +433,20 @@ class Accuracy:
         done = refined(self._job, prepared, self._done, self.plan_with(why))
         return prepared, done
 
-    def to_json(self) -> dict[str, Any]:
+    def part(self) -> NoiseMeasured:
         """The part of the report: what was measured, and what it took."""
         model = self.model
-        return {
-            "samples": model.effort.samples,
-            "apart": self._sampling.chose_apart,
-            "few": self._sampling.few,
-            "sources": len(model.sources),
-            "runs_per_source": round(model.effort.runs_per_source, 3),
-            "trials": self.trials,
-            "unit": self.costs.unit,
-            "weights": dict(model.weights),
-            "left_out": [{"output": name, "why": why} for name, why in model.left_out.items()],
-            "predicted_sqnr_db": model.sqnr_db(),
-            "body_noise_db": decibels(model.body_noise) if model.body_noise else None,
-            "reliable": model.reliable(),
-            "noise": asdict(breakdown(model)),
-        }
+        return NoiseMeasured(
+            samples=model.effort.samples,
+            apart=self._sampling.chose_apart,
+            few=self._sampling.few,
+            sources=len(model.sources),
+            runs_per_source=round(model.effort.runs_per_source, 3),
+            unit=self.costs.unit,
+            weights=dict(model.weights),
+            left_out=model.left_out,
+            predicted_sqnr_db=model.sqnr_db(),
+            body_noise_db=decibels(model.body_noise) if model.body_noise else None,
+            reliable=model.reliable(),
+            noise=breakdown(model),
+        )

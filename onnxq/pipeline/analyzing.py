@@ -25,6 +25,7 @@ from onnxq.analysis.thresholds import checked
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.progress import Observer
 from onnxq.base.progress import told as steps
+from onnxq.base.usage import peak_memory_mb
 from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
@@ -40,7 +41,6 @@ from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.pipeline.layer_noise import NOTE, predicted_db
 from onnxq.pipeline.recorded_run import recorded_run
-from onnxq.pipeline.reporting import peak_memory_mb
 from onnxq.pipeline.stage_comparison import How, beside
 from onnxq.run import ort
 from onnxq.run.finding_parts import LOOKS, find_parts
@@ -225,18 +225,19 @@ class _Asked:
         known = recorded_run(Path(quantized))
         if data is not None:
             return cls(known.original, quantized, data, feeding, images, None)
-        if known.data is None:
+        place = known.place
+        if place is None:
             raise UserError(
                 f"the report of {str(quantized)!r} names no data that are there",
                 hint="give --data DATA",
             )
-        if images is None and known.images:
-            images = image_options(known.images)
-        if not feeding.input_names and known.input_names:
-            feeding = replace(feeding, input_names=known.input_names)
-        feeding = replace(feeding, skip_bad=feeding.skip_bad or known.skip_bad)
+        if images is None and place.images:
+            images = image_options(place.images)
+        if not feeding.input_names and place.input_names:
+            feeding = replace(feeding, input_names=place.input_names)
+        feeding = replace(feeding, skip_bad=feeding.skip_bad or place.skip_bad is True)
         first = known.original if b is None else a
-        return cls(first, quantized, known.data, feeding, images, known.held_out)
+        return cls(first, quantized, Path(place.path), feeding, images, place.held_out)
 
     def opened(self, one: Stage, other: Stage | Saved) -> Source:
         """The data, for the inputs of the reference; a size that it leaves open is the other's."""

@@ -39,13 +39,13 @@ from onnxq.options.settings import (
     Repairs,
     Runtime,
 )
-from onnxq.pipeline import reporting, sanitize_any
+from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compilation import check_compiler
 from onnxq.pipeline.engines import Statements, compile_both
 from onnxq.pipeline.evidence import evidence_of
 from onnxq.pipeline.job import Job
-from onnxq.pipeline.reporting import beyond_compiler, deciding_inputs, unsupported
+from onnxq.pipeline.not_taken import beyond_compiler, deciding_inputs, plugin_nodes, unsupported
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.stated_sizes import refuse_sizes
 from onnxq.rewrite.changes import Assumption, Change, NearMiss
@@ -264,7 +264,7 @@ def _check(
         *_refused(unsupported(original, target), found, [one for one, _ in constructs]),
         *(
             finding("plugin", one.node, one.op, one.reason, one.advice)
-            for one in reporting.plugin_nodes(original, target)
+            for one in plugin_nodes(original, target)
         ),
         *lint,
         *_runtime(found.runtime),

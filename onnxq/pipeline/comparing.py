@@ -10,24 +10,25 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.plain import DocumentPart, to_json
+from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart
-from onnxq.documents.data import DataRead, path_of
-from onnxq.documents.typed import typed
+from onnxq.data.understood import DataRead
+from onnxq.documents.accuracy import GoalPart, ScoresPart
+from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.call_options import CompareOptions
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
-from onnxq.pipeline.gates import BoundGoal, drop_of, gates_part
+from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
+from onnxq.run.about_mean import AboutMeanPart
 from onnxq.run.compare import OutputAccuracy, compare_models
 from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
@@ -164,23 +165,21 @@ def _compared(
     parts, feeds = looked_at(models[0], one, feeds)
     gauge = bound.gauge(parts)
     result = compare_models(one, other, feeds, types, gauge.meters, parts)
-    scores: dict[str, Any] | None = None
-    drop = None
+    scores = drop = None
     if score is not None:
         observe("score", None, None)
         ours, theirs = (score(callable_of(runner), "verify") for runner in (one, other))
-        scores = {"function": score.name, "same_samples": False, "float": ours, "int8": theirs}
-        scores["names"] = ["A", "B"]
+        scores = ScoresPart(score.name, False, ours, theirs, names=("A", "B"))
         drop = drop_of(ours, theirs, goal.max_drop)
-    goal_part = gates_part(bound.gates(gauge, drop, "" if score is None else score.name), scores)
+    gates = bound.gates(gauge, drop, "" if score is None else score.name)
     return Comparison(
         kind="comparison",
         schema=2,
         reference=str(reference),
         candidate=str(candidate),
         emulated=any(half),
-        data=typed(DataRead, to_json({"path": path_of(data), **source.to_json()})),
+        data=source.told(path_of(data)),
         accuracy=tuple(result),
-        about_mean=AboutMeanPart.of(gauge.about_mean),
-        goal=None if goal_part is None else typed(GoalPart, to_json(goal_part)),
+        about_mean=gauge.about_mean,
+        goal=goal_part(gates, scores),
     )

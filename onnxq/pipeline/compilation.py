@@ -20,10 +20,10 @@ from onnxq.documents.engine import EnginePart, Regressed
 from onnxq.emit import files
 from onnxq.graph.model import Model
 from onnxq.options.settings import Compilation
-from onnxq.pipeline import reporting
 from onnxq.pipeline.body import Finish, Finished
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized, refined
+from onnxq.pipeline.engine_part import engine_not_run, engine_part
 from onnxq.pipeline.fastest import SpeedTrial, fastest
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.verdict import Plain, form_of, verdict_of
@@ -137,7 +137,7 @@ def compiled(
     plan, form, over = prepared.plan, form_of(job.target), gpus_named(wanted.gpu)
 
     def not_run(why: str) -> Compiled:
-        part = reporting.engine_not_run(why, len(plan.planned))
+        part = engine_not_run(why, len(plan.planned))
         return Compiled(made, done.proto, plan, part, Verdict(f"nothing was compiled: {why}", form))
 
     if not job.target.explicit:
@@ -149,7 +149,7 @@ def compiled(
     with job.step("compile"):
         if trt.installed() is None:
             engine = trt.compile_engine(Path(), sm=wanted.sm)
-            part = reporting.engine_part(engine, done.proto, plan.planned)
+            part = engine_part(engine, done.proto, plan.planned)
             return Compiled(made, done.proto, plan, part, Verdict(engine.reason, form))
         plain = _plain(job, prepared, finish, profiles)
         try:
@@ -162,7 +162,7 @@ def compiled(
                 if wanted.fastest:
                     best = _fastest(job, compiler, plain, first, finish, over)
                 made, plan = best.made, best.prepared.plan
-                part = reporting.engine_part(best.engine, made.proto, plan.planned)
+                part = engine_part(best.engine, made.proto, plan.planned)
                 changed = best.done if best.done is not done else None
                 each = _Each(deployments, plain, best.engine, made, plan, best.verdict, over)
                 return Compiled(
@@ -175,12 +175,10 @@ def compiled(
     if verdict.rest is not None and verdict.made is not None:
         (prepared, rest), made = verdict.rest, verdict.made
         plan = prepared.plan
-    engine_part = reporting.engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
+    part = engine_part(verdict.engine, made.proto, plan.planned, verdict.regression)
     compared = _verdict(plain, compiler.plain, verdict.engine, made, plan, form, over)
     each = _Each(deployments, plain, verdict.engine, made, plan, compared, over)
-    return Compiled(
-        made, (rest or done).proto, plan, engine_part, compared, rest, each.verdicts(), each.bytes()
-    )
+    return Compiled(made, (rest or done).proto, plan, part, compared, rest, each.verdicts(), each.bytes())
 
 
 def _others(deployments: Sequence[Deployment]) -> list[Deployment]:

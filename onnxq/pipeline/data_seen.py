@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
-from onnxq.base.plain import DocumentPart, to_json
+from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
@@ -21,9 +21,9 @@ from onnxq.data.model_scaling import model_scaling
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.data.survey import InputSurvey, Survey
+from onnxq.data.understood import DataRead
 from onnxq.data.warnings import DataWarning, data_warnings
-from onnxq.documents.data import DataRead, path_of
-from onnxq.documents.typed import typed
+from onnxq.documents.data import path_of
 from onnxq.emit.files import check_output, save_file
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
@@ -89,6 +89,22 @@ class InputSeen(DocumentPart):
     std: float | None
     zeros: float | None
     channels: tuple[ChannelFed, ...] | None
+
+    @classmethod
+    def of(cls, entry: InputSurvey) -> InputSeen:
+        """What an input was fed; without a mean and all that follows where there were no numbers."""
+        found, spec = entry.channels, entry.spec
+        mean, std = (None, None) if found is None else found.whole()
+        each = None
+        if found is not None and entry.layout:
+            pairs = zip(found.mean.tolist(), found.std.tolist(), strict=True)
+            each = tuple(ChannelFed(*pair) for pair in pairs)
+        return cls(
+            name=spec.name, dtype=str(spec.dtype), shape=None if spec.shape is None else tuple(spec.shape),
+            layout=entry.layout, shapes=tuple(ShapeFed(*one) for one in entry.shapes.items()), min=entry.min,
+            max=entry.max, mean=mean, std=std, zeros=None if found is None else entry.zeros / entry.values,
+            channels=each,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,26 +220,22 @@ def look(
         pictures.add(sample)
     if output is not None:
         save_file(output, pictures.png())
-    understood = source.to_json()
+    understood = source.told(path_of(data))
     known = survey.samples if survey.samples < most else source.count
-    bad = 0 if feeding.skip_bad else understood["skipped"]["count"]
+    bad = 0 if feeding.skip_bad else understood.skipped.count
     doubtful = data_warnings(survey, model_scaling(opened), count=known, batch=source.batch, bad=bad)
     drawn = None if output is None else Sheet(str(output), pictures.tiles, tuple(pictures.captions))
     return DataSeen(
         kind="data",
         schema=2,
         model=None if opened.path is None else str(opened.path),
-        data=typed(DataRead, to_json({"path": path_of(data), **understood})),
+        data=understood,
         count=source.count,
         samples=survey.samples,
-        inputs=tuple(_seen(entry) for entry in survey.inputs),
+        inputs=tuple(map(InputSeen.of, survey.inputs)),
         warnings=tuple(doubtful),
         sheet=drawn,
     )
-
-
-def _seen(entry: InputSurvey) -> InputSeen:
-    return typed(InputSeen, to_json(entry.to_json()))
 
 
 def opened_with(source: ModelSource, stated: Inputs) -> tuple[Model, list[InputSpec]]:

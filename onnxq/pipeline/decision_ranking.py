@@ -7,17 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from onnxq.base.errors import UserError
+from onnxq.base.plain import extended
 from onnxq.base.shown import Shown, Words
-from onnxq.documents.accuracy import AboutMeanPart
-from onnxq.documents.report import SensitivityReport
-from onnxq.documents.typed import fitted
+from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.repair import RepairPart
+from onnxq.documents.report import BestFloats, SensitivityPart, SensitivityReport
 from onnxq.emit import files
-from onnxq.noise.goal import GoalTrial, Met
-from onnxq.noise.ranking import Ranked
-from onnxq.pipeline import reporting
+from onnxq.noise.goal import FloatSetTried, Met
+from onnxq.noise.ranking import DecisionRanked
 from onnxq.pipeline.accuracy import Accuracy
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
@@ -91,8 +90,8 @@ def sensitivity_of(
     accuracy: Accuracy,
     pursuit: Pursuit,
     verified: Callable[[Prepared, Quantized], Verified],
-    data: Any,
-    repair: Any,
+    data: CalibrationPart,
+    repair: RepairPart | None,
     top: int,
 ) -> Sensitivity:
     """Ranks, confirms the first by measuring, and measures the best set on samples that chose nothing.
@@ -116,34 +115,35 @@ def sensitivity_of(
     why = _reasons(accuracy, prices)
     before = verified(*accuracy.finished({}))
     after = verified(*accuracy.finished(why)) if why else before
-    entries = [one.to_json() for one in decisions]
-    for entry in entries[:top] if pursuit.goal.eval is not None else ():
-        entry["score"] = pursuit.score(accuracy.callable_of(entry["nodes"]), "choose")
-    part = {
-        **accuracy.to_json(),
-        "sqnr_about_mean_db": levels[0],
-        "decisions": entries,
-        "best": {
-            "float": [price.decision.nodes[0] for price in prices],
-            "max_float": MAX_FLOAT if limit is None else limit,
-            "smallest_share": min((one.share for one in decisions), default=None),
-            "share_of_int8_macs": accuracy.costs.share(best),
-            "cost": accuracy.costs.cost(best),
-            "predicted_sqnr_db": accuracy.model.sqnr_db(best),
-            "sqnr_about_mean_db": levels[1],
-            "verified_before": AboutMeanPart.of(before.gauge.about_mean),
-            "verified": AboutMeanPart.of(after.gauge.about_mean),
-        },
-        "scores": pursuit.scores_of(before, after),
-        "calibration": data,
-        "repair": repair,
-    }
-    head = reporting.header(job.model, job.target, "sensitivity")
-    report = fitted(SensitivityReport, {**head, "sensitivity": part, **job.so_far()})
-    return Sensitivity(job.finished(report), why, job.model.path)
+    scored = top if pursuit.goal.eval is not None else 0
+    scores = [pursuit.score(accuracy.callable_of(one.nodes), "choose") for one in decisions[:scored]]
+    ranking = [replace(one, score=score) for one, score in zip(decisions, scores, strict=False)]
+    part = extended(
+        SensitivityPart,
+        accuracy.part(),
+        trials=accuracy.trials,
+        sqnr_about_mean_db=levels[0],
+        decisions=(*ranking, *decisions[len(ranking) :]),
+        best=BestFloats(
+            nodes=tuple(price.nodes[0] for price in prices),
+            max_float=MAX_FLOAT if limit is None else limit,
+            smallest_share=min((one.share_of_int8_macs for one in decisions), default=None),
+            share_of_int8_macs=accuracy.costs.share(best),
+            cost=accuracy.costs.cost(best),
+            predicted_sqnr_db=accuracy.model.sqnr_db(best),
+            sqnr_about_mean_db=levels[1],
+            verified_before=before.gauge.about_mean,
+            verified=after.gauge.about_mean,
+        ),
+        scores=pursuit.scores_of(before, after),
+        calibration=data,
+        repair=repair,
+    )
+    report = extended(SensitivityReport, job.run(job.model, "sensitivity"), sensitivity=part)
+    return Sensitivity(report, why, job.model.path)
 
 
-def _reasons(accuracy: Accuracy, prices: Sequence[Ranked]) -> dict[str, str]:
+def _reasons(accuracy: Accuracy, prices: Sequence[DecisionRanked]) -> dict[str, str]:
     """Why each node is in float, and its price."""
-    none = GoalTrial((), 0.0, 0.0, 0.0)
+    none = FloatSetTried((), 0.0, 0.0, 0.0)
     return accuracy.reasons(Met(0.0, True, none, none, (), tuple(prices)))

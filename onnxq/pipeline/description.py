@@ -13,7 +13,7 @@ import numpy as np
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
-from onnxq.base.shown import Shown, Words, count
+from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.data.layout import leading
 from onnxq.data.samples import InputSpec
 from onnxq.documents.calibration import CalibrationPart
@@ -27,7 +27,6 @@ from onnxq.graph.past import KeyValueCache, Lengths, caches, lengths
 from onnxq.graph.view import Node, Tensor
 from onnxq.options.flag_words import tells_keywords
 from onnxq.options.settings import Batch, Inputs, Profile
-from onnxq.pipeline.reporting import counted
 from onnxq.quant.plan import Edge, ScaleGroup
 from onnxq.run.deployments import all_deployed, main_of, stated_deployments
 
@@ -290,11 +289,11 @@ def describe(
             for dim in dims or ()
             if isinstance(dim, str)
         },
-        ops=counted(f"{n.domain}.{n.op}" if n.domain else n.op for n in nodes),
+        ops=tally(f"{n.domain}.{n.op}" if n.domain else n.op for n in nodes),
         weights=WeightsSummary(
             count=len(weights),
             bytes=sum(t.nbytes for t in weights.values()),
-            dtypes=counted(str(t.dtype) for t in weights.values()),
+            dtypes=tally(str(t.dtype) for t in weights.values()),
             external=opened.data_dir is not None,
         ),
         qdq={

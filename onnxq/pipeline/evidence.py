@@ -21,7 +21,6 @@ from onnxq.checks.load import finding
 from onnxq.checks.subject import subject_of
 from onnxq.compiled.reading import read
 from onnxq.data.sources import Source
-from onnxq.data.warnings import DataWarning
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
@@ -89,7 +88,7 @@ def evidence_of(
     scaled = own_scales(job.model) if own else planned_scales(
         prepared.plan, _ranges(job, options, sampling, given, prepared, known)
     )  # fmt: skip
-    doubts = job.doubts(source.count if source is not None else None)["doubts"]
+    doubts = job.doubts(source.count if source is not None else None).doubts
     compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
     if report is not None and report.model:
@@ -105,7 +104,7 @@ def evidence_of(
         own_pairs=own,
         scaled=scaled,
         floats=tuple(_floats(job, prepared.plan, report, own=own)),
-        doubts=tuple(DataWarning(**entry) for entry in doubts),
+        doubts=doubts,
         reading=read(engine.layers, original) if engine is not None and compiled else None,
     ), problems
 

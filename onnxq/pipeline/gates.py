@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.graph.types import Shape
 from onnxq.options.settings import Goal
-from onnxq.run.about_mean import NAME, AboutMean, AboutMeanMeter
+from onnxq.run.about_mean import NAME, AboutMeanMeter, AboutMeanPart
 from onnxq.run.agreement import AgreementMeter, output_with_classes
 from onnxq.run.compare import Meter
 from onnxq.run.noise import BEST_DB
 from onnxq.run.output_parts import OutputParts, owner_of
-
-Kind = Literal["sqnr", "agreement", "drop"]
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """One thing that is asked for.
-
-    Attributes:
-        kind: what kind of figure it is.
-        what: its name.
-        of: the output or the function that it is of; "" of all outputs together.
-        goal: what is asked for: at least that, of a drop at most.
-        measured: what was measured; None where nothing could be.
-    """
-
-    kind: Kind
-    what: str
-    of: str
-    goal: float
-    measured: float | None
-
-    @property
-    def missing(self) -> float:
-        """By how much it is missed, in its units; 0 where it is met."""
-        if self.measured is None:
-            return float("inf")
-        off = self.goal - self.measured if self.kind != "drop" else self.measured - self.goal
-        return max(0.0, off)
-
-    @property
-    def met(self) -> bool:
-        """Whether it is met."""
-        return self.missing == 0
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry for the report."""
-        return {
-            "kind": self.kind,
-            "what": self.what,
-            "of": self.of,
-            "goal": self.goal,
-            "measured": self.measured,
-            "met": self.met,
-            "missing": None if self.measured is None else self.missing,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +72,7 @@ class BoundGoal:
         agreement = None if self.agreement is None else AgreementMeter(self.outputs, self.agreement[0])
         return Gauge(about, agreement)
 
-    def gates(self, gauge: Gauge, drop: float | None = None, function: str = "") -> list[Gate]:
+    def gates(self, gauge: Gauge, drop: float | None = None, function: str = "") -> list[GateMeasured]:
         """The gates that are asked for, with what was measured.
 
         Args:
@@ -125,17 +80,17 @@ class BoundGoal:
             drop: by how much the score is below the float model's.
             function: what scores.
         """
-        found = []
+        found, gate = list[GateMeasured](), GateMeasured.judged
         if self.goal.min_sqnr is not None:
-            level = gauge.about.result().sqnr_db
+            level = gauge.about.result().sqnr_about_mean_db
             if level is None and gauge.about.equal:  # whatever their signal is
                 level = BEST_DB
-            found.append(Gate("sqnr", NAME, "", self.goal.min_sqnr, level))
+            found.append(gate("sqnr", NAME, "", self.goal.min_sqnr, level))
         if self.agreement is not None and gauge.agreement is not None:
             name, percent = self.agreement
-            found.append(Gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
+            found.append(gate("agreement", "argmax agrees", name, percent, gauge.agreement.percent))
         if self.goal.max_drop is not None:
-            found.append(Gate("drop", "drop of the score", function, self.goal.max_drop, drop))
+            found.append(gate("drop", "drop of the score", function, self.goal.max_drop, drop))
         return found
 
 
@@ -157,7 +112,7 @@ class Gauge:
         return [self.about] if self.agreement is None else [self.about, self.agreement]
 
     @property
-    def about_mean(self) -> AboutMean:
+    def about_mean(self) -> AboutMeanPart:
         """What the first one says."""
         return self.about.result()
 
@@ -180,15 +135,10 @@ def rounding(score: float, drop: float) -> float:
     return 1e-9 * size + min(1e-6 * size, 1e-3 * drop)
 
 
-def gates_part(
-    gates: Sequence[Gate], scores: Mapping[str, Any] | None = None, **more: Any
-) -> dict[str, Any] | None:
+def goal_part(
+    gates: Sequence[GateMeasured], scores: ScoresPart | None = None, **more: Any
+) -> GoalPart | None:
     """What a report says of a goal; None where nothing was asked for."""
     if not gates and scores is None:
         return None
-    return {
-        "met": all(gate.met for gate in gates),
-        "gates": [gate.to_json() for gate in gates],
-        "scores": scores,
-        **more,
-    }
+    return GoalPart(all(gate.met for gate in gates), tuple(gates), scores, **more)

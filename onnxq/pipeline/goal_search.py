@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from onnxq.base.plain import extended
+from onnxq.documents.accuracy import GoalSearch, LeftInFloat
 from onnxq.noise.goal import Met
-from onnxq.noise.ranking import Ranked, ranked
+from onnxq.noise.ranking import DecisionRanked, ranked
 from onnxq.noise.search import Search
 from onnxq.options.settings import Goal
 from onnxq.pipeline.accuracy import Accuracy
@@ -27,39 +28,33 @@ class Searched:
     met: Met
     raised: dict[str, float] = field(default_factory=dict)
 
-    def to_json(self, goal: Goal) -> dict[str, Any]:
+    def part(self, goal: Goal) -> GoalSearch:
         """The part of the report."""
-        met, costs = self.met, self.accuracy.costs
-        best = met.best
-        return {
-            **self.accuracy.to_json(),
-            "max_float": goal.max_float,
-            "cost": best.cost,
-            "share_of_int8_macs": costs.share(best.floats),
-            "float": [
-                {
-                    "node": price.decision.nodes[0],
-                    "gain_db": price.gain_db,
-                    "cost": price.cost,
-                    "share_of_int8_macs": price.share,
-                    "why": price.why,
-                }
-                for price in met.prices
-            ],
-            "met_where_chosen": met.met,
-            "aim": met.goal,
-            "margin_db": None if goal.min_sqnr is None else self.accuracy.margin_db,
-            "raised": self.raised,
-            "trials": [trial.to_json() for trial in met.trials],
-            "predicted": best.predicted_db,
-            "measured": best.measured,
-        }
+        accuracy, met, best = self.accuracy, self.met, self.met.best
+        return extended(
+            GoalSearch,
+            accuracy.part(),
+            max_float=goal.max_float,
+            cost=best.cost,
+            share_of_int8_macs=accuracy.costs.share(best.nodes),
+            floats=tuple(
+                LeftInFloat(one.nodes[0], one.gain_db, one.cost, one.share_of_int8_macs, one.why)
+                for one in met.prices
+            ),
+            met_where_chosen=met.met,
+            aim=met.goal,
+            margin_db=None if goal.min_sqnr is None else accuracy.margin_db,
+            raised=self.raised,
+            predicted=best.predicted_sqnr_db,
+            measured=best.measured,
+            trials=met.trials,
+        )
 
     def missing(self, goal: Goal) -> list[str]:
         """Why nothing meets a goal."""
         accuracy, met, said = self.accuracy, self.met, []
         if goal.max_float is not None and not met.met:
-            taken = accuracy.costs.share(met.best.floats)
+            taken = accuracy.costs.share(met.best.nodes)
             said.append(
                 f"no more than {100 * goal.max_float:.3g} % of the int8 multiply-accumulates may go to "
                 f"float, and {100 * taken:.3g} % did (--max-float)"
@@ -75,7 +70,7 @@ class Searched:
         return said
 
 
-def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[Ranked]:
+def prices_of(accuracy: Accuracy, floats: Collection[str]) -> list[DecisionRanked]:
     """What each node of a set gains beside the others, the greatest gain first."""
     model, costs, found = accuracy.model, accuracy.costs, []
     for name in floats:

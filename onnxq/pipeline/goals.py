@@ -17,10 +17,9 @@ import numpy as np
 
 from onnxq.base.errors import UserError
 from onnxq.calib.stats import Stats
-from onnxq.documents.accuracy import AboutMeanPart, GoalPart
+from onnxq.documents.accuracy import GateMeasured, GoalPart, ScoresPart
 from onnxq.documents.report import Report
-from onnxq.documents.typed import fitted
-from onnxq.noise.goal import GoalTrial, Met, meet_score
+from onnxq.noise.goal import FloatSetTried, Met, meet_score
 from onnxq.noise.measure import Submit
 from onnxq.options.settings import CallableModel, Goal
 from onnxq.pipeline.accuracy import MOST, STAGES, Accuracy, Asked
@@ -28,14 +27,14 @@ from onnxq.pipeline.body import Finish, Finished, Wish, finish_of
 from onnxq.pipeline.calibration import Prepared
 from onnxq.pipeline.choosing import Quantized
 from onnxq.pipeline.costs import costs_of_nodes, read_costs
-from onnxq.pipeline.gates import BoundGoal, Gate, Gauge, drop_of, gates_part, rounding
+from onnxq.pipeline.gates import BoundGoal, Gauge, drop_of, goal_part, rounding
 from onnxq.pipeline.goal_search import Searched, prices_of
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.sampling import Sampling
 from onnxq.pipeline.scoring import Part, Score, callable_of
 from onnxq.pipeline.verifying import runner, verify
 from onnxq.run import ort
-from onnxq.run.about_mean import not_compared
+from onnxq.run.about_mean import AboutMeanPart, not_compared
 from onnxq.run.compare import OutputAccuracy, Recording
 
 GOAL_SOURCES = 2 * MOST
@@ -107,7 +106,7 @@ class Attempt:
     finish: Finish
     made: Finished
     verified: Verified
-    gates: Sequence[Gate]
+    gates: Sequence[GateMeasured]
 
     @property
     def met(self) -> bool:
@@ -233,7 +232,7 @@ class Pursuit:
                 score = self._score(callable_of(runner(job, proto, emulate=emulate), job), part)
         return Verified(accuracy, gauge, score, drop_of(self._floats[part], score, self.goal.max_drop))
 
-    def gates(self, verified: Verified) -> list[Gate]:
+    def gates(self, verified: Verified) -> list[GateMeasured]:
         """What is asked for, with what was measured."""
         if self._bound is None:
             return []
@@ -326,7 +325,7 @@ class Pursuit:
         if first.clear or not first.prepared.plan.pairs:
             return first
         silent = first.verified.gauge.about_mean
-        if silent.sqnr_db is None:  # integers, say: what moves them is not seen until they change
+        if silent.sqnr_about_mean_db is None:  # integers, say: what moves them is not seen until they change
             self.notes.append(
                 f"nothing was searched for: {not_compared(silent.left_out)}; give a model whose outputs are "
                 "floats, the scores in front of an ArgMax"
@@ -334,7 +333,7 @@ class Pursuit:
             return first
         for gate in first.gates:
             if gate.measured is None:
-                why = "; ".join(f"{n!r}: {w}" for n, w in first.verified.gauge.about_mean.left_out.items())
+                why = "; ".join(f"{one.output!r}: {one.why}" for one in silent.left_out)
                 self.notes.append(
                     f"the goal was not searched for: no output tells the {gate.what}" + (why and f" ({why})")
                 )
@@ -390,7 +389,7 @@ class Pursuit:
                 else:  # prediction does not know the score
                     with job.step("goal"):
                         met = self._met(accuracy, raised, retries=0)
-            floats = frozenset(met.best.floats)
+            floats = frozenset(met.best.nodes)
             if floats not in known:
                 known[floats] = tried(*accuracy.finished(accuracy.reasons(met)))
             candidate, sets[floats] = known[floats], met
@@ -415,16 +414,16 @@ class Pursuit:
         self._found = Searched(accuracy, met, raised)
         return candidate
 
-    def _raised(self, raised: Mapping[str, float], gates: Sequence[Gate]) -> dict[str, float]:
+    def _raised(self, raised: Mapping[str, float], gates: Sequence[GateMeasured]) -> dict[str, float]:
         """By how much each aim is raised where gates are missed; a score's has no unit of ours."""
         found = dict(raised)
         for gate in gates:
             if gate.met:
                 continue
             if gate.kind == "drop":
-                more = max(_BEYOND * gate.missing, _LEAST_SHARE * gate.goal)
+                more = max(_BEYOND * _missing(gate), _LEAST_SHARE * gate.goal)
             else:
-                more = max(gate.missing, _LEAST_RAISE)
+                more = max(_missing(gate), _LEAST_RAISE)
             found[gate.kind] = found.get(gate.kind, 0.0) + more
         return found
 
@@ -449,8 +448,8 @@ class Pursuit:
     def _unconfirmed(self, accuracy: Accuracy, raised: Mapping[str, float]) -> Met:
         """The set by prediction alone, for a goal of dB."""
         best = accuracy.search.cheapest(self._aims(accuracy.margin_db, raised)["sqnr"])
-        trial = GoalTrial(best.floats, best.cost, best.sqnr_db, math.nan)
-        base = GoalTrial((), 0.0, accuracy.model.sqnr_db(), math.nan)
+        trial = FloatSetTried(best.floats, best.cost, best.sqnr_db, math.nan)
+        base = FloatSetTried((), 0.0, accuracy.model.sqnr_db(), math.nan)
         return Met(math.nan, False, trial, base, (), tuple(prices_of(accuracy, best.floats)))
 
     def _aims(self, margin: float, raised: Mapping[str, float]) -> dict[str, float]:
@@ -513,26 +512,19 @@ class Pursuit:
         """The user's score of a model; None where there is none."""
         return None if self._score is None else self._score(model, part)
 
-    def scores_of(self, int8: Verified, result: Verified) -> dict[str, Any] | None:
+    def scores_of(self, int8: Verified, result: Verified) -> ScoresPart | None:
         """The user's scores, on the samples that verify; None where there is none.
 
         Args:
             int8: the model as it was planned.
             result: the same with layers in float.
         """
-        return self._scores_part(int8.score, result.score)
-
-    def _scores_part(self, int8: float | None, result: float | None) -> dict[str, Any] | None:
         if self._score is None:
             return None
-        return {
-            "function": self._score.name,
-            "same_samples": not self._score.told,
-            "float": self._floats["verify"],
-            "int8": int8,
-            "result": result,
-            "float_where_chosen": self._floats["choose"],
-        }
+        exact, name = self._floats, self._score.name
+        return ScoresPart(
+            name, not self._score.told, exact["verify"], int8.score, result.score, exact["choose"]
+        )
 
     def _choosing(self, model: Any) -> float:
         assert self._score is not None
@@ -550,24 +542,22 @@ class Pursuit:
             return None, None
         gates = self.gates(verified)
         first = self._first
-        scores = self._scores_part(verified.score if first is None else first.verified.score, verified.score)
-        before = [] if first is None else [gate.to_json() for gate in first.gates]
+        scores = self.scores_of(verified if first is None else first.verified, verified)
         found, search, missing = self._found, None, list[str]()
         if found is not None:
             what = "the report does not say what the search did"
-            search = self._or_note(what, lambda: found.to_json(self.goal), None)
+            search = self._or_note(what, lambda: found.part(self.goal), None)
         if found is not None and not all(gate.met for gate in gates):
             missing = self._or_note("what is missing is not known", lambda: found.missing(self.goal), missing)
         if not all(gate.met for gate in gates):
             missing = [*self._by_chance(first, gates), *missing]
-        goal = gates_part(
-            gates, scores, default=before, search=search, missing=missing, cut=self._cut or None,
-            notes=list(self.notes),
+        goal = goal_part(
+            gates, scores, default=() if first is None else tuple(first.gates), search=search,
+            missing=tuple(missing), cut=self._cut or None, notes=tuple(self.notes),
         )  # fmt: skip
-        part = None if goal is None else fitted(GoalPart, goal)
-        return AboutMeanPart.of(verified.gauge.about_mean), part
+        return verified.gauge.about_mean, goal
 
-    def _by_chance(self, first: Attempt | None, gates: Sequence[Gate]) -> Iterator[str]:
+    def _by_chance(self, first: Attempt | None, gates: Sequence[GateMeasured]) -> Iterator[str]:
         """What other samples say otherwise than those that decided."""
         met = None if self._found is None else self._found.met
         if self._met_where_confirmed:
@@ -580,11 +570,11 @@ class Pursuit:
                 "it was met on the samples that chose, and is not on those that confirm and verify: more "
                 "samples make them more alike"
             )
-        if first is not None and met is not None and met.best.floats and not nearest([first.gates, gates]):
+        if first is not None and met is not None and met.best.nodes and not nearest([first.gates, gates]):
             yield "on the samples that verify it is no nearer to the goal with these layers in float"
 
 
-def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
+def nearest(candidates: Sequence[Sequence[GateMeasured]]) -> int:
     """The place of the one that misses least, the first of equals.
 
     Misses of several gates are added, each as a share of the greatest.
@@ -592,11 +582,16 @@ def nearest(candidates: Sequence[Sequence[Gate]]) -> int:
     Args:
         candidates: the same gates of each.
     """
-    missing = np.array([[gate.missing for gate in gates] for gates in candidates])
+    missing = np.array([[_missing(gate) for gate in gates] for gates in candidates])
     worst = missing.max(0)
     with np.errstate(invalid="ignore"):
         shares = np.nan_to_num(missing[:, worst > 0] / worst[worst > 0], nan=1.0)
     return int(np.argmin(shares.sum(1).round(9)))
+
+
+def _missing(gate: GateMeasured) -> float:
+    """By how much a gate is missed; infinite where nothing was measured."""
+    return math.inf if gate.missing is None else gate.missing
 
 
 def _check_floats(goal: Goal, outputs: Collection[str], job: Job) -> None:

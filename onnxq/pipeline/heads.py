@@ -102,7 +102,7 @@ def _measured(
     best = max(range(1, len(tried)), key=lambda place: levels[place] - prices[place])
     floats, share, chosen = tried[best], taken[best], levels[best] - levels[0]
     others = itertools.islice(sampling.feeds(sampling.confirming()), _SAMPLES)
-    before, after = (one.sqnr_db for one in accuracy.about_mean([(), floats], others))
+    before, after = (one.sqnr_about_mean_db for one in accuracy.about_mean([(), floats], others))
     found = replace(found, few=sampling.few)
     if before is None or after is None:
         return prepared, done, replace(found, why="not measured: no output could be compared")
@@ -125,7 +125,7 @@ def _ranked(accuracy: Accuracy, names: Sequence[str]) -> tuple[str, ...]:
     if len(names) < 2:
         return tuple(names)
     decisions = [FloatDecision((name,)) for name in names]
-    return tuple(one.decision.nodes[0] for one in ranked(accuracy.model, decisions, accuracy.costs))
+    return tuple(one.nodes[0] for one in ranked(accuracy.model, decisions, accuracy.costs))
 
 
 def _free(plan: QuantPlan) -> frozenset[str]:

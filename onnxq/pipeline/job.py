@@ -14,14 +14,19 @@ import onnx
 
 from onnxq.base import remarks
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
+from onnxq.base.usage import cpu_seconds, peak_memory_mb
+from onnxq.base.version import VERSION
 from onnxq.data.glance import Glance
 from onnxq.data.layout import leading
 from onnxq.data.pictures import PictureSheet
 from onnxq.data.samples import InputSpec, Sample, as_float32, named
 from onnxq.data.sources import DataSource, Source, open_source
-from onnxq.documents.changes import ExactProduct
-from onnxq.documents.report import Nothing, Report, Run
+from onnxq.data.warnings import DataDoubts
+from onnxq.documents.changes import ChangesCounted, ExactProduct, FileSizes
+from onnxq.documents.data import DataPlaced
+from onnxq.documents.report import REPORT_SCHEMA, Nothing, Report, Run
 from onnxq.graph import float32
 from onnxq.graph.deciders import freeze_hint
 from onnxq.graph.dense import densify
@@ -37,7 +42,9 @@ from onnxq.graph.unquantized import QUANTIZED, centre_codes, unquantized
 from onnxq.graph.upgrade import BLOCKS, OPSET, upgrade, withdrawn
 from onnxq.graph.validity import check_sizes
 from onnxq.options.settings import Feeding, ImageOptions, Inputs, Profile, Repairs
-from onnxq.pipeline import reporting
+from onnxq.pipeline.engine_part import engine_not_run
+from onnxq.pipeline.interface import interface, interface_changes
+from onnxq.pipeline.not_taken import deciding_inputs, misread_pairs, plugin_nodes, unsupported
 from onnxq.pipeline.recorded_run import place_of
 from onnxq.pipeline.result import Result
 from onnxq.pipeline.runtime import taken_by_runtime
@@ -81,7 +88,7 @@ class Job:
         Raises:
             UserError: it or an option cannot be used.
         """
-        self._began = (time.perf_counter(), reporting.cpu_seconds())
+        self._began = (time.perf_counter(), cpu_seconds())
         self.was_opset: int | None = None  # where it was lowered
         self._in_blocks = False  # whether the opset was raised so that weights stay in blocks
         self.phases: dict[str, float] = {}
@@ -101,7 +108,7 @@ class Job:
                 )
             self.model.runtime = ort.evaluate
             self.model.limits = self.target.limits
-        self.before = reporting.interface(self.model)
+        self.before = interface(self.model)
         self.first_nodes = sum(len(graph.nodes) for graph in self.model.graphs())
         self.whole = WholeModel(self.model) if repairs.prove != "never" else None
         self.rewrites = RewriteReport()
@@ -111,7 +118,7 @@ class Job:
         self._glance: Glance | None = None
         self._by_plan = False  # whether a plan states the sizes
         self._lengths: tuple[Any, Lengths | None] | None = None  # of inputs of these shapes
-        self.place: Mapping[str, Any] | None = None  # of the data, see `place_of`
+        self.place: DataPlaced | None = None  # of the data, see `place_of`
         self._data_names: Mapping[str, str] | None = None
         self.parts: OutputParts | None = None  # of the outputs, found on samples
 
@@ -136,7 +143,7 @@ class Job:
     def spent(self) -> tuple[float, float]:
         """What the run has taken so far: seconds, and seconds of the processors, children included."""
         began, taken = self._began
-        return time.perf_counter() - began, reporting.cpu_seconds() - taken
+        return time.perf_counter() - began, cpu_seconds() - taken
 
     def bind(self, inputs: Inputs) -> None:
         """Applies what the user states about inputs and dimensions."""
@@ -322,9 +329,9 @@ class Job:
         self._glance = Glance(self.model, specs, source, pictures=pictures)
         return source
 
-    def doubts(self, count: int | None = None) -> dict[str, Any]:
-        """What is doubtful about the data, see `Glance.to_json`."""
-        return {"doubts": [], "looked_at": 0} if self._glance is None else self._glance.to_json(count=count)
+    def doubts(self, count: int | None = None) -> DataDoubts:
+        """What is doubtful about the data, see `Glance.doubts`."""
+        return DataDoubts() if self._glance is None else self._glance.doubts(count=count)
 
     def sizes(self, without: Collection[int] = ()) -> Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]:
         """The least and the greatest shape of each input in the samples that were read, by dimension.
@@ -459,32 +466,34 @@ class Job:
             inserted: the same model, open, where it is another one than the job's: with Q/DQ pairs.
         """
         model = self.model if inserted is None else inserted
-        for note in reporting.deciding_inputs(model):
+        for note in deciding_inputs(model):
             remarks.remark(note)
-        for entry in reporting.plugin_nodes(model, self.target):
+        for entry in plugin_nodes(model, self.target):
             remarks.remark(f"{entry.node} ({entry.op}): {entry.reason}; {entry.advice}")
-        rewrites, left = self.rewrites, reporting.node_names(model)
+        left = frozenset(str(node.name) for graph in model.graphs() for node in graph.nodes)
+        rewrites = self.rewrites
         changes = tuple(change.told(left) for change in rewrites.changes)
-        report = Report(
-            **reporting.header(model, self.target),
+        report = extended(
+            Report,
+            self.run(model),
             nodes_before=self.first_nodes,
             assumptions=(*self.stated, *(one for one in rewrites.assumptions if one.flag != "--assume")),
             changes=changes,
             rejected=tuple(change.told() for change in rewrites.rejected),
             near_misses=tuple(rewrites.near_misses),
             whole_model=tuple(rewrites.whole),
-            proved=reporting.counted_proofs(changes),
-            interface_changes=reporting.interface_changes(
+            proved=ChangesCounted.of(changes),
+            interface_changes=interface_changes(
                 self.before,
-                reporting.interface(model),
+                interface(model),
                 {change.name: change.because for change in model.interface_changes},
             ),
             float32_only=tuple(model.float32_only),
             exact_products=tuple(ExactProduct(*entry) for entry in model.exact_products.items()),
-            unsupported=(*reporting.unsupported(model, self.target), *reporting.misread_pairs(model)),
+            unsupported=(*unsupported(model, self.target), *misread_pairs(model)),
             runtime=taken_by_runtime(model, rewrites, proto),
             dropped_initializers=tuple(model.dropped),
-            size=reporting.file_sizes(model.source, proto),
+            size=FileSizes.of(model.source, proto),
             plan=Nothing(),
             body=Nothing(),
             calibration=Nothing(),
@@ -492,22 +501,29 @@ class Job:
             about_mean=None,
             goal=None,
             repair=None,
-            engine=reporting.engine_not_run("sanitize does not compile"),
+            engine=engine_not_run("sanitize does not compile"),
             verdict=None,
             commands=(),
-            **self.so_far(),
         )
         return Result(proto, report, model.data_dir, model.path, _spool=model.spool)
 
+    def run(self, model: Model, kind: str = "report") -> Run:
+        """What a report of a model that is not saved yet says of the run; `kind`: what document it is of."""
+        nodes = sum(len(graph.nodes) for graph in model.graphs())
+        path = None if model.path is None else str(model.path)
+        return self.finished(
+            Run(
+                kind, REPORT_SCHEMA, VERSION, path, None, self.target.name, model.opset,
+                model.envelope.ir_version, nodes, notes=(), seconds=0.0, phases={}, peak_memory_mb=0.0,
+            )
+        )  # fmt: skip
+
     def finished(self, report: R) -> R:
         """A report with what was remarked and how long the run took, so far."""
-        return dataclasses.replace(report, **self.so_far())
-
-    def so_far(self) -> dict[str, Any]:
-        """What a report says of the run itself: what was remarked, and what it took."""
-        return {
-            "notes": tuple(remarks.so_far()),
-            "seconds": round(self.spent()[0], 3),
-            "phases": dict(self.phases),
-            "peak_memory_mb": reporting.peak_memory_mb(),
-        }
+        return dataclasses.replace(
+            report,
+            notes=tuple(remarks.so_far()),
+            seconds=round(self.spent()[0], 3),
+            phases=dict(self.phases),
+            peak_memory_mb=peak_memory_mb(),
+        )

@@ -6,7 +6,7 @@ import itertools
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,14 +16,15 @@ import onnx
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.base.json_file import read_plain_document
-from onnxq.base.plain import to_json
+from onnxq.base.plain import extended
 from onnxq.base.progress import Observer, told
-from onnxq.base.shown import Shown, Words, count
+from onnxq.base.shown import Shown, Words, count, tally
+from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
 from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
-from onnxq.documents.data import DataRead
+from onnxq.documents.data import path_of
 from onnxq.documents.pieces import (
     PIECES_SCHEMA,
     ChainRun,
@@ -33,7 +34,6 @@ from onnxq.documents.pieces import (
     PieceWritten,
     TensorDescribed,
 )
-from onnxq.documents.typed import Unlike, typed
 from onnxq.emit import files
 from onnxq.graph.cut import Piece, cut, extract_between, extract_node, operator_name
 from onnxq.graph.load import ModelSource
@@ -42,7 +42,6 @@ from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
 from onnxq.options.keywords import takes_options
 from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
-from onnxq.pipeline.reporting import counted
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -256,7 +255,7 @@ def extract(
         start=tuple(start),
         to=tuple(end),
         node=node,
-        ops=counted(map(operator_name, piece.model.graph.node)),
+        ops=tally(map(operator_name, piece.model.graph.node)),
         inputs=_infos(piece.model.graph.input),
         outputs=_infos(piece.model.graph.output),
         files=(),
@@ -353,18 +352,17 @@ def _run(
         for sample in feeds:
             runner.run(sample)
             count += 1
-    data_path = str(data) if isinstance(data, str | os.PathLike) else None
     return ChainRun(
         kind="run",
         schema=PIECES_SCHEMA,
         manifest=str(path),
         original=None if reference is None else str(reference),
         pieces=tuple(chain.labels),
-        data=typed(DataRead, to_json({"path": data_path, **source.to_json()})),
+        data=source.told(path_of(data)),
         samples=count,
         tolerance_db=tolerance,
         outputs=tuple(
-            OutputOfChain(**asdict(entry), verdict="equal" if _equal(entry) else "differs") for entry in found
+            extended(OutputOfChain, entry, verdict="equal" if _equal(entry) else "differs") for entry in found
         ),
         within=all(_within(entry, tolerance) for entry in found) if reference is not None else None,
         saved=None if save is None else str(save),

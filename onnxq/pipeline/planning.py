@@ -118,7 +118,7 @@ def planned(
         tuple(constants),
         body,
         RepairEntry(
-            tuple(edit.to_json() for edit in prepared.edits),
+            tuple({"kind": edit.kind, **edit.to_dict()} for edit in prepared.edits),
             prepared.patches.biases, prepared.patches.constants, prepared.patches.codes,
         ),
         origin,

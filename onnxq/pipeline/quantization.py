@@ -8,26 +8,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnxq.analysis.layer_errors import LayerErrors
+from onnxq.analysis.reports import number
+from onnxq.base.plain import extended
 from onnxq.base.reason import code_of
 from onnxq.calib.stats import Stats
 from onnxq.calib.trt_cache import write_cache
 from onnxq.data.sources import Source
 from onnxq.documents.accuracy import OutputOfRun
 from onnxq.documents.body import BodyPart, Int8Operators
-from onnxq.documents.calibration import CalibrationPart, NotCalibrated
+from onnxq.documents.calibration import CalibrationPart, MethodChosen, NotCalibrated, TensorMoments, Threshold
 from onnxq.documents.changes import NotTaken
 from onnxq.documents.engine import EnginePart
 from onnxq.documents.plan import Heads, PlanPart
 from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import PlanReport
-from onnxq.documents.typed import fitted
 from onnxq.graph.outline import outline
 from onnxq.graph.spans import spans
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.options.settings import AccuracyRepair, Compilation, Details, Format, Goal
-from onnxq.pipeline import reporting
 from onnxq.pipeline.accuracy import Accuracy, Asked
 from onnxq.pipeline.body import Finish, Wish, body_part, bounded, entry_of, finish_of
+from onnxq.pipeline.calibrated import alike, drawn, method_named, rows_sampled, weight_scales
 from onnxq.pipeline.calibration import (
     STATED,
     Calibrating,
@@ -40,10 +41,12 @@ from onnxq.pipeline.choosing import Quantized, quantized
 from onnxq.pipeline.compilation import Compiled, compiled
 from onnxq.pipeline.decision_ranking import MAX_FLOAT, Sensitivity, sensitivity_of
 from onnxq.pipeline.deploying import Worth, deployment_parts, worths
+from onnxq.pipeline.engine_part import told_beyond
 from onnxq.pipeline.goals import Measurement, Pursuit, Verified
 from onnxq.pipeline.heads import offered, stated
 from onnxq.pipeline.job import Job
 from onnxq.pipeline.layer_errors import layer_errors
+from onnxq.pipeline.not_taken import beyond_compiler, refused
 from onnxq.pipeline.planning import Planned, check_plan, planned
 from onnxq.pipeline.ranging import Ranging
 from onnxq.pipeline.repairing import NO_SAMPLES, enough, repaired, stated_part, untried
@@ -129,14 +132,14 @@ class Quantization:
             known = sampling.deployed.deployments if sampling.deployment.is_known else ()
             prepared = prepare(job, known or (Deployment(),), self._format, self._options.layers)
             notes = [*prepared.notes, *([] if known else _unknown_sizes(job))]
-            report = PlanReport(
-                **reporting.header(job.model, job.target, "plan"),
+            report = extended(
+                PlanReport,
+                job.run(job.model, "plan"),
                 plan=self._plan_part(prepared.plan, stated(job, prepared, self._format.heads)),
                 repair=self._unrepaired(),
                 calibration=NotCalibrated(measured=False, notes=tuple(notes)),
                 **deployment_parts(sampling.deployments, worths(job, sampling.deployments)),
                 body=body_part(Finish(wish, None), None, (), (), ()),
-                **job.so_far(),
             )
             origin = "none yet: there was no data"
             return planned(job, prepared, {}, known, origin, report, entry_of(None, wish))
@@ -145,14 +148,14 @@ class Quantization:
         finish = finish_of(job, wish, prepared, measured.stats, done, sampling)
         made = finish(done.model)
         calibration = self._report(sampling, measured, prepared, done, None)
-        report = PlanReport(
-            **reporting.header(job.model, job.target, "plan"),
+        report = extended(
+            PlanReport,
+            job.run(job.model, "plan"),
             plan=self._plan_part(prepared.plan, measured.heads),
             calibration=replace(calibration, measured=True),
             **deployment_parts(sampling.deployed.deployments, measured.worth),
             repair=measured.repair,
             body=body_part(finish, made, (), (), ()),
-            **job.so_far(),
         )
         samples = f", {measured.stats.samples} samples" if measured.stats.samples else ""
         origin = f"{calibration.method}{samples}"
@@ -240,7 +243,7 @@ class Quantization:
         result = as_float or job.result(final.made.proto, final.made.model)
         result.profiles, result.cache = sampling.deployment.profiles, cache
         result.deployments = {one.name: one.profiles for one in sampling.deployments if one.name}
-        engine, refused = self._compiler_part(final, result.report.unsupported)
+        engine, against = self._compiler_part(final, result.report.unsupported)
         result.report = job.finished(
             replace(
                 result.report,
@@ -255,10 +258,10 @@ class Quantization:
                 **deployment_parts(
                     sampling.deployed.deployments, measured.worth, final.verdicts, final.activation_bytes
                 ),
-                weight_scales=reporting.weight_scales(final.made.proto, final.plan),
+                weight_scales=weight_scales(final.made.proto, final.plan),
                 engine=engine,
                 verdict=final.verdict,
-                unsupported=(*result.report.unsupported, *refused),
+                unsupported=(*result.report.unsupported, *against),
                 pictures=tuple(job.sheets()),
                 layer_errors=LayerErrors("the run ended before"),
             )
@@ -273,10 +276,10 @@ class Quantization:
     ) -> tuple[EnginePart, Sequence[NotTaken]]:
         """What the compiler made of the result, and what it refuses beside what is known."""
         written, target = final.made.model, self._job.target
-        beyond = reporting.beyond_compiler(written, target) if final.engine.status == "failed" else {}
+        beyond = beyond_compiler(written, target) if final.engine.status == "failed" else {}
         ops = {str(node.name): str(node.op) for graph in written.graphs() for node in graph.nodes}
-        told = reporting.told_beyond(final.engine, beyond, target)
-        return told, reporting.refused(final.engine, known, ops, beyond)
+        told = told_beyond(final.engine, beyond, target)
+        return told, refused(final.engine, known, ops, beyond)
 
     def _layer_errors(
         self, sampling: Sampling, measured: _Measured, final: Compiled, result: Result, details: Details
@@ -438,27 +441,46 @@ class Quantization:
         given = self._given
         read = given.stats if given is not None else None
         counting = read.origin.counting if read is not None else self._options.counting
-        return reporting.calibration_part(
-            reporting.CalibrationFacts(
-                plan=prepared.plan,
-                stats=self._of_plan(prepared, shown),
-                before=before,
-                method=self._method(done.ranges),
-                choice=done.choice.to_json() if done.choice is not None else None,
-                ranges=done.ranges,
-                scales=done.scales,
-                counting=counting,
-                seed=self._options.seed if read is None else read.origin.seed,
-                data={**sampling.to_json(), **self._job.doubts(), "place": sampling.placed(self._job.place)},
-                held_out=sampling.held_text,
-                not_run=prepared.not_run,
-                notes=[*prepared.notes, *(given.notes if given is not None else ())],
-                missing=given.missing if given is not None else [],
-                stats_file=str(given.path) if given is not None else None,
-                cached=None if cache is None else len(cache.splitlines()) - 1,
-                not_verified="" if self._job.target.explicit else NOT_VERIFIED.format(self._job.target.title),
-                in_float32=self._job.in_float32,
-            )
+        choice = None if done.choice is None else MethodChosen.of(done.choice)
+        notes = () if given is None else given.notes
+        stats = self._of_plan(prepared, shown)
+        tensors, ranges = stats.tensors, done.ranges
+        return CalibrationPart(
+            method=method_named(self._method(ranges), choice, ranges),
+            choice=choice,
+            samples=stats.samples,
+            seed=self._options.seed if read is None else read.origin.seed,
+            counting=counting,
+            sampling=rows_sampled(stats) if counting == "sampled" else None,
+            data=sampling.data(),
+            notes=(*alike(stats, ranges), *prepared.notes, *notes),
+            held_out=sampling.held_text,
+            held_out_code=code_of(sampling.held_text),
+            scales={
+                name: float(done.scales[group.id])
+                for group in prepared.plan.groups
+                if group.id in done.scales
+                for name in group.tensors
+            },
+            ranges={name: (entry.min, entry.max) for name, entry in tensors.items()},
+            thresholds={
+                name: Threshold(one.amax, one.because, code_of(one.because)) for name, one in ranges.items()
+            },
+            statistics={
+                name: TensorMoments(entry.size, entry.mean, entry.variance) for name, entry in tensors.items()
+            },
+            histograms={
+                name: histogram
+                for name, entry in tensors.items()
+                if name in ranges and (histogram := drawn(entry)) is not None
+            },
+            not_run=dict(prepared.not_run),
+            stats_file=None if given is None else str(given.path),
+            missing=() if given is None else tuple(given.missing),
+            cached=None if cache is None else len(cache.splitlines()) - 1,
+            not_verified="" if self._job.target.explicit else NOT_VERIFIED.format(self._job.target.title),
+            in_float32=self._job.in_float32,
+            before={name: kind for name, kind in before.items() if name in tensors},
         )
 
     def _of_plan(self, prepared: Prepared, stats: Stats) -> Stats:
@@ -488,9 +510,13 @@ def _accuracy(job: Job, verified: Verified) -> tuple[OutputOfRun, ...]:
     found = []
     for entry in verified.accuracy:
         part = parts.get(entry.output) or OutputPart(entry.output)  # where not all of the model runs
-        more = {"part_of": part.output, "axis": part.axis} if part.axis is not None else {}
-        plain = {**entry.to_json(), **more, "span": wide.get(part.output)}
-        found.append(fitted(OutputOfRun, plain))
+        whole = None if part.axis is None else part.output
+        cosine = number(entry.cosine)  # NaN where values are infinite
+        found.append(
+            extended(
+                OutputOfRun, entry, cosine=cosine, span=wide.get(part.output), part_of=whole, axis=part.axis
+            )
+        )
     return tuple(found)
 
 

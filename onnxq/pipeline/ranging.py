@@ -126,8 +126,8 @@ class Ranging:
         """The ranges that are known without data."""
         names = set(tensors)
         fixed = bounded(self._job.model, names)
-        for image in self._sampling.to_json()["images"]:
-            low, high = image["range"]
-            if image["input"] in names:
-                fixed[image["input"]] = Range(max(-low, high), _OF_IMAGES)
+        for image in self._sampling.images:
+            low, high = image.range
+            if image.input in names:
+                fixed[image.input] = Range(max(-low, high), _OF_IMAGES)
         return fixed

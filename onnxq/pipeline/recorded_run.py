@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
+from onnxq.base.plain import to_json
 from onnxq.data.sources import DataSource
 from onnxq.documents.calibration import CalibrationPart
+from onnxq.documents.data import DataPlaced
 from onnxq.emit.recorded import recorded_report
 from onnxq.options.settings import Feeding, ImageOptions
 
@@ -24,32 +24,21 @@ class RecordedRun:
 
     Attributes:
         original: the float model.
-        data: the path of the data; None where they were no path, or are not there.
-        images: the options that made inputs of images, by name; empty for none.
-        input_names: what the data call inputs.
-        skip_bad: whether bad samples were left out.
-        held_out: which samples verified; None: all that there are.
+        place: where the data are, and how they were read; None where they were no path, or are not there.
     """
 
     original: Path
-    data: Path | None
-    images: Mapping[str, Any]
-    input_names: Mapping[str, str]
-    skip_bad: bool
-    held_out: tuple[int, ...] | None
+    place: DataPlaced | None
 
 
-def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> dict[str, Any] | None:
+def place_of(data: DataSource, images: ImageOptions | None, feeding: Feeding) -> DataPlaced | None:
     """Where data are and how they are read, for the report; None for data that are no path."""
     if not isinstance(data, str | os.PathLike):
         return None
     given = {} if images is None else {name: getattr(images, name) for name in images.given()}
-    return {
-        "path": os.fspath(data),
-        "images": given,
-        "input_names": dict(feeding.input_names or {}),
-        "skip_bad": feeding.skip_bad,
-    }
+    return DataPlaced(
+        os.fspath(data), to_json(given), dict(feeding.input_names or {}), feeding.skip_bad, held_out=None
+    )
 
 
 def recorded_run(model: Path) -> RecordedRun:
@@ -70,17 +59,12 @@ def recorded_run(model: Path) -> RecordedRun:
             f"the original of {str(model)!r}, {named!r} by its report, is not there", hint=_GIVE_BOTH
         )
     place = part_of(CalibrationPart, report.calibration).data.place
-    if place is None:
-        return RecordedRun(original, None, {}, {}, False, None)
+    path = None if place is None else _found(place.path, model.parent)
+    if place is None or path is None:
+        return RecordedRun(original, None)
     held = place.held_out or ()
-    return RecordedRun(
-        original,
-        _found(place.path, model.parent),
-        place.images,
-        place.input_names,
-        place.skip_bad is True,
-        held if held and all(number >= 0 for number in held) else None,
-    )
+    held_out = held if held and all(number >= 0 for number in held) else None
+    return RecordedRun(original, replace(place, path=str(path), held_out=held_out))
 
 
 def _found(named: str, folder: Path) -> Path | None:

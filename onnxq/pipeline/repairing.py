@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 import onnx
@@ -17,8 +17,7 @@ from onnxq.base.reason import Reason, by_of, code_of
 from onnxq.calib.stats import Stats
 from onnxq.data.samples import Sample
 from onnxq.data.split import CHOOSE_EVERY
-from onnxq.documents.repair import RepairPart
-from onnxq.documents.typed import fitted
+from onnxq.documents.repair import EditMade, RepairPart, TensorMapped
 from onnxq.graph.cut import extract_between
 from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
@@ -41,7 +40,7 @@ from onnxq.repair.affine import ChannelMap
 from onnxq.repair.course import Course, Refused, Version, there
 from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted, Fitter
-from onnxq.repair.ledger import MARGIN_DB, StepEntry
+from onnxq.repair.ledger import MARGIN_DB, RepairStep
 from onnxq.repair.moved import moved
 from onnxq.repair.spill import Spill
 from onnxq.repair.statistics import Channels, channel_axes, channel_axis
@@ -124,7 +123,7 @@ def repaired(
     why = _why_not(job, options, sampling, prepared)
     if why:
         return Repair(done, stats, untried(options, why))
-    ledger = _Ledger(options)
+    ledger = _Ledger(_nothing_done(options))
     with job.step("repair"):
         try:
             return _Repairing(
@@ -135,7 +134,7 @@ def repaired(
         except Exception as error:  # a fault of ours: the model stays as it was
             what = f"it ends in a fault of onnxq, and is undone ({type(error).__name__}: {error})"
             tried = {entry.step for entry in ledger.steps}
-            ledger.steps += [StepEntry(step, "failed", what) for step in steps if step not in tried]
+            ledger.steps += [RepairStep(step, "failed", what) for step in steps if step not in tried]
             return Repair(done, stats, ledger.told())
 
 
@@ -146,8 +145,8 @@ def enough(samples: int) -> bool:
 
 def untried(options: AccuracyRepair, why: str) -> RepairPart:
     """What the report says where no step can be tried."""
-    entries = [StepEntry(step, "not-applicable", why) for step in options.steps]
-    return _Ledger(options, entries, f"not tried: {why}").told()
+    steps = tuple(RepairStep(step, "not-applicable", why) for step in options.steps)
+    return replace(_nothing_done(options), why_not=f"not tried: {why}", steps=steps)
 
 
 def stated_part(prepared: Prepared) -> RepairPart:
@@ -155,18 +154,24 @@ def stated_part(prepared: Prepared) -> RepairPart:
     kinds = Counter(edit.kind for edit in prepared.edits)
     counts = {**kinds, "biases": len(prepared.fits), "weights by codes": len(prepared.patches.codes)}
     text = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return _Ledger(
-        AccuracyRepair("none"), short=f"as the plan states: {text}", facts=_changes(prepared)
-    ).told()
+    part = _with_changes(_nothing_done(AccuracyRepair("none")), prepared)
+    return replace(part, why_not=f"as the plan states: {text}")
 
 
-def _changes(prepared: Prepared) -> dict[str, Any]:
-    """What the report says of the changes."""
-    return {
-        "edits": [edit.to_json() for edit in prepared.edits],
-        "biases": len(prepared.fits),
-        "codes": len(prepared.patches.codes),
-    }
+def _nothing_done(options: AccuracyRepair) -> RepairPart:
+    """What the report says before anything is tried."""
+    asked = options.repair or "auto"
+    return RepairPart(
+        asked=asked if isinstance(asked, str) else tuple(asked), why_not=None,
+        method=METHOD.format(MARGIN_DB), margin_db=MARGIN_DB, fitted_on=0, judged_on=0, apart=None, runs=0.0,
+        runs_before=None, before_db=None, after_db=None, edits=(), maps=(), biases=0, codes=0, steps=(),
+    )  # fmt: skip
+
+
+def _with_changes(part: RepairPart, prepared: Prepared) -> RepairPart:
+    """The same, with what the model is changed by."""
+    edits, codes = cast(Sequence[EditMade], prepared.edits), prepared.patches.codes
+    return replace(part, edits=tuple(edits), biases=len(prepared.fits), codes=len(codes))
 
 
 def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Prepared) -> str:
@@ -186,34 +191,19 @@ def _why_not(job: Job, options: AccuracyRepair, sampling: Sampling, prepared: Pr
 
 @dataclass(slots=True)
 class _Ledger:
-    """What the report says.
+    """What the report says, as far as it is known.
 
     Attributes:
-        options: what was asked for.
+        part: all but the steps.
         steps: what was tried.
-        short: what came of it, in a line, where nothing was tried.
-        facts: the other fields.
     """
 
-    options: AccuracyRepair
-    steps: list[StepEntry] = field(default_factory=list)
-    short: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    part: RepairPart
+    steps: list[RepairStep] = field(default_factory=list)
 
     def told(self) -> RepairPart:
         """It, for the report."""
-        asked = self.options.repair or "auto"
-        part = {
-            "asked": asked if isinstance(asked, str) else list(asked),
-            "why_not": self.short or None,
-            "method": METHOD.format(MARGIN_DB),
-            "margin_db": MARGIN_DB,
-            "fitted_on": 0, "judged_on": 0, "apart": None, "runs": 0.0, "runs_before": None,
-            "before_db": None, "after_db": None, "edits": [], "maps": [], "biases": 0, "codes": 0,
-            **self.facts,
-            "steps": [entry.to_json() for entry in self.steps],
-        }  # fmt: skip
-        return fitted(RepairPart, part)
+        return replace(self.part, steps=tuple(self.steps))
 
 
 @dataclass
@@ -254,8 +244,8 @@ class _Repairing:
                 f"{fitting} samples to fit with and {judging} others to judge with are too few: give more "
                 f"({LEAST_FITTING} and {LEAST_JUDGING} at least), or --repair bias,shift,gptq"
             )
-            self._ledger.steps = [StepEntry(step, "left-out", why) for step in options.steps]
-            self._ledger.short = f"not tried: {why}"
+            self._ledger.steps = [RepairStep(step, "left-out", why) for step in options.steps]
+            self._ledger.part = replace(self._ledger.part, why_not=f"not tried: {why}")
             return None
         amax = {name: found.amax for name, found in self._done.ranges.items()}
         draft = Draft(prepared.plan, amax, prepared.edits, prepared.patches)
@@ -269,18 +259,19 @@ class _Repairing:
         with bench:
             course = Course(job.model, draft, bench, steps, effort, prepared.steps)
             self._ledger.steps = course.ledger
-            self._ledger.facts |= {
-                "fitted_on": effort.fitting, "judged_on": effort.judging, "runs_before": most,
-                "apart": self._sampling.chose_apart, "few": self._sampling.few,
-            }  # fmt: skip
+            self._ledger.part = replace(
+                self._ledger.part, fitted_on=effort.fitting, judged_on=effort.judging, runs_before=most,
+                apart=self._sampling.chose_apart, few=self._sampling.few,
+            )  # fmt: skip
             state = course.run()
             if not self._edits:
                 why = "the calibration cache is of the model as it is: it is not edited"
-                course.ledger += [StepEntry(s, "left-out", why) for s in options.steps if s in EDITS]
+                course.ledger += [RepairStep(s, "left-out", why) for s in options.steps if s in EDITS]
             first = next((e.before_db for e in course.ledger if e.before_db is not None), None)
-            self._ledger.facts |= {
-                "runs": round(course.spent, 1), "before_db": first, "after_db": state.levels.sqnr_db,
-            }  # fmt: skip
+            self._ledger.part = replace(
+                self._ledger.part, runs=round(course.spent, 1), before_db=first,
+                after_db=state.levels.sqnr_db,
+            )  # fmt: skip
         return state if any(entry.verdict == "kept" for entry in course.ledger) else None
 
     def _counts(self, fitting: _Kept, judging: _Kept) -> tuple[int, int]:
@@ -318,20 +309,18 @@ class _Repairing:
         inserted = insert(job.model, draft.plan, draft.scales, patches)
         proto = inserted.model.to_proto(handover=True)
         stats = moved(self._stats, state.maps, state.model)
-        self._ledger.facts |= _changes(prepared) | {"maps": _maps(state)}
-        before, after = (self._ledger.facts[key] for key in ("before_db", "after_db"))
+        part = self._ledger.part = replace(_with_changes(self._ledger.part, prepared), maps=_maps(state))
+        assert part.before_db is not None
+        assert part.after_db is not None
         found = replace(
             done, model=inserted.model, proto=proto, ranges=ranges, scales=draft.scales,
-            names=inserted.scales, gained_db=after - before,
+            names=inserted.scales, gained_db=part.after_db - part.before_db,
         )  # fmt: skip
         return Repair(found, stats, self._ledger.told())
 
 
-def _maps(state: Version) -> list[dict[str, Any]]:
-    """What edits made of the values of tensors: `after[c] = before[index[c]] * scale[c] + offset[c]`.
-
-    `was`: the tensor before them; None where it has the same name.
-    """
+def _maps(state: Version) -> tuple[TensorMapped, ...]:
+    """What edits made of the values of tensors, where their channels are known."""
     tensors = state.model.graph.tensors()
     found = []
     for name, change in state.maps.items():
@@ -340,12 +329,17 @@ def _maps(state: Version) -> list[dict[str, Any]]:
             axis = channel_axis(Tensor(state.model, tensors[name]))
         plain = change.wide or (not change.scale.ndim and not change.offset.ndim and change.index is None)
         if axis is not None or plain:
-            index = None if change.index is None else change.index.tolist()
-            scale = change.scale.reshape(-1) if change.wide else change.scale
+            index = None if change.index is None else tuple(change.index.tolist())
+            scale = _numbers(change.scale.reshape(-1) if change.wide else change.scale)
             shape = change.scale.shape if change.wide else None
-            found.append({"tensor": name, "axis": axis, "scale": scale.tolist(), "shape": shape})
-            found[-1] |= {"offset": change.offset.tolist(), "index": index, "was": change.was or None}
-    return found
+            offset, was = _numbers(change.offset), change.was or None
+            found.append(TensorMapped(name, axis, scale, offset, index, was, shape=shape))
+    return tuple(found)
+
+
+def _numbers(values: np.ndarray) -> float | tuple[float, ...]:
+    """A number, or one for each channel."""
+    return tuple(values.tolist()) if values.ndim else float(values)
 
 
 def _followed(ranges: Mapping[str, Range], draft: Draft) -> dict[str, Range]:
@@ -537,7 +531,7 @@ class _Bench:
             taken = {name: feeds[name] for name in copy.inputs}
             meter.add(floats.run(feeds), copy.run_each(taken, candidates, floats.outputs))
         self._ran += copy.piecewise.runs
-        return [meter.result(place).sqnr_db for place in range(len(candidates))]
+        return [meter.result(place).sqnr_about_mean_db for place in range(len(candidates))]
 
     def _one_by_one(self, state: Version, edges: Mapping[str, Sequence[Edge]]) -> list[float | None]:
         """The same of models of their own: more runs, and the weights are in memory once."""

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,8 @@ from onnxq.base.reason import Reason
 from onnxq.data.samples import Sample, watched
 from onnxq.data.sources import Source
 from onnxq.data.split import CHOOSING, HELD_OUT, Split
+from onnxq.data.understood import ImagesRead
+from onnxq.documents.data import CalibrationData
 from onnxq.graph.deciders import or_freeze
 from onnxq.pipeline.calibration import Calibrating, Given, divide
 from onnxq.pipeline.deploying import Deployed, deploy, that_runs
@@ -233,19 +234,28 @@ class Sampling:
 
     # -- report --------------------------------------------------------------------------------
 
-    def to_json(self) -> dict[str, Any]:
-        """How the data were understood: now, or when the statistics were taken."""
+    @property
+    def images(self) -> tuple[ImagesRead, ...]:
+        """How images become inputs: now, or when the statistics were taken."""
         if self.source is not None:
-            return self.source.to_json()
+            return tuple(image.told() for image in self.source.images)
         read = self._given.stats if self._given is not None else None
-        if read is None:
-            return {"lines": [], "images": [], "notes": []}
-        return {"lines": list(read.lines), "images": list(read.origin.images), "notes": []}
+        return () if read is None else read.origin.images
 
-    def placed(self, place: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """Where the data are, and which samples verify, for who opens them again; None for no path."""
-        held = None if self.parts is None else self.parts.held_indices
-        return None if place is None else {**place, "held_out": None if held is None else list(held)}
+    def data(self) -> CalibrationData:
+        """The data, for the report: how they were understood, now or when the statistics were taken."""
+        seen, place = self._job.doubts(), self._job.place
+        if place is not None and self.parts is not None and self.parts.held_indices is not None:
+            place = replace(place, held_out=tuple(self.parts.held_indices))
+        if self.source is not None:
+            read = self.source.told()
+            return CalibrationData(
+                read.lines, read.images, read.notes, seen.doubts, seen.looked_at, place, read.batch,
+                read.skipped,
+            )  # fmt: skip
+        given = self._given.stats if self._given is not None else None
+        lines = () if given is None else given.lines
+        return CalibrationData(lines, self.images, (), seen.doubts, seen.looked_at, place)
 
     @property
     def few(self) -> str | None:

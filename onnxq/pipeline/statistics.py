@@ -157,7 +157,7 @@ def _work(job: Job, options: Calibrating, source: Source, parts: Split, first: S
             "there is nothing to calibrate: no tensor would be quantized, or no part of the model runs",
             hint="onnxq inspect MODEL says why its layers stay in float",
         )
-    described = tuple(source.to_json()["images"])
+    described = tuple(image.told() for image in source.images)
     every = tuple(sorted(parts.calibrating))
     origin = Origin(
         job.fingerprint(), options.counting, len(every), source.count, options.seed, shapes, described, every,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -103,25 +102,6 @@ class Choice:
     outputs: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """It, for the report."""
-        return {
-            "method": str(self.method),
-            "why": self.why,
-            "samples": self.samples,
-            "sqnr_db": self.sqnr_db,
-            "outputs": [{"output": name, "sqnr_db": level} for name, level in self.outputs.items()],
-            "left_out": [{"output": name, "why": why} for name, why in self.left_out.items()],
-            "trials": [{"method": t.method, "sqnr_db": t.sqnr_db, "samples": t.samples} for t in self.trials],
-            "refined": [
-                {
-                    "tensors": list(r.tensors), "before": r.before, "after": r.after, "method": r.method,
-                    "gain_db": r.gain_db,
-                }
-                for r in self.refined
-            ],
-        }  # fmt: skip
 
 
 def choose(

@@ -202,7 +202,7 @@ class RepairEntry:
     """What repair of accuracy changes of the model.
 
     Attributes:
-        edits: edits of the float model, in order, as `FloatEdit.to_json` gives them.
+        edits: edits of the float model, in order, as `FloatEdit.to_dict` gives them.
         biases: by node, see `Patches`.
         constants: likewise by constant.
         codes: likewise by weight.

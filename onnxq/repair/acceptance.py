@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnxq.repair.ledger import MARGIN_DB
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter
+from onnxq.repair.ledger import MARGIN_DB, OutputLowered
+from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 
 GROUPS = 8
 """Into so many groups the samples are dealt: what the gain varies by without one is how sure it is."""
@@ -33,7 +33,7 @@ class Levels:
             something is fitted to few rows of them.
     """
 
-    of_all: AboutMean
+    of_all: AboutMeanPart
     without: tuple[float, ...] = ()
     each: tuple[float, ...] = ()
     wider: Levels | None = None
@@ -47,13 +47,13 @@ class Levels:
         if len(some) < 3:
             return Levels(of_all)
         rest = [some[:place] + some[place + 1 :] for place in range(len(some))]
-        without = (one.joined(others).result().sqnr_db for one, *others in rest)
-        return Levels(of_all, _known(without), _known(one.result().sqnr_db for one in some))
+        without = (one.joined(others).result().sqnr_about_mean_db for one, *others in rest)
+        return Levels(of_all, _known(without), _known(one.result().sqnr_about_mean_db for one in some))
 
     @property
     def sqnr_db(self) -> float | None:
         """Of all outputs together; None where none counts."""
-        return self.of_all.sqnr_db
+        return self.of_all.sqnr_about_mean_db
 
 
 def _known(levels: Iterable[float | None]) -> tuple[float, ...]:
@@ -71,13 +71,13 @@ class Judgement:
         kept: whether it is kept.
         why: why, or why not.
         gain_db: by how much it is nearer, over all outputs; -inf where that is not known.
-        worst: the output that it lowers most, and by how much, dB (negative); None where it lowers none.
+        worst: the output that it lowers most; None where it lowers none.
     """
 
     kept: bool
     why: str
     gain_db: float
-    worst: tuple[str, float] | None = None
+    worst: OutputLowered | None = None
 
 
 def judged(
@@ -112,11 +112,11 @@ def judged(
         return replace(found, why=f"{found.why}, on the samples that fit and choose")
     if before.sqnr_db is None:
         return Judgement(False, "no output could be compared", -np.inf)
-    lost = [name for name in before.of_all.outputs if name not in after.of_all.outputs]
+    lost = [name for name in before.of_all.levels if name not in after.of_all.levels]
     if after.sqnr_db is None or lost:
         return Judgement(False, f"output {lost[0]!r} cannot be compared any more" if lost else "", -np.inf)
     gain = after.sqnr_db - before.sqnr_db
-    worst = _worst(before.of_all.outputs, after.of_all.outputs)
+    worst = _worst(before.of_all.levels, after.of_all.levels)
     error = _error(before.without, after.without)
     if gain < LEAST_DB:
         why = "it gains nothing" if gain > -LEAST_DB else f"it loses {-gain:.2f} dB"
@@ -126,8 +126,8 @@ def judged(
     if of_several and gain <= _SURE * error and not _nearly_all(before.each, after.each):
         why = f"a gain of {gain:.2f} dB may be chance: the standard error is {error:.2f} dB"
         return Judgement(False, why, gain, worst)
-    if worst is not None and worst[1] < -MARGIN_DB:
-        return Judgement(False, f"output {worst[0]!r} loses {-worst[1]:.2f} dB", gain, worst)
+    if worst is not None and worst.change_db < -MARGIN_DB:
+        return Judgement(False, f"output {worst.output!r} loses {-worst.change_db:.2f} dB", gain, worst)
     return Judgement(True, f"it gains {gain:.2f} dB", gain, worst)
 
 
@@ -138,14 +138,14 @@ def _against(before: Levels, after: Levels) -> Judgement | None:
     gain, error = after.sqnr_db - before.sqnr_db, _error(before.without, after.without)
     if gain >= -error:
         return None
-    worst = _worst(before.of_all.outputs, after.of_all.outputs)
+    worst = _worst(before.of_all.levels, after.of_all.levels)
     return Judgement(False, f"it loses {-gain:.2f} dB", gain, worst)
 
 
-def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> tuple[str, float] | None:
+def _worst(before: Mapping[str, float], after: Mapping[str, float]) -> OutputLowered | None:
     change = {name: after[name] - level for name, level in before.items()}
     name = min(change, key=change.__getitem__)
-    return (name, change[name]) if change[name] < 0 else None
+    return OutputLowered(name, change[name]) if change[name] < 0 else None
 
 
 def _error(before: Sequence[float], after: Sequence[float]) -> float:

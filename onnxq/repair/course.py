@@ -22,7 +22,7 @@ from onnxq.repair.draft import Draft
 from onnxq.repair.edits import FloatEdit, edited
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
-from onnxq.repair.ledger import StepEntry, Verdict
+from onnxq.repair.ledger import LayerSkipped, RepairStep, Verdict
 from onnxq.repair.statistics import Channels, followed
 from onnxq.repair.workload import REFITS, SEARCHING, Workload
 from onnxq.run.about_mean import not_compared
@@ -198,14 +198,14 @@ class Course:
         self._seen = False  # whether the float model ran on the samples that fit
         self._looked: tuple[Model, QuantPlan, frozenset[str]] | None = None
         self._known: Version | None = None  # a candidate that was measured before it is proposed
-        self.ledger: list[StepEntry] = []
+        self.ledger: list[RepairStep] = []
 
     def run(self) -> Version:
         """All steps; what they come to."""
         state = self._made(self._first)
         if state.levels.sqnr_db is None:
             text = not_compared(state.levels.of_all.left_out)
-            self.ledger += [StepEntry(step, "not-applicable", text) for step in self._steps]
+            self.ledger += [RepairStep(step, "not-applicable", text) for step in self._steps]
             return state
         for place, step in enumerate(self._steps):
             state = self._tried(step, state, self._steps[place + 1 :])
@@ -222,9 +222,10 @@ class Course:
         """A step; where it ends in a fault of ours, it is as if it had not been."""
         before, start = state.levels.sqnr_db, self._tools.runs
 
-        def entry(verdict: Verdict, why: str, **said: Any) -> None:
-            runs = self._tools.runs - start
-            self.ledger.append(StepEntry(step, verdict, why, before, runs=runs, **said))
+        def entry(verdict: Verdict, why: str, skipped: Mapping[str, str] | None = None, **said: Any) -> None:
+            runs = round(self._tools.runs - start, 2)
+            left = tuple(LayerSkipped(*one) for one in (skipped or {}).items())
+            self.ledger.append(RepairStep(step, verdict, why, before, runs=runs, skipped=left, **said))
 
         self._tools.begin(step)
         self._known = None

@@ -49,7 +49,7 @@ class FloatEdit(Protocol):
         """The ranges of the measured tensors that it changes; `amax`: those before it, by tensor."""
         ...
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it, for the report and the plan; `onnxq.repair.registry.edit_of` makes it again."""
         ...
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx
@@ -77,13 +76,6 @@ class Lattice(DocumentPart):
             raise ValueError("steps and factors are positive")
         if not np.isfinite(self.centres).all():
             raise ValueError("centres are finite")
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {
-            "kind": self.kind, "tensor": self.tensor, "step": self.step, "centres": list(self.centres),
-            "factors": list(self.factors), "axis": self.axis, "readers": list(self.readers),
-        }  # fmt: skip
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """That of 127 steps, of what the layers read."""

@@ -23,7 +23,7 @@ _KINDS: dict[str, type[FloatEdit]] = {
 
 
 def edit_of(json: Mapping[str, Any]) -> FloatEdit:
-    """The edit that `to_json` gave.
+    """The edit that `to_dict` gave.
 
     Raises:
         UserError: it is none.

@@ -19,7 +19,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -75,16 +74,6 @@ class Scale(DocumentPart):
         """
         if not all(0 < value < np.inf for value in (*self.factors, *self.ratios.values())):
             raise ValueError("factors are positive")
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {
-            "kind": self.kind,
-            "tensor": self.tensor,
-            "axis": self.axis,
-            "factors": list(self.factors),
-            "ratios": dict(self.ratios),
-        }
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """The ranges times their ratios."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -53,10 +52,6 @@ class Shift(DocumentPart):
     by: float
     tensors: tuple[str, ...]
     kind: str = "shift"
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {"kind": self.kind, "tensor": self.tensor, "by": self.by, "tensors": list(self.tensors)}
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """Half of the range: as far below zero as above."""

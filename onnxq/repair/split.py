@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -56,12 +55,6 @@ class HalfSteps(DocumentPart):
         """
         if not 0 < self.step < np.inf:
             raise ValueError("a step is positive")
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {
-            "kind": self.kind, "tensor": self.tensor, "step": self.step, "readers": list(self.readers),
-        }  # fmt: skip
 
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         """None: what is a quarter of a step beyond the last code has the last code."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxq.base.plain import DocumentPart
 from onnxq.run.compare import Reference, Runner, as_tensor, is_real
 from onnxq.run.noise import BEST_DB, NOT_COMPARED
 from onnxq.run.output_parts import OutputParts
@@ -27,26 +28,66 @@ _ALIKE = 1e-6  # of the greatest magnitude: what varies by less is one value, bu
 
 
 @dataclass(frozen=True, slots=True)
-class AboutMean:
-    """How near outputs are to the float model's.
+class OutputLeftOut(DocumentPart):
+    """An output that does not count.
 
     Attributes:
-        sqnr_db: of all outputs together, each scaled to unit power about its mean over samples (and
-            weighed): -10 log10 of the mean of their noise-to-signal ratios. None where no output counts.
-        outputs: of each output that counts, dB, the worst first.
-        left_out: the outputs that do not count, and why.
-        samples: how many samples.
+        output: its name.
+        why: why it does not.
     """
 
-    sqnr_db: float | None
-    outputs: Mapping[str, float]
-    left_out: Mapping[str, str]
+    output: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelAboutMean(DocumentPart):
+    """How near an output is, about its mean.
+
+    Attributes:
+        output: its name.
+        sqnr_about_mean_db: its signal-to-noise ratio about the mean over samples, dB.
+    """
+
+    output: str
+    sqnr_about_mean_db: float
+
+
+@dataclass(frozen=True, slots=True)
+class AboutMeanPart(DocumentPart):
+    """How near the outputs are about their means, on the samples that verify.
+
+    Attributes:
+        sqnr_about_mean_db: of all outputs together, each scaled to unit power about its mean over samples:
+            -10 log10 of the mean of their noise-to-signal ratios, dB. None where no output counts.
+        worst_output: the output that is furthest off, None where none counts.
+        worst_output_db: its ratio, dB.
+        outputs: of each output that counts, the worst first.
+        left_out: the outputs that do not count.
+        samples: on how many samples.
+    """
+
+    sqnr_about_mean_db: float | None
+    worst_output: str | None
+    worst_output_db: float | None
+    outputs: tuple[LevelAboutMean, ...]
+    left_out: tuple[OutputLeftOut, ...]
     samples: int
 
+    @classmethod
+    def of(
+        cls, level: float | None, levels: Mapping[str, float], left_out: Mapping[str, str], samples: int
+    ) -> AboutMeanPart:
+        """That of these levels, the worst first, and of what is left out, with the reason."""
+        name, worst = next(iter(levels.items()), (None, None))
+        outputs = tuple(LevelAboutMean(*one) for one in levels.items())
+        silent = tuple(OutputLeftOut(*one) for one in left_out.items())
+        return cls(level, name, worst, outputs, silent, samples)
+
     @property
-    def worst(self) -> tuple[str, float] | None:
-        """The output with the least, and how much."""
-        return next(iter(self.outputs.items()), None)
+    def levels(self) -> dict[str, float]:
+        """That of each output that counts, dB, the worst first."""
+        return {one.output: one.sqnr_about_mean_db for one in self.outputs}
 
 
 @dataclass(slots=True)
@@ -118,15 +159,15 @@ class Signal:
         return STILL if self.about_mean <= self.values * (_ALIKE * self.peak) ** 2 else ""
 
 
-def not_compared(left_out: Mapping[str, str]) -> str:
+def not_compared(left_out: Sequence[OutputLeftOut]) -> str:
     """That no output could be compared, which ones there are, and why not, those of one reason together.
 
     Args:
-        left_out: the outputs that do not count, and why, as `AboutMean` has them.
+        left_out: the outputs that do not count.
     """
     by_reason: dict[str, list[str]] = {}
-    for name, why in left_out.items():
-        by_reason.setdefault(why, []).append(repr(name))
+    for one in left_out:
+        by_reason.setdefault(one.why, []).append(repr(one.output))
     told = []
     for why, names in by_reason.items():
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -197,7 +238,7 @@ class AboutMeanMeter:
             found._noise += one._noise
         return found
 
-    def result(self, candidate: int = 0) -> AboutMean:
+    def result(self, candidate: int = 0) -> AboutMeanPart:
         """What the samples so far say of a candidate."""
         ratios: dict[str, float] = {}
         left_out: dict[str, str] = {}
@@ -210,7 +251,7 @@ class AboutMeanMeter:
         weighed = sum(self._weights[name] for name in ratios)
         total = sum(self._weights[name] * ratio for name, ratio in ratios.items())
         levels = {name: decibels(ratio) for name, ratio in ratios.items()}
-        return AboutMean(
+        return AboutMeanPart.of(
             decibels(total / weighed) if ratios else None,
             dict(sorted(levels.items(), key=lambda entry: entry[1])),
             left_out,
@@ -224,7 +265,7 @@ def about_mean(
     samples: Iterable[Mapping[str, np.ndarray]],
     weights: Mapping[str, float] | None = None,
     parts: OutputParts | None = None,
-) -> AboutMean:
+) -> AboutMeanPart:
     """Compares two models on samples; `parts`: in which the outputs are judged, each as a whole by default.
 
     Raises:
@@ -254,7 +295,7 @@ def standard_error_db(groups: Sequence[AboutMeanMeter]) -> float:
     levels = []
     for place in range(len(some)):
         first, *rest = some[:place] + some[place + 1 :]
-        level = first.joined(rest).result().sqnr_db
+        level = first.joined(rest).result().sqnr_about_mean_db
         if level is None:
             return 0.0
         levels.append(level)

@@ -7,7 +7,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,10 +51,6 @@ class OutputAccuracy(DocumentPart):
     nonfinite: int
     skipped: int
     mismatched: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Its fields, for JSON: an infinity is the string "inf" or "-inf", NaN is None."""
-        return {name: _json_number(value) for name, value in asdict(self).items()}
 
 
 class OutputComparison:
@@ -314,9 +310,3 @@ def as_tensor(value: Any) -> np.ndarray:
 def is_real(dtype: np.dtype) -> bool:
     """Whether a dtype is a float, one of ml_dtypes included."""
     return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
-
-
-def _json_number(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else f"{value}"
-    return value

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,11 +105,6 @@ class Engine(DocumentPart):
     unread: str = ""
     more: tuple[Mapping[str, Profile], ...] = ()
     activation_bytes: tuple[int, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain dictionaries, lists, strings and numbers."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return plain
 
 
 def installed() -> str | None:

@@ -318,7 +318,7 @@ class TestRefusals:
 
 def test_what_the_model_is_fed_is_told() -> None:
     options = ImageOptions(mean=(0.5, 0.25, 0.5), std=(0.5,), resize=256, crop=(224, 200), color="bgr")
-    assert prepare(InputSpec("x", F4, ("N", 3, 200, 224)), options).to_json() == {
+    assert prepare(InputSpec("x", F4, ("N", 3, 200, 224)), options).told().to_dict() == {
         "input": "x", "dtype": "float32", "layout": "NCHW", "color": "bgr",
         "size": "shorter side resized to 256, center 224x200 cut out",
         "scale": 1 / 255, "mean": [0.5, 0.25, 0.5], "std": [0.5], "range": [-1.0, 1.5], "preset": None,
@@ -337,4 +337,4 @@ def test_what_the_model_is_fed_is_told() -> None:
 )
 def test_sizes_in_words(shape, options, words: str) -> None:
     made = prepare(InputSpec("x", F4, shape), image_options(options) or ImageOptions())
-    assert made.to_json()["size"] == words
+    assert made.told().size == words

@@ -60,7 +60,7 @@ class TestValues:
     def test_tensorflow(self, photo: Path) -> None:
         values = fed(photo, nchw(60, 90), preset="tensorflow")
         np.testing.assert_allclose(values, PHOTO / 127.5 - 1, rtol=1e-5, atol=1e-6)
-        assert prepared(nchw(60, 90), preset="tensorflow").to_json()["range"] == [-1, 1]
+        assert prepared(nchw(60, 90), preset="tensorflow").told().range == (-1, 1)
 
     @pytest.mark.parametrize("dtype", [F4, U1])
     def test_raw(self, photo: Path, dtype: np.dtype) -> None:
@@ -117,8 +117,8 @@ class TestChoices:
         assert (made.scale, made.mean, made.color) == (1, (103.939, 116.779, 123.68), "bgr")
 
     def test_it_is_recorded(self) -> None:
-        assert prepared(nchw(8, 8), preset="yolo").to_json()["preset"] == "yolo"
-        assert prepare(nchw(8, 8), ImageOptions()).to_json()["preset"] is None
+        assert prepared(nchw(8, 8), preset="yolo").told().preset == "yolo"
+        assert prepare(nchw(8, 8), ImageOptions()).told().preset is None
 
     def test_an_unknown_one(self) -> None:
         with pytest.raises(UserError, match="no preset 'imagnet'") as caught:

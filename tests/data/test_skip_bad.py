@@ -59,7 +59,7 @@ def test_the_others_are_read_and_keep_their_indices(tmp_path: Path) -> None:
             assert numbers(source) == {1: [1], 2: [2], 4: [4]}, name
         assert source.count == 5
         assert [s.index for s in source.read([0, 2, 3])] == [2]
-        told = source.to_json()
+        told = source.told().to_dict()
         assert told["skipped"]["count"] == 2
         for (where, why), entry in zip(source.skipped, told["skipped"]["first"], strict=True):
             assert entry == {"where": where, "why": why}
@@ -114,7 +114,7 @@ def test_batches_are_made_of_good_rows(count: int, batch: int, bad: set[int], st
     else:
         with pytest.raises(UserError, match=r"there is no good sample: .* left out"):
             list(source)
-    assert source.to_json()["skipped"]["count"] == len(bad)
+    assert source.told().skipped.count == len(bad)
 
 
 def test_a_batch_of_rows_that_differ_in_shape() -> None:
@@ -134,7 +134,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     source = opened(tmp_path)
     assert [Path(where).name for where, _ in source.skipped] == ["1.npy", "2.npy"]  # known when it is opened
     assert numbers(source) == {0: [0], 3: [3], 4: [4]}
-    assert source.to_json()["skipped"]["count"] == 2
+    assert source.told().skipped.count == 2
     assert "truncated" in source.skipped[0][1]
     assert "size 4 where 3 is needed" in source.skipped[1][1]
 
@@ -163,7 +163,7 @@ def test_files_that_a_list_names_and_that_are_not_there(tmp_path: Path, suffix: 
         source = opened(tmp_path / name, spec)
         assert [where for where, _ in source.skipped] == [f"{tmp_path / name}{line}" for line in bad]
         assert [sample.index for sample in source] == [1]
-        assert source.to_json()["skipped"]["count"] == len(bad)
+        assert source.told().skipped.count == len(bad)
 
 
 def test_a_stream_of_bytes_that_breaks(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_stream_of_bytes_that_breaks(tmp_path: Path) -> None:
     assert 50 < len(good) < 400
     for sample in good[:50]:
         np.testing.assert_array_equal(sample.feeds["x"][0], rows[sample.index])
-    assert source.to_json()["skipped"]["count"] == 400 - len(good)
+    assert source.told().skipped.count == 400 - len(good)
     assert len(source.skipped) == 20
     assert source.skipped[0][0].startswith(f"{tmp_path / 'd.npz'}[")
 
@@ -255,14 +255,14 @@ def test_what_the_model_fails_on_is_counted_with_the_rest() -> None:
     for _ in range(2):
         source.skip("item 0 of the data[4]", "tensor 'y' is infinite")
     assert source.skipped[1] == ("item 0 of the data[4]", "tensor 'y' is infinite")
-    assert source.to_json()["skipped"]["count"] == 2
+    assert source.told().skipped.count == 2
     assert source.notes[-1].startswith("2 bad samples are left out, the first one: item 0 of the data[2]")
 
 
 def test_many_are_counted_and_few_are_kept() -> None:
     source = opened({"x": with_bad(*range(1, 60), count=60)})
     assert numbers(source) == {0: [0]}
-    assert source.to_json()["skipped"]["count"] == 59
+    assert source.told().skipped.count == 59
     assert [where for where, _ in source.skipped] == [f"item 0 of the data[{i}]" for i in range(1, 21)]
 
 

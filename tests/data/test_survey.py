@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from onnxq.data.samples import InputSpec, Sample
 from onnxq.data.survey import Moments, Survey
+from onnxq.pipeline.data_seen import InputSeen
 
 F4 = np.dtype(np.float32)
 
@@ -50,7 +51,7 @@ def test_an_input_of_images(shape: tuple[int, ...], axis: int) -> None:
     data = np.random.default_rng(0).standard_normal((6, *shape)).astype(np.float32)
     data[data < -1] = 0
     (entry,) = surveyed(InputSpec("x", F4, ("N", *shape[1:])), data).inputs
-    told = entry.to_json()
+    told = InputSeen.of(entry).to_dict()
     values = data.astype(np.float64)
     assert (told["min"], told["max"]) == (values.min(), values.max())
     assert (told["mean"], told["std"]) == pytest.approx((values.mean(), values.std()), rel=1e-12)
@@ -63,7 +64,8 @@ def test_an_input_of_images(shape: tuple[int, ...], axis: int) -> None:
 
 def test_shapes_that_vary() -> None:
     arrays = [np.ones((1, n), np.int64) * n for n in (3, 5, 3)]
-    told = surveyed(InputSpec("ids", np.dtype(np.int64), ("N", "T")), arrays).inputs[0].to_json()
+    (entry,) = surveyed(InputSpec("ids", np.dtype(np.int64), ("N", "T")), arrays).inputs
+    told = InputSeen.of(entry).to_dict()
     assert told["shapes"] == [{"shape": [1, 3], "samples": 2}, {"shape": [1, 5], "samples": 1}]
     assert told["channels"] is None
     assert told["mean"] == pytest.approx((9 + 25 + 9) / 11)
@@ -71,7 +73,8 @@ def test_shapes_that_vary() -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.float16, ml_dtypes.bfloat16, np.uint8])
 def test_other_types(dtype) -> None:
-    told = surveyed(InputSpec("x", np.dtype(dtype), (1, 4)), [[[0, 1, 1, 1]]]).inputs[0].to_json()
+    (entry,) = surveyed(InputSpec("x", np.dtype(dtype), (1, 4)), [[[0, 1, 1, 1]]]).inputs
+    told = InputSeen.of(entry).to_dict()
     assert (told["min"], told["max"], told["mean"], told["zeros"]) == (0, 1, 0.75, 0.25)
 
 
@@ -79,7 +82,7 @@ def test_what_has_no_numbers() -> None:
     text = surveyed(InputSpec("x", np.dtype(object), (2,)), [np.array(["a", "b"], object)] * 2)
     empty = surveyed(InputSpec("x", F4, ("N", 4)), [np.zeros((0, 4))])
     for survey in (text, empty):
-        told = json.loads(json.dumps(survey.inputs[0].to_json(), allow_nan=False))
+        told = json.loads(json.dumps(InputSeen.of(survey.inputs[0]).to_dict(), allow_nan=False))
         assert told["min"] is told["mean"] is told["zeros"] is None
     assert text.repeated == 1
 

@@ -22,6 +22,7 @@ from onnxq.calib.histogram import Histogram
 from onnxq.calib.stats import ChannelStats, Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile, merge_files, read, to_bytes
 from onnxq.compiled.exported import read_exported
+from onnxq.data.understood import ImagesRead
 from onnxq.options.config import load_config
 from onnxq.quant.plan_reading import read_plan
 from onnxq.repair.registry import edit_of
@@ -138,7 +139,8 @@ def taken() -> StatsFile:
         "t": TensorStats(*ends, 6, 1 << 150, None, 1, Histogram(5, 131584, np.array([1])), None, 6),
         "c": TensorStats(*ends, 4, 7, 9, channels=ChannelStats(1, *ends, (5, None), 2)),
     }
-    origin = Origin("ab", "exact", 3, 12, 0, {"x": (1, 3)}, ({"scale": 1.0},), (0, 1, 2))
+    images = ImagesRead("x", "float32", "NCHW", "rgb", "as it is", 1.0, (0.5,), (1.0,), (-0.5, 254.5), None)
+    origin = Origin("ab", "exact", 3, 12, 0, {"x": (1, 3)}, (images,), (0, 1, 2))
     return StatsFile(
         Stats(tensors, np.arange(2)), origin, np.zeros((2, 16), np.uint8), ("two",), (("a", "b"),), (2,)
     )

@@ -19,7 +19,7 @@ import pytest
 import onnxq
 from onnxq.base.errors import UserError
 from onnxq.base.plain import to_json
-from onnxq.documents.typed import Unlike, typed
+from onnxq.base.typed import Unlike, typed
 from onnxq.emit import schemas
 
 SCHEMAS = {kind: onnxq.schema(kind) for kind in schemas.KINDS}

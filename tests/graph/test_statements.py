@@ -10,7 +10,7 @@ import pytest
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.pipeline.reporting import unsupported
+from onnxq.pipeline.not_taken import unsupported
 from onnxq.targets import load_target
 
 

@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 
 from onnxq.graph.twins import twins
-from onnxq.pipeline.reporting import engine_part
+from onnxq.pipeline.engine_part import engine_part
 from onnxq.run import trt
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>

@@ -44,19 +44,19 @@ def test_what_is_written_is_what_was_measured(found: Accuracy) -> None:
     base = found.sqnr_db([()])[0]
     met = found.for_sqnr(base + 2.0)
     assert met.met
-    assert met.best.floats
+    assert met.best.nodes
     prepared, done = found.finished(found.reasons(met))
     written, floats = ort.load(done.proto), ort.load(prepared.reference)
-    level = about_mean(floats, written, found.samples()).sqnr_db
+    level = about_mean(floats, written, found.samples()).sqnr_about_mean_db
     assert level is not None
     assert level == pytest.approx(met.best.measured, abs=0.02)
-    assert met.best.predicted_db is not None
-    assert met.best.predicted_db == pytest.approx(met.best.measured, abs=1.0)
+    assert met.best.predicted_sqnr_db is not None
+    assert met.best.predicted_sqnr_db == pytest.approx(met.best.measured, abs=1.0)
     kept = {entry.node: entry for entry in prepared.plan.kept_float}
-    for name in met.best.floats:
+    for name in met.best.nodes:
         assert kept[name].because.startswith("it gains ")
         assert kept[name].code == "goal"
-    assert not {x.node for x in prepared.plan.layers if x.quantized} & set(met.best.floats)
+    assert not {x.node for x in prepared.plan.layers if x.quantized} & set(met.best.nodes)
 
 
 def test_the_first_of_a_ranking_are_measured(found: Accuracy) -> None:
@@ -65,10 +65,9 @@ def test_the_first_of_a_ranking_are_measured(found: Accuracy) -> None:
     assert gains == sorted(gains, reverse=True)
     assert [one.measured_gain_db is None for one in ranking[:4]] == [False, False, False, True]
     assert all(abs(one.gain_db - (one.measured_gain_db or 0)) < 1.5 for one in ranking[:3])
-    assert {one.decision.nodes for one in ranking} == {one.nodes for one in found.decisions}
-    entry = ranking[0].to_json()
-    assert entry["why"]
-    assert entry["cost"] > 0
+    assert {one.nodes for one in ranking} == {one.nodes for one in found.decisions}
+    assert ranking[0].why
+    assert ranking[0].cost > 0
 
 
 def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> None:
@@ -90,7 +89,7 @@ def test_a_function_of_the_users_is_given_a_callable_model(found: Accuracy) -> N
     met = found.for_score(margin, 0.7 * base)
     assert met.met
     assert met.best.measured >= 0.7 * base > base
-    assert met.best.floats
+    assert met.best.nodes
     with pytest.raises(UserError, match="input"):
         floats({"y": images[:1]})
 
@@ -106,11 +105,11 @@ def test_agreement_is_of_the_argmax(found: Accuracy) -> None:
 
 
 def test_the_report_says_what_it_took(found: Accuracy) -> None:
-    part = found.to_json()
-    assert part["samples"] == 24
-    assert part["sources"] == len(found.model.sources)
-    assert part["runs_per_source"] <= 1.2
-    assert part["reliable"]
+    part = found.part()
+    assert part.samples == 24
+    assert part.sources == len(found.model.sources)
+    assert part.runs_per_source <= 1.2
+    assert part.reliable
 
 
 def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
@@ -123,7 +122,7 @@ def test_more_sources_than_are_measured_at_once_are_blocks_first() -> None:
         best = fine.ranked(verify=0)[0]
     assert len(few.sources) < len(all_.sources)
     assert few.sqnr_db() == pytest.approx(all_.sqnr_db(), abs=1.0)
-    assert first.decision.nodes == best.decision.nodes
+    assert first.nodes == best.nodes
 
 
 def residual(blocks: int) -> tuple[onnx.ModelProto, str]:
@@ -160,7 +159,7 @@ def test_more_sources_than_are_all_measured_take_fewer_runs_than_those() -> None
         loudest = found.ranked(verify=0)[0]
     assert sum(max(0, b - a) for a, b in itertools.pairwise(runs)) <= most * samples
     (node,) = (node.name for node in proto.graph.node if culprit in node.output)
-    assert loudest.decision.nodes == (node,)
+    assert loudest.nodes == (node,)
 
 
 def test_what_few_sources_are_measured_as_is_each_by_itself(found: Accuracy) -> None:
@@ -177,7 +176,7 @@ def test_a_goal_that_is_there_measures_no_source() -> None:
     ) as found:
         met = found.for_sqnr(-20.0)
         assert met.met
-        assert met.best.floats == ()
+        assert met.best.nodes == ()
         assert "sources" not in steps
         prepared, done = found.finished(found.reasons(met))
         assert prepared.plan == found.plan
@@ -189,8 +188,8 @@ def test_a_bound_on_float_is_kept() -> None:
     with accuracy(proto, noise(), Asked(samples=8, max_float=0.02), **FAST) as found:
         met = found.for_sqnr(60.0)
         assert not met.met
-        assert found.costs.share(met.best.floats) <= 0.02 < found.costs.share(readers)
-        assert not set(readers) <= set(met.best.floats)
+        assert found.costs.share(met.best.nodes) <= 0.02 < found.costs.share(readers)
+        assert not set(readers) <= set(met.best.nodes)
 
 
 def test_the_noise_of_a_body_is_added_and_near_int8_it_is_said() -> None:

@@ -140,8 +140,8 @@ def test_a_goal_is_met_where_the_model_is_off() -> None:
     assert met.met
     assert met.best.measured >= goal
     assert met.best.cost <= search.cheapest(goal + 1.5).cost * 1.0001
-    assert set(met.best.floats) == {price.decision.nodes[0] for price in met.prices}
-    assert met.base.floats == ()
+    assert set(met.best.nodes) == {price.nodes[0] for price in met.prices}
+    assert met.base.nodes == ()
 
 
 def test_a_goal_that_is_there_costs_nothing() -> None:
@@ -150,7 +150,7 @@ def test_a_goal_that_is_there_costs_nothing() -> None:
         Search(model, decisions, costs), model.sqnr_db() - 1, lambda sets: [*map(model.sqnr_db, sets)]
     )
     assert met.met
-    assert met.best.floats == ()
+    assert met.best.nodes == ()
     assert len(met.trials) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_goal_out_of_reach_gives_the_best_that_was_measured() -> None:
     met = meet_sqnr(search, model.sqnr_db() + 60, lambda sets: [*map(model.sqnr_db, sets)])
     assert not met.met
     assert met.best.measured == max(trial.measured for trial in met.trials) > met.base.measured
-    assert costs.share(met.best.floats) <= 0.2
+    assert costs.share(met.best.nodes) <= 0.2
 
 
 def test_a_score_of_the_users_is_met_with_few_calls() -> None:
@@ -223,7 +223,7 @@ def measuring(case: Case) -> Callable[[object], list[float]]:
                 feeds, [Setting(case.copy.piecewise.edges), *settings]
             )
             meter.add(exact, given)
-        return [float(meter.result(i).sqnr_db or 0) for i in range(len(settings))]
+        return [float(meter.result(i).sqnr_about_mean_db or 0) for i in range(len(settings))]
 
     return measured
 
@@ -261,7 +261,7 @@ def goal_of(case: Case, cause: set[str]) -> tuple[Met, float]:
     decisions = decisions_of(case.plan, case.sources)
     costs = Costs.of(case.plan, case.model)
     first = ranked(model, decisions, costs)[0]
-    assert set(first.decision.nodes) == cause
+    assert set(first.nodes) == cause
     measured = measuring(case)
     base, without = measured([(), sorted(cause)])
     assert without > base + 5.5
@@ -282,8 +282,8 @@ def test_what_adds_little_to_a_cause_comes_behind_it(quiet: float, first: tuple[
     plan = QuantPlan(layers=tuple(PlannedLayer(name, "Conv", 9, True, True, "int8") for name in "abc"))
     decisions = [*(FloatDecision((name,)) for name in "abc"), FloatDecision(("a", "b"), "t2")]
     found = ranked(model, decisions, Costs(plan, dict.fromkeys("abc", 9.0), "macs"))
-    assert found[0].decision.nodes == first
-    assert {one.decision.nodes for one in found[:2]} == {("a",), ("a", "b")}
+    assert found[0].nodes == first
+    assert {one.nodes for one in found[:2]} == {("a",), ("a", "b")}
 
 
 @pytest.mark.parametrize("plant", [outlier_channel, bimodal, uneven_concat])
@@ -293,16 +293,16 @@ def test_a_planted_cause_is_ranked_first_and_all_that_goes_to_float(
     proto, culprit = plant()
     met, _ = goal_of(Case(proto), {culprit})
     assert met.met
-    assert met.best.floats == (culprit,)
-    assert abs((met.best.predicted_db or 0.0) - met.best.measured) < 1.0
+    assert met.best.nodes == (culprit,)
+    assert abs((met.best.predicted_sqnr_db or 0.0) - met.best.measured) < 1.0
 
 
 def test_a_cause_before_a_shared_pool_is_ranked_first_and_all_that_goes_to_float() -> None:
     proto, readers = before_shared_pool()
     met, _ = goal_of(Case(proto), set(readers))
     assert met.met
-    assert set(met.best.floats) == set(readers)
-    assert abs((met.best.predicted_db or 0.0) - met.best.measured) < 1.0
+    assert set(met.best.nodes) == set(readers)
+    assert abs((met.best.predicted_sqnr_db or 0.0) - met.best.measured) < 1.0
 
 
 def test_what_is_on_of_many_sets_is_as_the_sources_say() -> None:

@@ -222,7 +222,7 @@ def test_the_worst_tensors_get_other_thresholds() -> None:
     # one at a time, it is 6.32 to 5.32 and to 3
     gains = [entry.gain_db for entry in found.refined]
     assert gains == pytest.approx([10 * np.log10(6.32 / 5.32), 10 * np.log10(6.32 / 3)], abs=0.05)
-    assert found.to_json()["refined"][1]["tensors"] == ["t1"]
+    assert found.refined[1].tensors == ("t1",)
 
 
 def test_the_worst_are_those_of_the_least_sqnr() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from onnxq.repair.acceptance import Levels, judged
-from onnxq.repair.ledger import MARGIN_DB
-from onnxq.run.about_mean import AboutMean, AboutMeanMeter
+from onnxq.repair.ledger import MARGIN_DB, OutputLowered
+from onnxq.run.about_mean import AboutMeanMeter, AboutMeanPart
 
 
 def levels(of_all: float | None, *outputs: float, without: tuple[float, ...] = ()) -> Levels:
     named = {f"y{number}": level for number, level in enumerate(outputs)}
-    return Levels(AboutMean(of_all, named, {}, 8), without)
+    return Levels(AboutMeanPart.of(of_all, named, {}, 8), without)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_margin_is_where_it_is_said_to_be() -> None:
 
 def test_the_worst_output_is_named() -> None:
     found = judged(levels(20.0, 18.0, 30.0, 25.0), levels(21.0, 19.0, 29.7, 24.9))
-    assert found.worst == ("y1", pytest.approx(-0.3))
+    assert found.worst == OutputLowered("y1", pytest.approx(-0.3))
     assert judged(levels(20.0, 18.0), levels(21.0, 19.0)).worst is None
 
 
@@ -91,7 +91,7 @@ def test_levels_are_those_of_all_samples() -> None:
         whole.add([exact], found)
         groups[number % 4].add([exact], found)
     levels = Levels.of(groups)
-    assert levels.sqnr_db == pytest.approx(whole.result().sqnr_db, abs=1e-9)
+    assert levels.sqnr_db == pytest.approx(whole.result().sqnr_about_mean_db, abs=1e-9)
     assert len(levels.without) == 4
     assert Levels.of(groups[:1] + [AboutMeanMeter(["y"])] * 3).without == ()
 
@@ -111,7 +111,7 @@ def test_a_gain_of_nearly_all_groups_is_none_by_chance(gains: tuple[float, ...],
     before = replace(levels(20.0, 20.0, without=(20.0,) * 8), each=(25.0,) * len(gains))
     after = replace(levels(20.2, 20.2, without=spread), each=tuple(25.0 + gain for gain in gains))
     assert judged(before, after, of_several=True).kept is kept
-    lost = replace(after, of_all=replace(after.of_all, sqnr_db=19.9))
+    lost = replace(after, of_all=replace(after.of_all, sqnr_about_mean_db=19.9))
     assert not judged(before, lost, of_several=True).kept  # all together have to be nearer in any case
 
 

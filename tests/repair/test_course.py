@@ -22,9 +22,10 @@ from onnxq.repair.course import Course, Refused, Tools, Version
 from onnxq.repair.draft import Draft
 from onnxq.repair.fit import Fitted
 from onnxq.repair.found import FoundEdits
+from onnxq.repair.ledger import LayerSkipped
 from onnxq.repair.workload import EDITED, Workload
 from onnxq.rule.load import load_rules
-from onnxq.run.about_mean import AboutMean
+from onnxq.run.about_mean import AboutMeanPart
 
 NET = """<ir_version: 8, opset_import: ["" : 17]>
     net (float[1, 16, 8, 8] x) => (float[1, 16, 8, 8] y) {
@@ -48,7 +49,7 @@ class Nothing:
     def ranges(self, amax: Mapping[str, float]) -> dict[str, float]:
         return {self.tensor: amax[self.tensor] / 2}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "tensor": self.tensor}
 
 
@@ -78,10 +79,10 @@ class Bench(Tools):
         self.ran += 10
         has = [*draft.fitted, *(edit.kind for edit in draft.edits)]
         level = 20.0 + sum(self.gain.get(name, 0.0) for name in has)
-        found = Levels(AboutMean(level, {"y": level}, {}, 8))
+        found = Levels(AboutMeanPart.of(level, {"y": level}, {}, 8))
         if wide:
             level = 20.0 + sum(self.wider.get(name, 0.0) for name in has)
-            found = replace(found, wider=Levels(AboutMean(level, {"y": level}, {}, 16)))
+            found = replace(found, wider=Levels(AboutMeanPart.of(level, {"y": level}, {}, 16)))
         return found
 
     def nearness(self, model: Model) -> float:
@@ -156,7 +157,7 @@ def test_steps_are_tried_in_their_order_and_build_on_what_is_kept() -> None:
     assert [edit.tensor for edit in state.draft.edits] == ["r", "s"]
     assert (state.draft.amax["r"], state.draft.amax["s"]) == (0.5, 0.5)
     assert found.ledger[1].changed == {"tensors": 2, "biases": 1}
-    assert found.ledger[1].skipped == {"x": "it is an input", "third": "why not"}
+    assert found.ledger[1].skipped == (LayerSkipped("x", "it is an input"), LayerSkipped("third", "why not"))
     assert "within 120 dB" in found.ledger[1].why
     assert found.spent == 10 * 4 + 5 * 3 == sum(entry.runs for entry in found.ledger) + 10
 
@@ -265,7 +266,9 @@ def test_sums_of_little_noise_are_not_tried(
     monkeypatch.setattr(
         bench,
         "levels",
-        lambda _, draft, *__, **___: Levels(AboutMean(20.0 + gain * (draft is not tried._first), {}, {}, 8)),
+        lambda _, draft, *__, **___: Levels(
+            AboutMeanPart.of(20.0 + gain * (draft is not tried._first), {}, {}, 8)
+        ),
     )
     monkeypatch.setattr("onnxq.repair.acceptance._worst", lambda *_: None)
     tried.run()
@@ -366,7 +369,7 @@ def test_smoothing_that_finds_nothing_is_not_looked_for_again(monkeypatch: pytes
     found = course(Bench(GAINS), "smooth")
     found.run()
     assert asked == [module.ALPHAS[0]]
-    assert found.ledger[0].skipped == {"r": "a Relu is on the way"}
+    assert found.ledger[0].skipped == (LayerSkipped("r", "a Relu is on the way"),)
 
 
 def test_a_layer_has_the_steps_that_it_may_have() -> None:
@@ -405,7 +408,7 @@ def test_what_ran_and_what_has_nothing_to_do_is_not_reserved(monkeypatch: pytest
 
 def test_outputs_that_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(GAINS)
-    level = Levels(AboutMean(None, {}, {"y": "it does not vary"}, 8))
+    level = Levels(AboutMeanPart.of(None, {}, {"y": "it does not vary"}, 8))
     monkeypatch.setattr(bench, "levels", lambda *_, **__: level)
     found = course(bench, "bias", "shift")
     found.run()

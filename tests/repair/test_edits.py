@@ -52,7 +52,7 @@ def after(case: Case, draft: Draft, step: str, take: list[bool]) -> Draft:
         "split": lambda: split.find(model, draft),
     }[step]()
     kept = [edit for edit, taken in zip(found.edits, take * len(found.edits), strict=False) if taken]
-    return draft.extended(edit_of(json.loads(json.dumps(edit.to_json()))) for edit in kept)
+    return draft.extended(edit_of(json.loads(json.dumps(edit.to_dict()))) for edit in kept)
 
 
 @settings(max_examples=8, deadline=None)

@@ -51,7 +51,7 @@ def check(proto: onnx.ModelProto, tensor: str) -> tuple[Case, split.HalfSteps, s
     found = split.find(case.model, case.draft)
     (edit,) = (edit for edit in found.edits if edit.tensor == tensor)
     assert isinstance(edit, split.HalfSteps)
-    assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+    assert edit_of(json.loads(json.dumps(edit.to_dict()))) == edit
     draft = case.draft.extended([edit])
     assert draft.amax == case.draft.amax
     assert case.close(draft) > CLOSE_DB

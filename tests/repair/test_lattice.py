@@ -109,7 +109,7 @@ def proven(case: Images, least: float = 100) -> lattice.Lattice:
     assert len(found.edits) == 1, found.skipped
     edit = found.edits[0]
     assert isinstance(edit, lattice.Lattice)
-    assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+    assert edit_of(json.loads(json.dumps(edit.to_dict()))) == edit
     draft = case.draft.extended([edit])
     assert case.close(draft) > 100
     assert case.input_alone(case.draft, edit.tensor) < 60
@@ -292,11 +292,11 @@ def test_an_edit_of_another_model() -> None:
         edited(other.model, [edit])
     for change in ({"step": 0}, {"factors": [-1.0]}, {"centres": [float("nan")]}, {"axis": "x"}):
         with pytest.raises(UserError, match="lattice"):
-            edit_of({**edit.to_json(), **change})
+            edit_of({**edit.to_dict(), **change})
     with pytest.raises(UserError):
-        edited(case.model, [edit_of({**edit.to_json(), "axis": 2})])
+        edited(case.model, [edit_of({**edit.to_dict(), "axis": 2})])
     with pytest.raises(UserError):
-        edited(case.model, [edit_of({**edit.to_json(), "readers": ["n"]})])
+        edited(case.model, [edit_of({**edit.to_dict(), "readers": ["n"]})])
 
 
 @pytest.mark.skipif(trt.installed() is None, reason="tensorrt-rtx is not installed")

@@ -56,7 +56,7 @@ def check(
     names: list[str] = []
     for edit in found.edits:
         assert isinstance(edit, scale.Scale)
-        assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+        assert edit_of(json.loads(json.dumps(edit.to_dict()))) == edit
         names += [name for name in edit.ratios if name in case.draft.amax]
     assert names
     measured = values_of(case.edited(draft), case.feeds, names)
@@ -270,4 +270,4 @@ def test_an_edit_of_another_model_is_refused() -> None:
     with pytest.raises(UserError, match="'a' cannot be scaled"):
         edited(other.model, found.edits)
     with pytest.raises(UserError, match="not complete"):
-        edit_of({**found.edits[0].to_json(), "factors": [0.0]})
+        edit_of({**found.edits[0].to_dict(), "factors": [0.0]})

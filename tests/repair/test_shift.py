@@ -118,7 +118,7 @@ def check(body: str, outputs: str = "y", seed: int = 0) -> None:
     assert case.follows_maps(draft) > CLOSE_DB - 5
     assert draft.amax == {**case.draft.amax, edit.tensor: edit.by}
     assert 2 * edit.by == pytest.approx(case.draft.amax[edit.tensor], rel=1e-6)
-    assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+    assert edit_of(json.loads(json.dumps(edit.to_dict()))) == edit
 
 
 def test_branches_of_a_concat_move_together() -> None:

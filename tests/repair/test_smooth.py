@@ -85,7 +85,7 @@ def test_the_outputs_stay_and_noise_falls(name: str) -> None:
     (edit,) = (edit for edit in found.edits if edit.tensor == tensor)
     assert isinstance(edit, scale.Scale)
     assert edit.kind == "smooth"
-    assert edit_of(json.loads(json.dumps(edit.to_json()))) == edit
+    assert edit_of(json.loads(json.dumps(edit.to_dict()))) == edit
     draft = case.draft.extended([edit])
     assert case.close(draft) > CLOSE_DB
     assert case.follows_maps(draft) > CLOSE_DB

@@ -6,7 +6,6 @@ import onnx.parser
 
 import onnxq
 from onnxq.graph.model import Model
-from onnxq.pipeline.reporting import node_names
 from onnxq.rewrite.change_sketch import CHANGES
 from onnxq.rewrite.changes import Change
 from onnxq.rewrite.proof import Proof
@@ -56,5 +55,5 @@ def test_a_node_whose_name_was_handed_on_is_not_removed() -> None:
     assert change.sketch is not None
     assert {node.name for node in change.sketch.before} == {"conv", "norm"}
     later = Change("rule", "clean", "n", ("gone", "end"), (), Proof("exact"))  # another node is "end" now
-    told = later.told(node_names(Model.open(result.model)))
+    told = later.told({node.name for node in Model.open(result.model).graph.nodes})
     assert told.removed == ("gone",)

@@ -11,7 +11,7 @@ from onnx import parser
 
 from onnxq.base.errors import UserError
 from onnxq.run import ort
-from onnxq.run.about_mean import not_compared
+from onnxq.run.about_mean import OutputLeftOut, not_compared
 from onnxq.run.compare import OutputComparison, compare, compare_models
 
 RNG = np.random.default_rng(0)
@@ -96,8 +96,8 @@ def test_shapes_that_differ() -> None:
 
 
 def test_json_is_strict() -> None:
-    bad = compare(np.ones(2), np.array([np.nan, 1.0])).to_json()
-    text = json.dumps([bad, compare(np.ones(2), np.ones(2)).to_json()], allow_nan=False)
+    bad = compare(np.ones(2), np.array([np.nan, 1.0])).to_dict()
+    text = json.dumps([bad, compare(np.ones(2), np.ones(2)).to_dict()], allow_nan=False)
     broken, same = json.loads(text)
     assert (broken["sqnr_db"], broken["max_abs"], broken["cosine"]) == ("-inf", "inf", None)
     assert same["sqnr_db"] == "inf"
@@ -157,8 +157,9 @@ def test_inputs_are_given_in_the_type_of_each_model() -> None:
 
 def test_outputs_that_could_not_be_compared_are_told_by_reason() -> None:
     same = "it does not vary from sample to sample"
-    left_out = {**{f"y{place}": same for place in range(5)}, "best": "its weight is 0"}
+    reasons = {**{f"y{place}": same for place in range(5)}, "best": "its weight is 0"}
+    left_out = [OutputLeftOut(*one) for one in reasons.items()]
     assert not_compared(left_out) == (
         f"no output could be compared ('y0', 'y1', 'y2' and 2 more: {same}; 'best': its weight is 0)"
     )
-    assert not_compared({}) == "no output could be compared"
+    assert not_compared([]) == "no output could be compared"

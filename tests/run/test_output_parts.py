@@ -190,8 +190,8 @@ def test_each_judge_hears_parts_like_outputs_of_their_own() -> None:
     meter = AboutMeanMeter(PARTS)
     for one in feeds:
         meter.add(runner.run(one), runner.run_each(one, [0.5]))
-    assert [*meter.result().outputs] == ["y[2]", "y[0:2]"]
-    assert meter.result().outputs["y[2]"] == pytest.approx(level, abs=1)
+    assert [*meter.result().levels] == ["y[2]", "y[0:2]"]
+    assert meter.result().levels["y[2]"] == pytest.approx(level, abs=1)
     assert meter.joined([]).result() == meter.result()
 
     class Other(Shifted):

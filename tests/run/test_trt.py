@@ -104,8 +104,8 @@ def test_a_quantized_net_runs_in_int8(tmp_path):
     assert running["relu"] is not None
     assert not running["relu"].multiplies_int8
     assert running["absent"] is None
-    assert json.loads(json.dumps(engine.to_json())) == engine.to_json()
-    assert engine.to_json()["layers"][0]["name"] == engine.layers[0].name
+    assert json.loads(json.dumps(engine.to_dict())) == engine.to_dict()
+    assert engine.to_dict()["layers"][0]["name"] == engine.layers[0].name
 
 
 @needs_compiler

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from onnxq.analysis.diff.rows import BETTER, OTHER, WORSE, Judge
 from onnxq.analysis.reports import number, part_of
-from onnxq.documents.repair import RepairPart, RepairStep
+from onnxq.documents.repair import RepairPart
 from onnxq.documents.report import Report
+from onnxq.repair.ledger import RepairStep
 from onnxq.rewrite.changes import Change
 
 _PROOFS = ("failed", "unproven", "close", "exact")

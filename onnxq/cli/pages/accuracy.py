@@ -14,11 +14,12 @@ from onnxq.cli.screen import Page, shorten
 from onnxq.run.about_mean import NAME, not_compared
 
 if TYPE_CHECKING:
-    from onnxq.documents.accuracy import AboutMeanPart, OutputOfRun
+    from onnxq.documents.accuracy import OutputOfRun
     from onnxq.documents.body import BodyPart, OutputOfBody
     from onnxq.documents.calibration import CalibrationPart
     from onnxq.documents.report import Report
     from onnxq.pipeline.comparing import Comparison
+    from onnxq.run.about_mean import AboutMeanPart
     from onnxq.run.compare import OutputAccuracy
 
 _LEAST_HALF = 45.0
@@ -65,7 +66,7 @@ def accuracy_section(
 def about_mean_line(part: AboutMeanPart) -> str:
     """The figure that goals are about: of all outputs together, and of the worst one."""
     if part.sqnr_about_mean_db is None or part.worst_output is None:
-        return f"{NAME}: not measured: {not_compared({one.output: one.why for one in part.left_out})}"
+        return f"{NAME}: not measured: {not_compared(part.left_out)}"
     text, worst = f"{NAME}: {decibels(part.sqnr_about_mean_db)}", shorten(part.worst_output, 40)
     if len(part.outputs) > 1:
         text += f" of {len(part.outputs)} outputs together"

@@ -10,8 +10,9 @@ from onnxq.cli.pages.words import counted, type_text
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
+    from onnxq.data.understood import DataRead, ImagesRead
     from onnxq.data.warnings import DataWarning
-    from onnxq.documents.data import CalibrationData, DataRead, ImagesRead
+    from onnxq.documents.data import CalibrationData
     from onnxq.pipeline.data_seen import DataSeen, InputSeen
 
 _SHOWN = 3

@@ -9,7 +9,8 @@ from onnxq.cli.pages.words import counted, decibels
 from onnxq.cli.screen import Page, shorten
 
 if TYPE_CHECKING:
-    from onnxq.documents.repair import RepairPart, RepairStep
+    from onnxq.documents.repair import RepairPart
+    from onnxq.repair.ledger import RepairStep
 
 _SHOWN = ("kept", "dropped", "failed")
 _ONE = {"tensors": "tensor", "biases": "bias", "codes": "code", "weights": "weight", "ranges": "range"}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnxq.base.plain import to_json
-from onnxq.base.typed import typed
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.calib.stats_file import Origin, StatsFile
 from onnxq.cli.pages.data import calibration_data_section
 from onnxq.cli.pages.words import counted, size_text
 from onnxq.cli.screen import Page, shorten
-from onnxq.documents.data import CalibrationData, LeftOutSample
+from onnxq.data.understood import LeftOutSample
+from onnxq.documents.data import CalibrationData
 from onnxq.documents.statistics import StatisticsTaken, TensorTaken
 
 _FEW = 8
@@ -94,7 +93,6 @@ def _spread(entry: TensorStats) -> str:
 
 def statistics_taken(path: Path, file: StatsFile) -> StatisticsTaken:
     """The document of a file of statistics."""
-    data = _data(file)
     return StatisticsTaken(
         kind="calibration",
         schema=2,
@@ -107,8 +105,8 @@ def statistics_taken(path: Path, file: StatsFile) -> StatisticsTaken:
         data_hash=file.data_hash,
         missing=tuple(file.missing),
         skipped=tuple(LeftOutSample(where, why) for where, why in file.skipped),
-        doubts=data.doubts,
-        looked_at=data.looked_at,
+        doubts=file.doubts.doubts,
+        looked_at=file.doubts.looked_at,
         tensors={
             name: TensorTaken(entry.min, entry.max, entry.size, entry.mean, entry.variance, entry.counted)
             for name, entry in file.stats.tensors.items()
@@ -118,5 +116,5 @@ def statistics_taken(path: Path, file: StatsFile) -> StatisticsTaken:
 
 def _data(file: StatsFile) -> CalibrationData:
     """What a file says of the data."""
-    plain = {"lines": file.lines, "images": file.origin.images, "notes": [], "doubts": [], "looked_at": 0}
-    return typed(CalibrationData, to_json({**plain, "place": None, **file.doubts}))
+    seen = file.doubts
+    return CalibrationData(file.lines, file.origin.images, (), seen.doubts, seen.looked_at, place=None)

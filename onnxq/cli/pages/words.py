@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from onnxq.base import shown
 
 FEW = 4
 
-decimal, decibels, size_text = shown.decimal, shown.decibels, shown.size
+decimal, decibels, size_text, tally = shown.decimal, shown.decibels, shown.size, shown.tally
 
 
 def counted(count: int, noun: str) -> str:
     """A number of things: `1 layer`, `2 layers`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def tally(names: Iterable[str]) -> dict[str, int]:
-    """How often each name occurs, the most frequent first."""
-    from onnxq.pipeline.reporting import counted
-
-    return counted(names)
 
 
 def listed(counts: Mapping[str, int]) -> str:
