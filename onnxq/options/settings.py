@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from onnxq.base import annotated
 from onnxq.base.errors import UserError, unknown_name
@@ -24,8 +24,6 @@ from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, opti
 from onnxq.options.parameters import MethodOptions
 from onnxq.targets import DEFAULT
 from onnxq.targets import NAMES as TARGETS
-
-G = TypeVar("G")
 
 LAYER_METHODS = names()
 METHODS = (*LAYER_METHODS, "auto")
@@ -867,76 +865,3 @@ def _refuse_taken() -> None:
 
 
 _refuse_taken()
-
-
-def group_of(kind: type[G], given: G | Mapping[str, Any] | None) -> G:
-    """A group: itself, or one of a mapping of its fields to values.
-
-    Raises:
-        UserError: a field is not one of the group, or its value makes no sense.
-    """
-    if given is None:
-        return kind()
-    if isinstance(given, kind):
-        return given
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    if not isinstance(given, Mapping):
-        raise UserError(
-            f"{kind.__name__} options are {given!r}", hint=f"give onnxq.{kind.__name__}(...), or a mapping"
-        )
-    for name in given:
-        if name not in known:
-            raise unknown_name(f"{kind.TITLE.lower()} option", name, known)  # type: ignore[attr-defined]
-    return kind(**given)
-
-
-class Keywords:
-    """The keywords of a call that are options of a group: each is put into its group.
-
-    So `quantize(model, data, method="mse")` is `quantize(model, data, calibration=Calibration("mse"))`.
-
-    Attributes:
-        given: the names of the options that the call itself gives of each group.
-    """
-
-    def __init__(self, verb: str, given: Mapping[str, Any]) -> None:
-        """The keywords that a call of `verb` has beside those of its own."""
-        self._verb, self._rest = verb, dict(given)
-        self._known: list[str] = []
-        self.given: dict[type, frozenset[str]] = {}
-
-    def group(self, kind: type[G], given: G | Mapping[str, Any] | None, without: Sequence[str] = ()) -> G:
-        """A group, with the options among the keywords in the place of its own.
-
-        Args:
-            kind: the group.
-            given: what the call gives for it; None: the defaults.
-            without: options that the verb does not have.
-
-        Raises:
-            UserError: a value makes no sense, or is of an option that the verb does not have.
-        """
-        found = group_of(kind, given)
-        names = list(kinds.read_options(kind, without))
-        for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-            if field.name not in names and getattr(found, field.name) != field.default:
-                raise UserError(
-                    f"{self._verb} has no option {field.name!r}", hint=f"leave it out of {kind.__name__}"
-                )
-        self._known += names
-        own = {name: self._rest.pop(name) for name in names if name in self._rest}
-        said = {**given, **own} if isinstance(given, Mapping) else own
-        if isinstance(found, Calibration) and "method" in names:
-            said = asked(said)
-            own |= settled(said, {"method": found.method, "search": found.search}, str)
-        self.given[kind] = frozenset(said)
-        return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
-
-    def end(self) -> None:
-        """Refuses what no group took.
-
-        Raises:
-            TypeError: there is such a keyword.
-        """
-        for name in self._rest:
-            raise TypeError(f"{self._verb}() got an unexpected keyword argument {name!r}")
