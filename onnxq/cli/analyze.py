@@ -10,14 +10,10 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
-)
 def analyze(
     screen: Screen,
     chosen: Chosen,
@@ -83,9 +79,7 @@ def analyze(
             samples=samples,
             isolated=isolated,
             noise=noise,
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            runtime=chosen.group(settings.Runtime),
+            **chosen.keywords(),
             observe=observe,
         )
         if csv is not None:

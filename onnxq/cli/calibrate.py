@@ -10,7 +10,7 @@ import typer
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, report_error
 from onnxq.options import settings
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from onnxq.calib.shards import Checkpoints
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Division,
-    settings.Repairs, settings.Inputs, settings.Runtime,
-    without=(
-        "method", "stats", "partial", "prove", "allow_interface_changes"
-    ),
-    config=True,
-)  # fmt: skip
 def calibrate(
     screen: Screen,
     chosen: Chosen,
@@ -79,12 +71,7 @@ def calibrate(
                 chosen.source(),
                 path,
                 force=force,
-                feeding=chosen.group(settings.Feeding),
-                images=chosen.images,
-                calibration=chosen.group(settings.Calibration),
-                division=division,
-                repairs=chosen.group(settings.Repairs),
-                inputs=chosen.group(settings.Inputs),
+                **chosen.keywords(),
                 observe=observe,
             )
     except Interrupted:

@@ -9,15 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Look, settings.Feeding, settings.ImageOptions, settings.Inputs,
-    without=settings.DEPLOYED, config=True,
-)  # fmt: skip
 def data(
     screen: Screen,
     chosen: Chosen,
@@ -42,8 +38,7 @@ def data(
     with screen.progress() as observe:
         found = onnxq.look(
             model, chosen.source(), samples=chosen.group(settings.Look).samples, sheet=sheet or True,
-            force=force, feeding=chosen.group(settings.Feeding), images=chosen.images,
-            inputs=chosen.group(settings.Inputs), observe=observe,
+            force=force, **chosen.keywords(), observe=observe,
         )  # fmt: skip
     place = chosen.place
     path = None if place.path is None else str(place.path)

@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.Margins, config=True)
 def diff(
     screen: Screen,
     chosen: Chosen,
@@ -43,7 +41,7 @@ def diff(
 
     if csv is not None:
         check_csv_output(csv, RunDifference, force=force)
-    found = onnxq.diff(one, other, match=tuple(match or ()), margins=chosen.group(settings.Margins))
+    found = onnxq.diff(one, other, match=tuple(match or ()), **chosen.keywords())
     if csv is not None:
         save_csv(csv, RunDifference, found.differences)
     if not screen.quiet:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
@@ -17,11 +17,6 @@ _AGAINST = "Compile it in plain float16, too: what int8 moves, in how many kerne
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
-@takes(
-    settings.Compilation,
-    settings.Inputs,
-    without=("compile", "fastest", "shapes", "assume", "freeze", "batch", "profile_weights"),
-)
 def engine(
     screen: Screen,
     chosen: Chosen,

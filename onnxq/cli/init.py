@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.DataPlace, without=("script",))
 def init(
     screen: Screen,
     chosen: Chosen,

@@ -10,12 +10,11 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(settings.Inputs, without=("assume", "freeze"))
 def inspect(
     screen: Screen,
     chosen: Chosen,

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(settings.Inputs, without=("freeze", *settings.DEPLOYED))
 def memory(
     screen: Screen,
     chosen: Chosen,

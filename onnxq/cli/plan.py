@@ -9,17 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "cache", "plan"), config=True,
-)  # fmt: skip
 def plan(
     screen: Screen,
     chosen: Chosen,
@@ -50,14 +44,8 @@ def plan(
         result = onnxq.plan(
             model,
             None if without_data else chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            **chosen.keywords(),
             layers=chosen.layers,
-            format=chosen.group(settings.Format),
-            repairs=chosen.group(settings.Repairs),
-            inputs=chosen.group(settings.Inputs),
             observe=observe,
         )
         result.report = replace(result.report, config=chosen.settings_file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from onnxq.targets import Target
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
-    settings.Outcome, settings.Papers, settings.Details, settings.Runtime,
-    without=("allow_interface_changes", "shard"), config=True,
-)  # fmt: skip
 def quantize(
     screen: Screen,
     chosen: Chosen,
@@ -94,18 +87,8 @@ def quantize(
         result = onnxq.quantize(
             model,
             None if without_data else chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            **chosen.keywords(repairs=repairs),
             layers=chosen.layers,
-            format=format,
-            repairs=repairs,
-            inputs=chosen.group(settings.Inputs),
-            compilation=compilation,
-            goal=goal,
-            division=chosen.group(settings.Division),
-            details=chosen.group(settings.Details),
             state=state,
             ready=ready,
             observe=observe,

@@ -8,16 +8,12 @@ from typing import Annotated
 import typer
 
 from onnxq.base.errors import UserError
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import verb
-from onnxq.options.option import read_options
 from onnxq.options.settings import Repairs
 
-_takes_rules = takes(Repairs, without=[name for name in read_options(Repairs) if name != "rules"])
 
-
-@_takes_rules
 def list_rules(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     import onnxq
@@ -29,7 +25,6 @@ def list_rules(screen: Screen, chosen: Chosen) -> None:
     screen.document(to_json(found))
 
 
-@takes(Repairs, without=[name for name in read_options(Repairs) if name not in ("rules", "target")])
 def explain(
     screen: Screen,
     chosen: Chosen,
@@ -110,4 +105,4 @@ def page(
 
 rules = typer.Typer(name="rules", help="List, explain and test the rules.")
 for name, function in (("list", list_rules), ("explain", explain), ("page", page), ("test", run_examples)):
-    rules.command(name)(verb(function))
+    rules.command(name)(verb(f"rules {name}", function))

@@ -9,19 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop",
-             "time_limit"),
-    config=True,
-)  # fmt: skip
 def sensitivity(
     screen: Screen,
     chosen: Chosen,
@@ -54,17 +46,8 @@ def sensitivity(
         result = onnxq.sensitivity(
             model,
             chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            **chosen.keywords(),
             layers=chosen.layers,
-            format=chosen.group(settings.Format),
-            goal=chosen.group(settings.Goal),
-            ranking=chosen.group(settings.Ranking),
-            division=chosen.group(settings.Division),
-            repairs=chosen.group(settings.Repairs),
-            inputs=chosen.group(settings.Inputs),
             state=state,
             observe=observe,
         )

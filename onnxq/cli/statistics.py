@@ -9,12 +9,10 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime)
 def statistics(
     screen: Screen,
     chosen: Chosen,
@@ -62,8 +60,7 @@ def statistics(
         found = onnxq.statistics(
             model, None if stats is not None else chosen.source(), stats=stats, against=against,
             samples=samples, channels=channels, integers=integers, match=tuple(match or ()),
-            ops=tuple(op or ()), feeding=chosen.group(settings.Feeding), images=chosen.images,
-            runtime=chosen.group(settings.Runtime), observe=observe,
+            ops=tuple(op or ()), **chosen.keywords(), observe=observe,
         )  # fmt: skip
     if csv is not None:
         save_csv(csv, TensorRow, found.rows)

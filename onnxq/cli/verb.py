@@ -15,15 +15,14 @@ import typer
 from onnxq.base import interrupts, remarks
 from onnxq.base.errors import OnnxqError, UserError
 from onnxq.cli import fault
-from onnxq.cli.chosen import flag_of
+from onnxq.cli.chosen import flag_of, takes
 from onnxq.cli.screen import Screen, write_json
 from onnxq.documents.ended import ErrorEnd, ErrorSaid
 from onnxq.options.option import read_options
 from onnxq.options.settings import Common
+from onnxq.options.verbs import VERBS
 
-Quiet, Verbose = (
-    flag_of(Common, name, said, said.flag, None)[0] for name, said in read_options(Common).items()
-)
+Quiet, Verbose = (flag_of(Common, name, said, None)[0] for name, said in read_options(Common).items())
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, prose on stderr.")]
 
 
@@ -31,11 +30,14 @@ class Interrupted(BaseException):
     """Raised by SIGINT, SIGTERM and SIGHUP: a BaseException, so that nothing but `main` takes it."""
 
 
-def verb(function: Callable[..., int | None]) -> Callable[..., None]:
+def verb(name: str, function: Callable[..., int | None]) -> Callable[..., None]:
     """Makes a function `(screen, ...) -> exit code or None` a command.
 
-    The command has the function's own parameters and the common flags, which become the screen.
+    The command has the function's own parameters, the flags of its groups of options
+    (`onnxq.options.verbs`) and the common ones, which become the screen.
     """
+    if VERBS[name].groups:
+        function = takes(name, function)
 
     @functools.wraps(function)
     def command(context: typer.Context, quiet: bool, verbose: bool, as_json: bool, **arguments: Any) -> None:

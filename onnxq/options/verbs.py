@@ -8,7 +8,7 @@ are made of it. The command line shows the verbs in this order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxq.options.option import Option, read_options
 from onnxq.options.settings import (
@@ -54,7 +54,10 @@ class Verb:
 
     def options(self, group: type) -> Mapping[str, Option]:
         """The options that it has of a group, by the names of their fields."""
-        return read_options(group, self.without) if group in self.groups else {}
+        found = dict(read_options(group, self.without)) if group in self.groups else {}
+        if group is DataPlace:
+            found["path"] = replace(found["path"], flag=(self.data,))
+        return found
 
 
 _DATA = (DataPlace, Feeding, ImageOptions)
