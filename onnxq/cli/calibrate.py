@@ -41,7 +41,6 @@ def calibrate(
     Writes X.stats.npz for `onnxq quantize --stats`. A run that was interrupted goes on when it is repeated.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
     from onnxq.cli.pages.stats import statistics_page, statistics_taken
@@ -50,9 +49,7 @@ def calibrate(
         if output is None:
             raise UserError("where the merged statistics go is not said", hint="give -o ALL.stats.npz")
         result = onnxq.merge_stats(paths, output, force=force)
-        if not screen.quiet:
-            screen.show(statistics_page(output, result, merged=True))
-        screen.document(to_json(statistics_taken(output, result)))
+        screen.result(statistics_taken(output, result), lambda: statistics_page(output, result, merged=True))
         return 0
     (model, *more) = paths
     if more:
@@ -76,9 +73,7 @@ def calibrate(
             )
     except Interrupted:
         return report_error(screen, "interrupted", _kept(Checkpoints(path)), interrupts.EXIT_CODE)
-    if not screen.quiet:
-        screen.show(statistics_page(path, result))
-    screen.document(to_json(statistics_taken(path, result)))
+    screen.result(statistics_taken(path, result), lambda: statistics_page(path, result))
     return 0
 
 

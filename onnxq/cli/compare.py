@@ -27,7 +27,6 @@ def compare(
     Exit code 1 where --min-sqnr, --min-agreement or --max-drop is not met; A is the float model there.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.accuracy import accuracy_page
 
     if samples is not None and samples < 1:
@@ -38,7 +37,5 @@ def compare(
         )
     path = chosen.place.script or str(chosen.place.path)
     found = replace(found, data=replace(found.data, path=path))
-    if not screen.quiet:
-        screen.show(accuracy_page(found))
-    screen.document(to_json(found))
+    screen.result(found, lambda: accuracy_page(found))
     return int(not found.met)

@@ -32,7 +32,6 @@ def data(
     contact sheet of images. Bad samples are left out and warned of.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.data import data_page
 
     with screen.progress() as observe:
@@ -45,4 +44,4 @@ def data(
     read = replace(found.data, path=path, script=place.script)
     found = replace(found, data=read, config=chosen.settings_file)
     screen.show(data_page(found))
-    screen.document(to_json(found))
+    screen.document(found)

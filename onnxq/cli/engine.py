@@ -39,7 +39,6 @@ def engine(
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
     that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
     from onnxq.pipeline.engine_reading import engine as read_engine
@@ -61,5 +60,5 @@ def engine(
     if document.verdict is not None:
         estimated = screen.verbose or wanted.gpu is not None
         screen.show(verdict_page(str(model), document.verdict, estimated=estimated))
-    screen.document(to_json(document))
+    screen.document(document)
     return 0 if document.compiles else 1

@@ -49,6 +49,4 @@ def extract(
         result = onnxq.extract(model, start=first, end=last, node=node, **chosen.keywords(), observe=observe)
         result.save(path, force=force)
     report = result.report
-    if not screen.quiet:
-        screen.show(extract_page(report))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: extract_page(report))

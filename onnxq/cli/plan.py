@@ -51,8 +51,6 @@ def plan(
         result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force)
     report = result.report
-    if not screen.quiet:
-        again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
-        screen.show(planned_page(report, again))
-    screen.document(report.to_dict())
+    again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
+    screen.result(report, lambda: planned_page(report, again))
     return 0

@@ -99,9 +99,7 @@ def quantize(
             save_page(result)
         interrupts.stands("")
     report = result.report
-    if not screen.quiet:
-        screen.show(end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
     failed = strict and (report.engine.regressed or report.engine.status == "not-run")
     return int(failed or (report.goal is not None and not report.goal.met))
 

@@ -45,7 +45,6 @@ def run(
     bit. Exit code 1 if they are not.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.pieces import chain_page
 
     if samples is not None and samples < 1:
@@ -57,7 +56,7 @@ def run(
             **chosen.keywords(), save=save, observe=observe,
         )  # fmt: skip
     screen.show(chain_page(found))
-    screen.document(to_json(found))
+    screen.document(found)
     return 1 if found.within is False else 0
 
 

@@ -45,6 +45,4 @@ def sanitize(
         result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force, page=page)
     report = result.report
-    if not screen.quiet:
-        screen.show(end_screen(report))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: end_screen(report))

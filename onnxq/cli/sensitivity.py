@@ -56,11 +56,9 @@ def sensitivity(
             result.save(output, force=force)
     forget(state)
     report = result.report
-    if not screen.quiet:
-        again = chosen.again(
-            settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-            settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
-        )  # fmt: skip
-        screen.show(sensitivity_page(report, again))
-    screen.document(report.to_dict())
+    again = chosen.again(
+        settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+        settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
+    )  # fmt: skip
+    screen.result(report, lambda: sensitivity_page(report, again))
     return 0

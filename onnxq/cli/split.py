@@ -49,6 +49,4 @@ def split(
         prefix = output or Path(model.stem)
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))
-    if not screen.quiet:
-        screen.show(split_page(model, manifest, result.manifest))
-    screen.document(result.manifest.to_dict())
+    screen.result(result.manifest, lambda: split_page(model, manifest, result.manifest))

@@ -31,12 +31,8 @@ def statistics(
     integers: Annotated[
         bool, typer.Option("--integers", help="Count the codes of tensors that have a scale.")
     ] = False,
-    channels: flags.Channels = True,
-    match: flags.Match = None,
-    op: flags.Operator = None,
-    all_rows: flags.AllRows = False,
-    csv: flags.Csv = None,
-    force: flags.Force = False,
+    *,
+    rows: flags.ChannelRows,
 ) -> None:
     """Show what activations hold: ranges, clipping, zeros, NaN, dead channels, what dominates a range.
 
@@ -44,9 +40,7 @@ def statistics(
     """
     import onnxq
     from onnxq.analysis.tensors import TensorRow
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.tensors import tensors_page
-    from onnxq.emit.table_csv import check_csv_output, save_csv
 
     place = chosen.place
     given = place.path is not None or place.script is not None
@@ -54,16 +48,12 @@ def statistics(
         raise UserError("--stats and --calib exclude each other", hint="leave one of them out")
     if stats is not None:
         chosen.refuse_with_stats(stats, without_data=True)
-    if csv is not None:
-        check_csv_output(csv, TensorRow, model, force=force)
+    rows.check(TensorRow, model)
     with screen.progress() as observe:
         found = onnxq.statistics(
             model, None if stats is not None else chosen.source(), stats=stats, against=against,
-            samples=samples, channels=channels, integers=integers, match=tuple(match or ()),
-            ops=tuple(op or ()), **chosen.keywords(), observe=observe,
+            samples=samples, channels=rows.channels, integers=integers, match=rows.globs,
+            ops=rows.ops, **chosen.keywords(), observe=observe,
         )  # fmt: skip
-    if csv is not None:
-        save_csv(csv, TensorRow, found.rows)
-    if not screen.quiet:
-        screen.show(tensors_page(found, full=all_rows))
-    screen.document(to_json(found))
+    rows.save(TensorRow, found.rows)
+    screen.result(found, lambda: tensors_page(found, full=rows.all_rows))
