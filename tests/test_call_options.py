@@ -1,7 +1,8 @@
 """The typed keywords of functions that take options: `onnxq/options/call_options.pyi`, made of the verbs.
 
-Likewise `onnxq/options/parameters.pyi`, the parameters of calibration methods, made of their files.
-`ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes both again.
+Likewise `onnxq/options/parameters.pyi`, the parameters of calibration methods, made of their files, and
+`onnxq/__init__.pyi`, what the package gives. `ONNXQ_GOLDEN=1 pytest tests/test_call_options.py`
+(`make options`) writes them again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ FUNCTIONS = [
     "sanitize", "sensitivity", "split", "statistics",
 ]  # fmt: skip
 STUB = FILE.with_name("parameters.pyi")
+NAMES = FILE.parents[1] / "__init__.pyi"
 _STUB_HEAD = '''"""What `parameters.py` makes of the calibration methods. `make options` writes this file."""
 
 from collections.abc import Mapping
@@ -100,16 +102,31 @@ def stub_text() -> str:
     return formatted(_STUB_HEAD + "\n".join(classes), STUB)
 
 
+def names_text() -> str:
+    """The stub of the package: what it gives, and from where."""
+    lines = [
+        f"from {module} import {', '.join(f'{name} as {name}' for name in names)}\n"
+        for module, names in onnxq._PLACES.items()
+    ]
+    listed = ", ".join(f'"{name}"' for name in onnxq.__all__)
+    code = f"{''.join(lines)}\n__all__ = [{listed}]\n__version__: str\n"
+    return formatted(f'"""What onnxq gives. `make options` writes this file."""\n\n{code}', NAMES)
+
+
 def formatted(code: str, file: Path) -> str:
-    """As ruff writes it."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(file), "-"]
-    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+    """As ruff writes it, with imports in order."""
+    for how in (["check", "--select", "I", "--fix", "--quiet"], ["format"]):
+        command = [sys.executable, "-m", "ruff", *how, "--stdin-filename", str(file), "-"]
+        code = subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+    return code
 
 
 def test_they_are_those_of_the_groups() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         FILE.write_text(text(), "utf-8")
         STUB.write_text(stub_text(), "utf-8")
+        NAMES.write_text(names_text(), "utf-8")
+    assert NAMES.read_text("utf-8") == names_text(), "`make options` writes it again"
     assert STUB.read_text("utf-8") == stub_text(), "`make options` writes it again"
     assert FILE.read_text("utf-8") == text(), "`make options` writes it again"
 
