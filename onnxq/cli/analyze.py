@@ -68,13 +68,11 @@ def analyze(
     if len(models) > 2:
         raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")
     table.check(LayerError, models[0])
-    place = chosen.place
-    given = place.path is not None or place.script is not None
     with screen.progress() as observe:
         result = onnxq.analyze(
             models[0],
             models[1] if len(models) > 1 else None,
-            chosen.source() if given else None,
+            chosen.source() if chosen.has_data else None,
             layers=choice.globs,
             ops=choice.ops,
             metric=how.metric,

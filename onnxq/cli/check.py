@@ -82,8 +82,5 @@ def _data(chosen: Chosen) -> tuple[Path | None, bool]:
     """
     stats = chosen.flags(settings.Calibration).get("stats")
     with_data = bool(chosen.flags(settings.DataPlace))
-    if stats is not None:
-        chosen.refuse_with_stats(Path(stats), without_data=not with_data)
-    elif not with_data:
-        chosen.refuse_without_data()
+    chosen.refuse_ignored(stats, without_data=not with_data)
     return stats, with_data

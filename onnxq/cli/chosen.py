@@ -16,7 +16,7 @@ from onnxq.options.config import Config, LayerRule, find_config
 from onnxq.options.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
 from onnxq.options.grouped import KEYWORDS
 from onnxq.options.option import Option, read_options
-from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions
+from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, PathLike
 from onnxq.options.verbs import VERBS
 
 G = TypeVar("G")
@@ -121,6 +121,11 @@ class Chosen:
         script = given.get("script")
         return DataPlace(given.get("path"), None if script is None else str(script))
 
+    @property
+    def has_data(self) -> bool:
+        """Whether it is said where data are."""
+        return self.place != DataPlace()
+
     def source(self) -> Path | Iterable[Any]:
         """What `onnxq.data.sources.open_source` takes.
 
@@ -164,41 +169,35 @@ class Chosen:
         found = settled(flags, settled(file, {}, str, where), words.__getitem__)
         return self.group(Calibration, **found)
 
-    def refuse_without_data(self) -> None:
-        """Refuses flags on data that would be ignored, since there are none.
-
-        Raises:
-            UserError: there are some.
-        """
-        chooses = self.flags(Calibration).keys() & {"samples", "seed", "exact", "search", "method"}
-        on_data = {ImageOptions: self.flags(ImageOptions), Feeding: self.flags(Feeding)}
-        given = _flags(Calibration, chooses) + [f for g, names in on_data.items() for f in _flags(g, names)]
-        if given:
-            raise UserError(
-                f"{given[0]} is given, and there is no data that it could be about",
-                hint="give --calib DATA, or leave it out",
-            )
-
-    def refuse_with_stats(self, stats: Path, *, without_data: bool) -> None:
-        """Refuses flags that would be ignored, since statistics are given.
+    def refuse_ignored(self, stats: PathLike | None, *, without_data: bool) -> None:
+        """Refuses flags that would be ignored: about data where there are none, or beside statistics.
 
         Args:
-            stats: the file; beside a calibration cache, data are calibrated with as without it.
+            stats: the file of statistics; beside a calibration cache, data are calibrated with as without it.
             without_data: whether there are no data.
 
         Raises:
             UserError: there are some.
         """
-        of_samples = self.flags(Calibration).keys() & OF_SAMPLES
-        on_samples = _flags(Calibration, of_samples)
-        on_data = _flags(ImageOptions, self.flags(ImageOptions)) + _flags(Feeding, self.flags(Feeding))
-        given = [*on_samples, *on_data]
-        if without_data and given:
+        chooses = OF_SAMPLES if stats is not None else (*OF_SAMPLES, "search", "method")
+        given = [
+            said.flag[-1]
+            for group in (Calibration, ImageOptions, Feeding)
+            for name, said in read_options(group).items()
+            if name in self.flags(group) and (group is not Calibration or name in chooses)
+        ]
+        if without_data and given and stats is not None:
             raise exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
-        from onnxq.calib.trt_cache import is_cache
+        if without_data and given:
+            raise UserError(
+                f"{given[0]} is given, and there is no data that it could be about",
+                hint="give --calib DATA, or leave it out",
+            )
+        if stats is not None:
+            from onnxq.calib.trt_cache import is_cache
 
-        if not is_cache(stats):
-            refuse_with_stats(of_samples, stats, lambda name: f"--{name}")
+            if not is_cache(Path(stats)):
+                refuse_with_stats(self.flags(Calibration), Path(stats), lambda name: f"--{name}")
 
 
 def takes(name: str, function: Callable[..., T]) -> Callable[..., T]:
@@ -288,9 +287,3 @@ def _title(title: str, groups: Sequence[type], known: Collection[str]) -> str:
         if all(word in known for word in example.split() if word.startswith("--")):
             return f"{title}, as in {example}"
     return title
-
-
-def _flags(group: type, names: Iterable[str]) -> list[str]:
-    """The flags of some options, in the order of the group."""
-    wanted = set(names)
-    return [said.flag[-1] for name, said in read_options(group).items() if name in wanted]

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from onnxq.base.errors import UserError
 from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 
@@ -29,8 +28,6 @@ def compare(
     import onnxq
     from onnxq.cli.pages.accuracy import accuracy_page
 
-    if samples is not None and samples < 1:
-        raise UserError(f"--samples {samples}: there must be at least 1")
     with screen.progress() as observe:
         found = onnxq.compare(
             reference, candidate, chosen.source(), samples=samples, **chosen.keywords(), observe=observe

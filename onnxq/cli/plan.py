@@ -35,15 +35,11 @@ def plan(
     calibration = chosen.calibration()
     path = output or Path(f"{model.stem}.plan.toml")
     check_plan_output(path, model, force=force)
-    without_data = chosen.place == settings.DataPlace()
-    if calibration.stats is not None:
-        chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
-    elif without_data:
-        chosen.refuse_without_data()
+    chosen.refuse_ignored(calibration.stats, without_data=not chosen.has_data)
     with screen.progress() as observe:
         result = onnxq.plan(
             model,
-            None if without_data else chosen.source(),
+            chosen.source() if chosen.has_data else None,
             **chosen.keywords(),
             layers=chosen.layers,
             observe=observe,

@@ -38,7 +38,7 @@ def sanitize(
     with screen.progress() as observe:
         result = onnxq.sanitize(
             model,
-            chosen.source() if typed and chosen.place != settings.DataPlace() else None,
+            chosen.source() if typed and chosen.has_data else None,
             **chosen.keywords() if typed else chosen.keywords(calibration=None),
             observe=observe,
         )

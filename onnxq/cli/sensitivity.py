@@ -39,8 +39,7 @@ def sensitivity(
     calibration = chosen.calibration()
     if output is not None:
         check_settings_output(output, model, force=force)
-    if calibration.stats is not None:
-        chosen.refuse_with_stats(Path(calibration.stats), without_data=False)
+    chosen.refuse_ignored(calibration.stats, without_data=False)
     state = (output or Path(model.name)).with_suffix(".sensitivity.part")
     with kept(state), screen.progress() as observe:
         result = onnxq.sensitivity(

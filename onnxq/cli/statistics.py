@@ -42,12 +42,10 @@ def statistics(
     from onnxq.analysis.tensors import TensorRow
     from onnxq.cli.pages.tensors import tensors_page
 
-    place = chosen.place
-    given = place.path is not None or place.script is not None
-    if stats is not None and given:
+    if stats is not None and chosen.has_data:
         raise UserError("--stats and --calib exclude each other", hint="leave one of them out")
     if stats is not None:
-        chosen.refuse_with_stats(stats, without_data=True)
+        chosen.refuse_ignored(stats, without_data=True)
     rows.check(TensorRow, model)
     with screen.progress() as observe:
         found = onnxq.statistics(
