@@ -147,7 +147,7 @@ def test_a_type_checker_takes_right_calls_and_finds_each_wrong_one() -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-pretty"]
     ran = subprocess.run(
         [*command, str(folder / "right.py"), str(folder / "wrong.py")],
-        cwd=FILE.parents[1], capture_output=True, text=True,
+        cwd=folder.parents[1], capture_output=True, text=True,
     )  # fmt: skip
     found = {line.partition(": error:")[0] for line in ran.stdout.splitlines() if ": error:" in line}
     calls = enumerate((folder / "wrong.py").read_text("utf-8").splitlines(), 1)

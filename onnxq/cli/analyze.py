@@ -51,9 +51,9 @@ def analyze(
             show_default=False,
         ),
     ],
-    choice: flags.Choice,
+    choice: flags.ChoiceFlags,
     how: _How,
-    table: flags.Table,
+    table: flags.TableFlags,
 ) -> int:
     """Compare two stages of a model layer by layer.
 

@@ -68,7 +68,7 @@ class Chosen:
     def file(self, group: type) -> Mapping[str, Any]:
         """What the file says of a group."""
         said = self.config.of(group) if self.config is not None else {}
-        known = read_options(group, VERBS[self.verb].without)
+        known = VERBS[self.verb].options(group)
         return {name: value for name, value in said.items() if name in known}
 
     def group(self, group: type[G], **more: Any) -> G:

@@ -25,7 +25,7 @@ def diff(
     all_rows: Annotated[bool, typer.Option("--all", help="Show all rows, not the first ten.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where B is worse.")] = False,
     *,
-    table: flags.Table,
+    table: flags.TableFlags,
 ) -> int:
     """Show what a run has otherwise than another one, the worst first.
 

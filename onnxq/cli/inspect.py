@@ -16,7 +16,7 @@ from onnxq.options import settings
 
 
 @dataclass(frozen=True)
-class _Choice(flags.Choice):
+class _Choice(flags.ChoiceFlags):
     """Which nodes are shown."""
 
     around: Annotated[
@@ -37,7 +37,7 @@ class _Drawn:
 
 
 @dataclass(frozen=True)
-class _Written(flags.Table, _Drawn):
+class _Written(flags.TableFlags, _Drawn):
     """What is written and shown of them."""
 
 

@@ -15,7 +15,7 @@ from onnxq.options import settings
 
 
 @dataclass(frozen=True)
-class _Rows(flags.Rows):
+class _Rows(flags.RowFlags):
     all_rows: Annotated[bool, typer.Option("--all", help="Show all, not the greatest ten.")] = False
 
 

@@ -28,7 +28,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq 
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoiceFlags:
     """Which rows are asked for."""
 
     match: Match = None
@@ -46,7 +46,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFlags:
     """The file that rows are written to."""
 
     csv: Csv = None
@@ -78,12 +78,12 @@ class _OfChannels:
 
 
 @dataclass(frozen=True)
-class Rows(Table, _Shown, Choice):
+class RowFlags(TableFlags, _Shown, ChoiceFlags):
     """Rows that are shown, the worst ten or all, and written."""
 
 
 @dataclass(frozen=True)
-class ChannelRows(Rows, _OfChannels):
+class ChannelRowFlags(RowFlags, _OfChannels):
     """Rows of tensors, and of their channels."""
 
 

@@ -32,7 +32,7 @@ def statistics(
         bool, typer.Option("--integers", help="Count the codes of tensors that have a scale.")
     ] = False,
     *,
-    rows: flags.ChannelRows,
+    rows: flags.ChannelRowFlags,
 ) -> None:
     """Show what activations hold: ranges, clipping, zeros, NaN, dead channels, what dominates a range.
 

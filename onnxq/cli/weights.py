@@ -19,7 +19,7 @@ def weights(
         typer.Option(metavar="X.int8.onnx", help="The quantized model; else what int8 would make of it."),
     ] = None,
     *,
-    rows: flags.ChannelRows,
+    rows: flags.ChannelRowFlags,
 ) -> None:
     """Show the weights of layers and channels: ranges, outliers, dead rows, float against quantized.
 

@@ -23,14 +23,14 @@ def takes_options(function: F) -> F:
     """
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    lines = ["Options, each a keyword, as are their groups and mappings of the fields of these:"]
+    lines = ["Options, each a keyword of its own; so is a group, for which a mapping of its fields will do:"]
     hints: dict[str, Any] = {}
     for group, options in options_of(function.__name__).items():
         keyword, kind = KEYWORDS[group], f"{group.__name__} | Mapping[str, Any] | None"
         hints[keyword] = group | Mapping[str, Any] | None
         own.append(Parameter(keyword, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
         said = (inspect.getdoc(group) or "").partition("\n")[0]
-        lines += _wrapped(f"{keyword}: {said} It is a {group.__name__}.")
+        lines += _wrapped(f"{keyword} ({group.__name__}): {said}")
         fields = {field.name: field for field in dataclasses.fields(group)}
         for name, option in options.items():
             default, written = fields[name].default, fields[name].type

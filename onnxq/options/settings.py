@@ -1,7 +1,7 @@
 """Every option, once: its name, default, help, flag, key in `onnxq.toml` and kind, in groups.
 
 The command line's flags and their panels (`cli/chosen.py`), the tables of `onnxq.toml` (`config.py`) and the
-keywords of `onnxq.quantize`, `calibrate` and `sanitize` are made of the groups.
+keywords of functions (`grouped.py`) are made of the groups; which verb has which, `verbs.py` says.
 """
 
 from __future__ import annotations

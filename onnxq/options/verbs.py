@@ -15,6 +15,7 @@ from onnxq.options.settings import (
     DEPLOYED,
     AccuracyRepair,
     Calibration,
+    Common,
     Compilation,
     DataPlace,
     Details,
@@ -53,8 +54,8 @@ class Verb:
     function: str = ""
 
     def options(self, group: type) -> Mapping[str, Option]:
-        """The options that it has of a group, by the names of their fields."""
-        found = dict(read_options(group, self.without)) if group in self.groups else {}
+        """The options that it has of a group, by the names of their fields; `Common` every verb has."""
+        found = dict(read_options(group, self.without)) if group in (*self.groups, Common) else {}
         if group is DataPlace:
             found["path"] = replace(found["path"], flag=(self.data,))
         return found
