@@ -124,7 +124,7 @@ samples: $(SAMPLES) ## make the sample models again (installs PyTorch's CPU buil
 golden: $(STAMP) ## write the command-line transcripts of tests/cli again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest tests/cli/test_transcripts.py
 
-options: $(STAMP) ## write the typed keywords of functions (onnxq/options/call_options.py) again
+options: $(STAMP) ## write the stubs that are made of verbs, options and names (onnxq/**/*.pyi) again
 	ONNXQ_GOLDEN=1 $(PY) -m pytest -n 0 tests/test_call_options.py
 
 schemas: $(STAMP) ## write docs/schemas again; a number of a schema that is there stays what it is

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.counts import BY_KEY, REPORT_ROOM, keys_read
+from onnxq.options.grouped import KEYWORDS, options_of
+from onnxq.options.option import read_options
+from onnxq.options.verbs import VERBS
 from onnxq.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -319,3 +322,45 @@ def test_checks_are_in_one_registry() -> None:
         and any(isinstance(one, ast.Constant) for one in node.args)
     ]
     assert not found, "\n".join(found)
+
+
+def test_a_verb_is_declared_once() -> None:
+    """What a verb takes stands in `options/verbs.py`: nobody else leaves options out or names its groups."""
+    found, takes = [], []
+    for path in FILES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_options"):
+                if len(node.args) + len(node.keywords) > 1 and path.name != "verbs.py":
+                    found.append(f"{place(path, node)}: {ast.unparse(node)}")
+            elif isinstance(node, ast.FunctionDef) and is_called_with_options(node):
+                takes.append(node.name)
+                groups = options_of(node.name)
+                known = {KEYWORDS[group] for group in groups} | {
+                    one for names in groups.values() for one in names
+                }
+                own = {one.arg for one in (*node.args.args, *node.args.kwonlyargs)}
+                found += [f"{place(path, node)}: {node.name}({name})" for name in sorted(known & own)]
+                if [ast.unparse(one) for one in node.decorator_list] != ["takes_options"]:
+                    found.append(f"{place(path, node)}: {node.name} says itself which it takes")
+    assert found == []
+    assert {"quantize", "look", "split"} <= set(takes)
+
+
+def is_called_with_options(node: ast.FunctionDef) -> bool:
+    return node.args.kwarg is not None and "Unpack[" in ast.unparse(node.args.kwarg)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_has_what_it_says(name: str) -> None:
+    """No group twice, nothing left out that no group has, and a command."""
+    verb = VERBS[name]
+    assert len(set(verb.groups)) == len(verb.groups)
+    assert set(verb.without) <= {one for group in verb.groups for one in read_options(group)}
+    assert len(set(verb.without)) == len(verb.without)
+    if " " not in name:
+        made = [
+            node.name
+            for node in parsed(PACKAGE / "cli" / f"{name}.py").body
+            if isinstance(node, ast.FunctionDef)
+        ]
+        assert name in made

@@ -1,13 +1,15 @@
-"""The typed keywords of functions that take options: `onnxq/options/call_options.py`, made of the groups.
+"""The typed keywords of functions that take options: `onnxq/options/call_options.pyi`, made of the verbs.
 
-Likewise `onnxq/options/parameters.pyi`, the parameters of calibration methods, made of their files.
-`ONNXQ_GOLDEN=1 pytest tests/test_call_options.py` (`make options`) writes both again.
+Likewise `onnxq/options/parameters.pyi`, the parameters of calibration methods, made of their files, and
+`onnxq/__init__.pyi`, what the package gives. `ONNXQ_GOLDEN=1 pytest tests/test_call_options.py`
+(`make options`) writes them again.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import inspect
 import os
 import subprocess
 import sys
@@ -15,16 +17,17 @@ from pathlib import Path
 
 import onnxq
 from onnxq.options import settings
-from onnxq.options.keywords import options_of
+from onnxq.options.grouped import KEYWORDS, options_of
 from onnxq.options.method import parameters
 from onnxq.options.option import read_options
 
-FILE = Path(onnxq.__file__).parent / "options" / "call_options.py"
+FILE = Path(onnxq.__file__).parent / "options" / "call_options.pyi"
 FUNCTIONS = [
     "analyze", "calibrate", "check", "compare", "diff", "extract", "look", "plan", "quantize", "run_pieces",
     "sanitize", "sensitivity", "split", "statistics",
 ]  # fmt: skip
 STUB = FILE.with_name("parameters.pyi")
+NAMES = FILE.parents[1] / "__init__.pyi"
 _STUB_HEAD = '''"""What `parameters.py` makes of the calibration methods. `make options` writes this file."""
 
 from collections.abc import Mapping
@@ -33,14 +36,7 @@ from typing import Any
 
 '''
 _FEW = 7
-_HEAD = '''"""The keywords of the functions that take options, for type checkers.
-
-Made of the groups of `onnxq.options.settings` by `make options`: change these.
-"""
-
-from __future__ import annotations
-
-'''
+_HEAD = '"""The keywords of the functions that take options. `make options` writes this file."""\n\n'
 _FROM = {
     "collections.abc": {"Callable", "Mapping", "Sequence"},
     "pathlib": {"Path"},
@@ -64,33 +60,28 @@ def class_of(function: str) -> str:
 
 
 def text() -> str:
-    """The module."""
+    """The stub of what each function takes: groups, and options as keywords of their own."""
     parts: dict[tuple[type, tuple[str, ...]], str] = {}
     classes, functions = [], []
     for function in FUNCTIONS:
-        bases = []
-        for group, names in options_of(getattr(onnxq, function)).items():
-            key = group, names
-            if not names:
-                continue
+        for group, options in options_of(function).items():
+            key = group, tuple(options)
             if key not in parts:
-                whole = names == tuple(read_options(group))
-                parts[key] = (
-                    f"_{group.__name__}" if whole else f"_{group.__name__}Of{class_of(function)[:-7]}"
-                )
-                lines = "".join(f"    {name}: {kind_of(group, name)}\n" for name in names)
+                whole = not options or key[1] == tuple(read_options(group))
+                parts[key] = f"_{group.__name__}" + ("" if whole else f"Of{class_of(function)[:-7]}")
+                fields = {KEYWORDS[group]: f"{group.__name__} | Mapping[str, Any] | None"}
+                fields |= {name: kind_of(group, name) for name in options}
+                lines = "".join(f"    {name}: {kind}\n" for name, kind in fields.items())
                 classes.append(f"class {parts[key]}(TypedDict, total=False):\n{lines}")
-            bases.append(parts[key])
-        functions.append(
-            f'class {class_of(function)}({", ".join(bases)}):\n    """Of `onnxq.{function}`."""\n'
-        )
-    body = "\n\n".join([*classes, *functions])
+        bases = ", ".join(parts[group, tuple(options)] for group, options in options_of(function).items())
+        functions.append(f"class {class_of(function)}({bases}): ...\n")
+    body = "\n".join([*classes, *functions])
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     imports = [f"from {module} import {', '.join(sorted(used & names))}\n" for module, names in _FROM.items()
                if used & names]  # fmt: skip
     own = sorted(name for name in used - set().union(*_FROM.values()) if hasattr(settings, name))
     settled = f"from onnxq.options.settings import {', '.join(own)}"
-    return formatted(f"{_HEAD}{''.join(imports)}\n{settled}\n\n\n{body}")
+    return formatted(f"{_HEAD}{''.join(imports)}\n{settled}\n\n{body}", FILE)
 
 
 def stub_text() -> str:
@@ -111,25 +102,43 @@ def stub_text() -> str:
     return formatted(_STUB_HEAD + "\n".join(classes), STUB)
 
 
-def formatted(code: str, file: Path = FILE) -> str:
-    """As ruff writes it."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(file), "-"]
-    return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+def names_text() -> str:
+    """The stub of the package: what it gives, and from where."""
+    lines = [
+        f"from {module} import {', '.join(f'{name} as {name}' for name in names)}\n"
+        for module, names in onnxq._PLACES.items()
+    ]
+    listed = ", ".join(f'"{name}"' for name in onnxq.__all__)
+    code = f"{''.join(lines)}\n__all__ = [{listed}]\n__version__: str\n"
+    return formatted(f'"""What onnxq gives. `make options` writes this file."""\n\n{code}', NAMES)
+
+
+def formatted(code: str, file: Path) -> str:
+    """As ruff writes it, with imports in order."""
+    for how in (["check", "--select", "I", "--fix", "--quiet"], ["format"]):
+        command = [sys.executable, "-m", "ruff", *how, "--stdin-filename", str(file), "-"]
+        code = subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
+    return code
 
 
 def test_they_are_those_of_the_groups() -> None:
     if os.environ.get("ONNXQ_GOLDEN") == "1":
         FILE.write_text(text(), "utf-8")
         STUB.write_text(stub_text(), "utf-8")
+        NAMES.write_text(names_text(), "utf-8")
+    assert NAMES.read_text("utf-8") == names_text(), "`make options` writes it again"
     assert STUB.read_text("utf-8") == stub_text(), "`make options` writes it again"
     assert FILE.read_text("utf-8") == text(), "`make options` writes it again"
 
 
 def test_each_function_that_takes_options_is_typed() -> None:
-    takes = [name for name in onnxq.__all__ if options_of(getattr(onnxq, name))]
-    assert sorted(takes) == FUNCTIONS
-    for name in FUNCTIONS:
-        assert class_of(name) in getattr(onnxq, name).__wrapped__.__annotations__["options"]
+    takes = {}
+    for name in onnxq.__all__:
+        annotations = getattr(inspect.unwrap(getattr(onnxq, name)), "__annotations__", {})
+        takes[name] = annotations.get("options", "")
+    assert {name: f"Unpack[{class_of(name)}]" for name in FUNCTIONS} == {
+        name: kind for name, kind in takes.items() if kind
+    }
 
 
 def test_a_type_checker_takes_right_calls_and_finds_each_wrong_one() -> None:

@@ -32,8 +32,9 @@ from onnxq.cli.bar import bar
 from onnxq.cli.screen import _Counts
 from onnxq.documents.report import Report
 from onnxq.options.config import load_config
+from onnxq.options.grouped import KEYWORDS, Options, options_of
 from onnxq.options.option import read_options
-from onnxq.options.settings import GROUPS, DataPlace, ImageOptions, Keywords
+from onnxq.options.settings import GROUPS, DataPlace, ImageOptions
 from onnxq.pipeline import result as results
 from onnxq.pipeline.data_seen import ShapeFed
 
@@ -277,23 +278,25 @@ def test_dir_and_help_know_all() -> None:
 
 
 class Known(Exception):
-    """What `Keywords` knows when a function has handed out all of its own."""
+    """The name by which a function asks for its options."""
 
 
 @pytest.mark.parametrize("name", [name for name in EXPORTED if takes_options(name)])
 def test_a_signature_has_the_options_that_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def end(self: Keywords) -> None:
-        raise Known(set(self._known))
+    def of(function: str, options: object) -> None:
+        raise Known(function)
 
-    monkeypatch.setattr(Keywords, "end", end)
+    monkeypatch.setattr(Options, "of", of)
     function = getattr(onnxq, name)
     signature = inspect.signature(function)
     needed = [p for p in signature.parameters.values() if p.default is p.empty]
     with pytest.raises(Known) as found:
         function(*("nothing" for _ in needed))
-    (known,) = found.value.args
+    assert found.value.args == (name,)
     code = inspect.unwrap(function).__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    groups = options_of(name)
+    known = {KEYWORDS[group] for group in groups} | {one for options in groups.values() for one in options}
     assert known == set(signature.parameters) - set(own)
 
 

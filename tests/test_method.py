@@ -15,9 +15,9 @@ from command import environment, net
 
 from onnxq.base.errors import UserError
 from onnxq.options.config import LayerRule
-from onnxq.options.keywords import options_of
 from onnxq.options.method import parameters
 from onnxq.options.settings import Calibration
+from onnxq.options.verbs import VERBS
 
 SIGMAS = '''"""So many standard deviations around the mean."""
 
@@ -141,10 +141,8 @@ def test_a_file_that_is_not_there(folder: Path) -> None:
 
 
 def test_parameters_are_where_the_method_is_chosen_and_nowhere_else() -> None:
-    import onnxq
-
-    for name in onnxq.__all__:
-        names = options_of(getattr(onnxq, name)).get(Calibration, ())
+    for verb in VERBS.values():
+        names = verb.options(Calibration)
         assert {*parameters(), "search"} & {*names} == (
             {*parameters(), "search"} if "method" in names else set()
         )

@@ -16,8 +16,9 @@ import onnxq
 from onnxq.base.errors import UserError
 from onnxq.cli.app import app
 from onnxq.options.config import load_config
+from onnxq.options.grouped import Options
 from onnxq.options.option import read_options
-from onnxq.options.settings import GROUPS, Calibration, DataPlace, Inputs, Keywords, Repairs
+from onnxq.options.settings import GROUPS, Calibration, DataPlace, Inputs, Repairs
 
 READ = ("quantize", "sensitivity", "calibrate", "sanitize", "check", "data")  # the verbs that read onnxq.toml
 NOT_IN_A_FILE = {
@@ -131,11 +132,13 @@ def test_groups_and_keywords_are_the_same(verb: str) -> None:
 
 
 def test_keywords_win_over_their_group() -> None:
-    keywords = Keywords("quantize", {"percentile": 99.0, "shapes": {"x": (1,)}})
-    found = keywords.group(Calibration, {"method": "percentile", "samples": 3})
-    assert found == Calibration("percentile", 99.0, samples=3)
-    assert keywords.group(Inputs, Inputs(assume={"N": 1})) == Inputs({"x": (1,)}, {"N": 1})
-    keywords.end()
+    groups = {"calibration": {"method": "percentile", "samples": 3}, "inputs": Inputs(assume={"N": 1})}
+    asked = Options.of("quantize", {"percentile": 99.0, "shapes": {"x": (1,)}, **groups})
+    assert asked.calibration == Calibration("percentile", 99.0, samples=3)
+    assert asked.inputs == Inputs({"x": (1,)}, {"N": 1})
+    assert asked.given[Calibration] == {"method", "samples", "percentile"}
+    with pytest.raises(TypeError, match=r"calibrate\(\) got an unexpected keyword argument 'method'"):
+        Options.of("calibrate", {"method": "mse"})
 
 
 def test_wrong_keywords_and_groups() -> None:
@@ -213,10 +216,9 @@ def test_a_parameter_says_which_method() -> None:
                           ({"constant": 0.1}, "average"), ({"search": False}, "auto"), ({}, "auto"),
                           ({"method": "auto", "search": True}, "auto"),
                           ({"method": "mse", "percentile": 99.99, "constant": 0.01}, "mse")):  # fmt: skip
-        keywords = Keywords("quantize", given)
-        assert keywords.group(Calibration, None).method == method
-    keywords = Keywords("quantize", {"percentile": 99.0})
-    assert keywords.group(Calibration, Calibration("mse")) == Calibration("percentile", 99.0)
+        assert Options.of("quantize", given).calibration.method == method
+    asked = Options.of("quantize", {"percentile": 99.0, "calibration": Calibration("mse")})
+    assert asked.calibration == Calibration("percentile", 99.0)
 
 
 def test_every_field_of_a_group_is_an_option_with_a_place_of_its_own() -> None:

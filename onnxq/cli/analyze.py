@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,35 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
-)
+@dataclass(frozen=True)
+class _How:
+    """What is measured."""
+
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIGURE=X", help="What a figure has to meet, as in sqnr=20 or isolated.max_steps=4."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="X.py:FUNC", help="Your own figure of two arrays, a and b; it is run."),
+    ] = None
+    samples: Annotated[
+        int | None, typer.Option(metavar="N", help="How many samples at most; 64 by default.")
+    ] = None
+    isolated: Annotated[
+        bool, typer.Option("--isolated/--no-isolated", help="Run each layer alone on A's values, too.")
+    ] = True
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Add what the noise model gives each layer; it takes longer.")
+    ] = False
+
+
 def analyze(
     screen: Screen,
     chosen: Chosen,
@@ -29,29 +51,9 @@ def analyze(
             show_default=False,
         ),
     ],
-    match: flags.Match = None,
-    ops: flags.Operator = None,
-    threshold: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIGURE=X", help="What a figure has to meet, as in sqnr=20 or isolated.max_steps=4."
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="X.py:FUNC", help="Your own figure of two arrays, a and b; it is run."),
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", help="How many samples at most; 64 by default.")
-    ] = None,
-    isolated: Annotated[
-        bool, typer.Option("--isolated/--no-isolated", help="Run each layer alone on A's values, too.")
-    ] = True,
-    noise: Annotated[
-        bool, typer.Option("--noise", help="Add what the noise model gives each layer; it takes longer.")
-    ] = False,
-    csv: flags.Csv = None,
-    force: flags.Force = False,
+    choice: flags.ChoiceFlags,
+    how: _How,
+    table: flags.TableFlags,
 ) -> int:
     """Compare two stages of a model layer by layer.
 
@@ -61,38 +63,28 @@ def analyze(
     """
     import onnxq
     from onnxq.analysis.rows import LayerError
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.analysis import analysis_page
-    from onnxq.emit.table_csv import check_csv_output, save_csv
 
     if len(models) > 2:
         raise UserError(f"{len(models)} models are given", hint="give two, or one with its report beside it")
-    if csv is not None:
-        check_csv_output(csv, LayerError, models[0], force=force)
-    place = chosen.place
-    given = place.path is not None or place.script is not None
+    table.check(LayerError, models[0])
     with screen.progress() as observe:
         result = onnxq.analyze(
             models[0],
             models[1] if len(models) > 1 else None,
-            chosen.source() if given else None,
-            layers=tuple(match or ()),
-            ops=tuple(ops or ()),
-            metric=metric,
-            thresholds=_bounds(threshold or []),
-            samples=samples,
-            isolated=isolated,
-            noise=noise,
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            runtime=chosen.group(settings.Runtime),
+            chosen.source() if chosen.has_data else None,
+            layers=choice.globs,
+            ops=choice.ops,
+            metric=how.metric,
+            thresholds=_bounds(how.threshold or []),
+            samples=how.samples,
+            isolated=how.isolated,
+            noise=how.noise,
+            **chosen.keywords(),
             observe=observe,
         )
-        if csv is not None:
-            save_csv(csv, LayerError, result.rows)
-    if not screen.quiet:
-        screen.show(analysis_page(result, csv))
-    screen.document(to_json(result))
+        table.save(LayerError, result.rows)
+    screen.result(result, lambda: analysis_page(result, table.csv))
     return int(result.under > 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from typing import Annotated, Any
 
@@ -11,30 +12,10 @@ import typer
 import onnxq
 from onnxq.base import interrupts
 from onnxq.base.heap import steady_heap
-from onnxq.cli.analyze import analyze
-from onnxq.cli.calibrate import calibrate
-from onnxq.cli.check import check
-from onnxq.cli.compare import compare
-from onnxq.cli.data import data
-from onnxq.cli.diff import diff
-from onnxq.cli.engine import engine
-from onnxq.cli.extract import extract
-from onnxq.cli.init import init
-from onnxq.cli.inspect import inspect
-from onnxq.cli.memory import memory
-from onnxq.cli.plan import plan
-from onnxq.cli.quantize import quantize
-from onnxq.cli.report import report
 from onnxq.cli.rules import rules
-from onnxq.cli.run import run
-from onnxq.cli.sanitize import sanitize
-from onnxq.cli.schema import schema
 from onnxq.cli.screen import Screen
-from onnxq.cli.sensitivity import sensitivity
-from onnxq.cli.split import split
-from onnxq.cli.statistics import statistics
 from onnxq.cli.verb import Interrupted, Quiet, Verbose, report_error, verb
-from onnxq.cli.weights import weights
+from onnxq.options.verbs import VERBS
 
 # The class of all errors in the use of the command line; where it is defined depends on typer's version.
 _UsageError: Any = typer.BadParameter.__base__
@@ -48,11 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (
-    quantize, plan, sensitivity, calibrate, sanitize, check, inspect, data, statistics, weights, memory,
-    compare, analyze, diff, engine, report, split, run, extract, init, schema,
-):  # fmt: skip
-    app.command()(verb(function))
+for name in VERBS:
+    if " " not in name:  # a file of this folder has it
+        app.command()(verb(name, getattr(importlib.import_module(f"onnxq.cli.{name}"), name)))
 app.add_typer(rules)
 
 

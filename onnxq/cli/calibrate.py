@@ -10,7 +10,7 @@ import typer
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import Interrupted, report_error
 from onnxq.options import settings
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from onnxq.calib.shards import Checkpoints
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Division,
-    settings.Repairs, settings.Inputs, settings.Runtime,
-    without=(
-        "method", "stats", "partial", "prove", "allow_interface_changes"
-    ),
-    config=True,
-)  # fmt: skip
 def calibrate(
     screen: Screen,
     chosen: Chosen,
@@ -49,7 +41,6 @@ def calibrate(
     Writes X.stats.npz for `onnxq quantize --stats`. A run that was interrupted goes on when it is repeated.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.calib.shards import Checkpoints, check_division
     from onnxq.calib.stats_file import SUFFIX
     from onnxq.cli.pages.stats import statistics_page, statistics_taken
@@ -58,9 +49,7 @@ def calibrate(
         if output is None:
             raise UserError("where the merged statistics go is not said", hint="give -o ALL.stats.npz")
         result = onnxq.merge_stats(paths, output, force=force)
-        if not screen.quiet:
-            screen.show(statistics_page(output, result, merged=True))
-        screen.document(to_json(statistics_taken(output, result)))
+        screen.result(statistics_taken(output, result), lambda: statistics_page(output, result, merged=True))
         return 0
     (model, *more) = paths
     if more:
@@ -79,19 +68,12 @@ def calibrate(
                 chosen.source(),
                 path,
                 force=force,
-                feeding=chosen.group(settings.Feeding),
-                images=chosen.images,
-                calibration=chosen.group(settings.Calibration),
-                division=division,
-                repairs=chosen.group(settings.Repairs),
-                inputs=chosen.group(settings.Inputs),
+                **chosen.keywords(),
                 observe=observe,
             )
     except Interrupted:
         return report_error(screen, "interrupted", _kept(Checkpoints(path)), interrupts.EXIT_CODE)
-    if not screen.quiet:
-        screen.show(statistics_page(path, result))
-    screen.document(to_json(statistics_taken(path, result)))
+    screen.result(statistics_taken(path, result), lambda: statistics_page(path, result))
     return 0
 
 

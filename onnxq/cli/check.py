@@ -9,16 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.Repairs, settings.Inputs, settings.Compilation, settings.Runtime,
-    without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
-)  # fmt: skip
 def check(
     screen: Screen,
     chosen: Chosen,
@@ -52,18 +47,15 @@ def check(
     if report is not None:
         files.check_output(report, model, force=force, record=report)
     stats, with_data = _data(chosen)
-    calibration = chosen.calibration() if with_data or stats is not None else None
+    unasked = {} if with_data else {"feeding": None, "images": None}
+    if not with_data and stats is None:
+        unasked["calibration"] = None
     with screen.progress() as observe:
         found = find(
             model,
             chosen.source() if with_data else None,
             checks=checks or (),
-            calibration=calibration,
-            feeding=chosen.group(settings.Feeding) if with_data else None,
-            images=chosen.images if with_data else None,
-            repairs=chosen.group(settings.Repairs),
-            inputs=chosen.group(settings.Inputs),
-            compilation=chosen.group(settings.Compilation),
+            **chosen.keywords(**unasked),
             again=chosen.again(*_OF_QUANTIZE, without=("stats", "partial")),
             observe=observe,
         )
@@ -90,8 +82,5 @@ def _data(chosen: Chosen) -> tuple[Path | None, bool]:
     """
     stats = chosen.flags(settings.Calibration).get("stats")
     with_data = bool(chosen.flags(settings.DataPlace))
-    if stats is not None:
-        chosen.refuse_with_stats(Path(stats), without_data=not with_data)
-    elif not with_data:
-        chosen.refuse_without_data()
+    chosen.refuse_ignored(stats, without_data=not with_data)
     return stats, with_data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,8 +14,10 @@ from onnxq.base.errors import UserError
 from onnxq.cli.screen import Screen
 from onnxq.options.config import Config, LayerRule, find_config
 from onnxq.options.exclusions import OF_SAMPLES, exclude, refuse_with_stats, settled
+from onnxq.options.grouped import KEYWORDS
 from onnxq.options.option import Option, read_options
-from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, Runtime
+from onnxq.options.settings import Calibration, Common, DataPlace, Feeding, ImageOptions, PathLike
+from onnxq.options.verbs import VERBS
 
 G = TypeVar("G")
 T = TypeVar("T")
@@ -31,28 +32,25 @@ class Chosen:
 
     Attributes:
         config: the file, or None.
-        verb: the name of the verb, for messages.
+        verb: the name of the verb.
     """
 
     def __init__(
         self,
-        flags: Mapping[type, Mapping[str, Any]],
-        config: Config | None,
         verb: str,
-        without: Collection[str] = (),
-        typed: Mapping[tuple[type, str], Sequence[str]] | None = None,
+        config: Config | None,
+        flags: Mapping[type, Mapping[str, Any]],
+        typed: Mapping[tuple[type, str], Sequence[str]],
     ) -> None:
         """What was chosen.
 
         Args:
-            flags: the values of the flags that are given, by group and option.
-            config: the file.
             verb: the name of the verb.
-            without: options that the verb does not have, whatever the file says of them.
+            config: the file.
+            flags: the values of the flags that are given, by group and option.
             typed: the flags as they were typed, by group and option.
         """
-        self._flags, self.config, self.verb, self._without = flags, config, verb, frozenset(without)
-        self._typed = typed or {}
+        self.verb, self.config, self._flags, self._typed = verb, config, flags, typed
 
     def flags(self, group: type) -> Mapping[str, Any]:
         """The values of the flags of a group that are given."""
@@ -70,7 +68,7 @@ class Chosen:
     def file(self, group: type) -> Mapping[str, Any]:
         """What the file says of a group."""
         said = self.config.of(group) if self.config is not None else {}
-        known = read_options(group, self._without)
+        known = VERBS[self.verb].options(group)
         return {name: value for name, value in said.items() if name in known}
 
     def group(self, group: type[G], **more: Any) -> G:
@@ -81,6 +79,19 @@ class Chosen:
             more: what wins over flags and file.
         """
         return group(**{**self.file(group), **self.flags(group), **more})
+
+    def keywords(self, **instead: Any) -> dict[str, Any]:
+        """The groups that the verb's function takes, as keywords.
+
+        Args:
+            instead: what it is given in the place of some of them, or beside them.
+        """
+        made = {Calibration: self.calibration, ImageOptions: lambda: self.images}
+        return {
+            keyword: made.get(group, lambda group=group: self.group(group))()
+            for group, keyword in KEYWORDS.items()
+            if group in VERBS[self.verb].groups and keyword not in instead
+        } | instead
 
     @property
     def layers(self) -> Sequence[LayerRule]:
@@ -110,6 +121,11 @@ class Chosen:
         script = given.get("script")
         return DataPlace(given.get("path"), None if script is None else str(script))
 
+    @property
+    def has_data(self) -> bool:
+        """Whether it is said where data are."""
+        return self.place != DataPlace()
+
     def source(self) -> Path | Iterable[Any]:
         """What `onnxq.data.sources.open_source` takes.
 
@@ -121,9 +137,9 @@ class Chosen:
             none = place.script is None
             given = "no data is given: there is neither" if none else "data is given twice, by"
             between = "nor" if none else "and by"
-            flag = "--data" if self.verb in ("analyze", "compare", "run") else "--calib"
             raise UserError(
-                f"{given} {flag} {between} --data-loader-script", hint=f"see onnxq {self.verb} --help"
+                f"{given} {VERBS[self.verb].data} {between} --data-loader-script",
+                hint=f"see onnxq {self.verb} --help",
             )
         if place.script is None:
             assert place.path is not None
@@ -153,110 +169,87 @@ class Chosen:
         found = settled(flags, settled(file, {}, str, where), words.__getitem__)
         return self.group(Calibration, **found)
 
-    def refuse_without_data(self) -> None:
-        """Refuses flags on data that would be ignored, since there are none.
-
-        Raises:
-            UserError: there are some.
-        """
-        chooses = self.flags(Calibration).keys() & {"samples", "seed", "exact", "search", "method"}
-        on_data = {ImageOptions: self.flags(ImageOptions), Feeding: self.flags(Feeding)}
-        given = _flags(Calibration, chooses) + [f for g, names in on_data.items() for f in _flags(g, names)]
-        if given:
-            raise UserError(
-                f"{given[0]} is given, and there is no data that it could be about",
-                hint="give --calib DATA, or leave it out",
-            )
-
-    def refuse_with_stats(self, stats: Path, *, without_data: bool) -> None:
-        """Refuses flags that would be ignored, since statistics are given.
+    def refuse_ignored(self, stats: PathLike | None, *, without_data: bool) -> None:
+        """Refuses flags that would be ignored: about data where there are none, or beside statistics.
 
         Args:
-            stats: the file; beside a calibration cache, data are calibrated with as without it.
+            stats: the file of statistics; beside a calibration cache, data are calibrated with as without it.
             without_data: whether there are no data.
 
         Raises:
             UserError: there are some.
         """
-        of_samples = self.flags(Calibration).keys() & OF_SAMPLES
-        on_samples = _flags(Calibration, of_samples)
-        on_data = _flags(ImageOptions, self.flags(ImageOptions)) + _flags(Feeding, self.flags(Feeding))
-        given = [*on_samples, *on_data]
-        if without_data and given:
+        chooses = OF_SAMPLES if stats is not None else (*OF_SAMPLES, "search", "method")
+        given = [
+            said.flag[-1]
+            for group in (Calibration, ImageOptions, Feeding)
+            for name, said in read_options(group).items()
+            if name in self.flags(group) and (group is not Calibration or name in chooses)
+        ]
+        if without_data and given and stats is not None:
             raise exclude("--stats", given[0], "without data (--calib) there is nothing that it is about")
-        from onnxq.calib.trt_cache import is_cache
+        if without_data and given:
+            raise UserError(
+                f"{given[0]} is given, and there is no data that it could be about",
+                hint="give --calib DATA, or leave it out",
+            )
+        if stats is not None:
+            from onnxq.calib.trt_cache import is_cache
 
-        if not is_cache(stats):
-            refuse_with_stats(of_samples, stats, lambda name: f"--{name}")
+            if not is_cache(Path(stats)):
+                refuse_with_stats(self.flags(Calibration), Path(stats), lambda name: f"--{name}")
 
 
-def takes(
-    *groups: type,
-    without: Collection[str] = (),
-    renamed: Mapping[str, str] | None = None,
-    config: bool = False,
-) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Gives a verb the flags of groups of options; it has a parameter `chosen` for them.
+def takes(name: str, function: Callable[..., T]) -> Callable[..., T]:
+    """Gives a verb its flags of groups of options; it has a parameter `chosen` for them.
 
     Args:
-        groups: the groups, each a panel of `--help`.
-        without: options that it does not have.
-        renamed: other names of flags, by option.
-        config: whether it reads `onnxq.toml`, and has the flag --config.
+        name: of the verb (`onnxq.options.verbs`).
+        function: what it does.
     """
-    options = {(group, name): said for group in groups for name, said in read_options(group, without).items()}
-    known = {(renamed or {}).get(name, said.flag[-1]) for (_, name), said in options.items()}
-    titles = {group.TITLE: _title(group.TITLE, groups, known) for group in groups}  # type: ignore[attr-defined]
+    declared = VERBS[name]
+    options = {
+        (group, field): said for group in declared.groups for field, said in declared.options(group).items()
+    }
+    known = {said.flag[-1] for said in options.values()}
 
-    def decorate(function: Callable[..., T]) -> Callable[..., T]:
-        @functools.wraps(function)
-        def verb(screen: Screen, **named: Any) -> T:
-            path = named.pop("config") if config else None
-            flags: dict[type, dict[str, Any]] = {}
-            typed: dict[tuple[type, str], list[str]] = {}
-            for (group, name), said in options.items():
-                value = named.pop(name)
-                if not (value is None or value is False or value == []):
-                    flag = (renamed or {}).get(name, said.flag[-1])
-                    flags.setdefault(group, {})[name] = said.kind.of_flag(flag, value)
-                    several = value if isinstance(value, list) else [value]
-                    typed[group, name] = [
-                        word for one in several for word in ((flag,) if one is True else (flag, str(one)))
-                    ]
-            settled = find_config(path) if config else None
-            chosen = Chosen(flags, settled, function.__name__, without, typed)
-            screen.quiet |= chosen.file(Common).get("quiet", False)
-            screen.verbose |= chosen.file(Common).get("verbose", False)
-            with _custom_ops(chosen.group(Runtime).ort_ops if Runtime in groups else ()):
-                return function(screen, chosen=chosen, **named)
+    @functools.wraps(function)
+    def verb(screen: Screen, **named: Any) -> T:
+        path = named.pop("config") if declared.config else None
+        flags: dict[type, dict[str, Any]] = {}
+        typed: dict[tuple[type, str], list[str]] = {}
+        for (group, field), said in options.items():
+            value, flag = named.pop(field), said.flag[-1]
+            if not (value is None or value is False or value == []):
+                flags.setdefault(group, {})[field] = said.kind.of_flag(flag, value)
+                several = value if isinstance(value, list) else [value]
+                typed[group, field] = [
+                    word for one in several for word in ((flag,) if one is True else (flag, str(one)))
+                ]
+        chosen = Chosen(name, find_config(path) if declared.config else None, flags, typed)
+        screen.quiet |= chosen.file(Common).get("quiet", False)
+        screen.verbose |= chosen.file(Common).get("verbose", False)
+        return function(screen, chosen=chosen, **named)
 
-        signature = inspect.signature(function, eval_str=True)
-        own = [p for p in signature.parameters.values() if p.name != "chosen"]
-        if config:
-            own.append(inspect.Parameter("config", own[-1].kind, default=None, annotation=ConfigPath))
-        for (group, name), said in options.items():
-            flag = (*said.flag[:-1], (renamed or {}).get(name, said.flag[-1]))
-            own.append(_parameter(group, name, said, flag, titles[group.TITLE]))  # type: ignore[attr-defined]
-        kind = inspect.Parameter.KEYWORD_ONLY
-        first, *rest = own
-        parameters = [first, *(p.replace(kind=kind) for p in rest)]
-        verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return verb
-
-    return decorate
+    signature = inspect.signature(function, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "chosen"]
+    if declared.config:
+        own.append(inspect.Parameter("config", own[-1].kind, default=None, annotation=ConfigPath))
+    for (group, field), said in options.items():
+        title = _title(group.TITLE, declared.groups, known)  # type: ignore[attr-defined]
+        annotation, empty = flag_of(group, field, said, title)
+        own.append(inspect.Parameter(field, own[-1].kind, default=empty, annotation=annotation))
+    first, *rest = own
+    parameters = [first, *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in rest)]
+    verb.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return verb
 
 
-def _parameter(group: type, name: str, said: Option, flag: Sequence[str], title: str) -> inspect.Parameter:
-    """The parameter of a verb that is the flag of an option."""
-    annotation, empty = flag_of(group, name, said, flag, title)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
-
-
-def flag_of(group: type, name: str, said: Option, flag: Sequence[str], title: str | None) -> tuple[Any, Any]:
+def flag_of(group: type, name: str, said: Option, title: str | None) -> tuple[Any, Any]:
     """The annotation of a flag, and its value where it is not given."""
     is_switch = said.kind.typed is bool
     described = typer.Option(
-        *flag, metavar=None if is_switch else said.metavar, help=said.help + _default(group, name, said),
+        *said.flag, metavar=None if is_switch else said.metavar, help=said.help + _default(group, name, said),
         rich_help_panel=title, show_default=False, autocompletion=_completed(said.kind.names),
     )  # fmt: skip
     return Annotated[said.kind.typed if is_switch else said.kind.typed | None, described], (
@@ -294,18 +287,3 @@ def _title(title: str, groups: Sequence[type], known: Collection[str]) -> str:
         if all(word in known for word in example.split() if word.startswith("--")):
             return f"{title}, as in {example}"
     return title
-
-
-def _custom_ops(libraries: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
-    """Registers libraries of custom operators, if there are any: onnxruntime takes its time to import."""
-    if not libraries:
-        return contextlib.nullcontext()
-    from onnxq.run import ort
-
-    return ort.custom_ops(libraries)
-
-
-def _flags(group: type, names: Iterable[str]) -> list[str]:
-    """The flags of some options, in the order of the group."""
-    wanted = set(names)
-    return [said.flag[-1] for name, said in read_options(group).items() if name in wanted]

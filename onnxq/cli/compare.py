@@ -8,16 +8,10 @@ from typing import Annotated
 
 import typer
 
-from onnxq.base.errors import UserError
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Goal, settings.Runtime,
-    renamed={"path": "--data"}, without=("max_float", "costs", "measure", "time_limit"),
-)  # fmt: skip
 def compare(
     screen: Screen,
     chosen: Chosen,
@@ -32,20 +26,13 @@ def compare(
     Exit code 1 where --min-sqnr, --min-agreement or --max-drop is not met; A is the float model there.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.accuracy import accuracy_page
 
-    if samples is not None and samples < 1:
-        raise UserError(f"--samples {samples}: there must be at least 1")
     with screen.progress() as observe:
         found = onnxq.compare(
-            reference, candidate, chosen.source(), samples=samples, goal=chosen.group(settings.Goal),
-            feeding=chosen.group(settings.Feeding), images=chosen.images,
-            runtime=chosen.group(settings.Runtime), observe=observe,
-        )  # fmt: skip
+            reference, candidate, chosen.source(), samples=samples, **chosen.keywords(), observe=observe
+        )
     path = chosen.place.script or str(chosen.place.path)
     found = replace(found, data=replace(found.data, path=path))
-    if not screen.quiet:
-        screen.show(accuracy_page(found))
-    screen.document(to_json(found))
+    screen.result(found, lambda: accuracy_page(found))
     return int(not found.met)

@@ -9,15 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Look, settings.Feeding, settings.ImageOptions, settings.Inputs,
-    without=settings.DEPLOYED, config=True,
-)  # fmt: skip
 def data(
     screen: Screen,
     chosen: Chosen,
@@ -36,18 +32,16 @@ def data(
     contact sheet of images. Bad samples are left out and warned of.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.data import data_page
 
     with screen.progress() as observe:
         found = onnxq.look(
             model, chosen.source(), samples=chosen.group(settings.Look).samples, sheet=sheet or True,
-            force=force, feeding=chosen.group(settings.Feeding), images=chosen.images,
-            inputs=chosen.group(settings.Inputs), observe=observe,
+            force=force, **chosen.keywords(), observe=observe,
         )  # fmt: skip
     place = chosen.place
     path = None if place.path is None else str(place.path)
     read = replace(found.data, path=path, script=place.script)
     found = replace(found, data=read, config=chosen.settings_file)
     screen.show(data_page(found))
-    screen.document(to_json(found))
+    screen.document(found)

@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.Margins, config=True)
 def diff(
     screen: Screen,
     chosen: Chosen,
@@ -26,8 +24,8 @@ def diff(
     match: flags.Match = None,
     all_rows: Annotated[bool, typer.Option("--all", help="Show all rows, not the first ten.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where B is worse.")] = False,
-    csv: flags.Csv = None,
-    force: flags.Force = False,
+    *,
+    table: flags.TableFlags,
 ) -> int:
     """Show what a run has otherwise than another one, the worst first.
 
@@ -37,16 +35,10 @@ def diff(
     """
     import onnxq
     from onnxq.analysis.diff.rows import RunDifference
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.diff import diff_page
-    from onnxq.emit.table_csv import check_csv_output, save_csv
 
-    if csv is not None:
-        check_csv_output(csv, RunDifference, force=force)
-    found = onnxq.diff(one, other, match=tuple(match or ()), margins=chosen.group(settings.Margins))
-    if csv is not None:
-        save_csv(csv, RunDifference, found.differences)
-    if not screen.quiet:
-        screen.show(diff_page(found, full=all_rows))
-    screen.document(to_json(found))
+    table.check(RunDifference)
+    found = onnxq.diff(one, other, match=tuple(match or ()), **chosen.keywords())
+    table.save(RunDifference, found.differences)
+    screen.result(found, lambda: diff_page(found, full=all_rows))
     return int(strict and found.worse > 0)

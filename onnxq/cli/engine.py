@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
@@ -17,11 +17,6 @@ _AGAINST = "Compile it in plain float16, too: what int8 moves, in how many kerne
 _TIMES = "Read times from a file of trtexec --exportProfile, and do not compile."
 
 
-@takes(
-    settings.Compilation,
-    settings.Inputs,
-    without=("compile", "fastest", "shapes", "assume", "freeze", "batch", "profile_weights"),
-)
 def engine(
     screen: Screen,
     chosen: Chosen,
@@ -44,7 +39,6 @@ def engine(
     NVIDIA's compiler needs no GPU for that. Without --profile it compiles for the profiles in the report
     that onnxq wrote beside the model. The exit code is 1 where it rejects a model.
     """
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.engine import engine_page
     from onnxq.cli.pages.verdict import verdict_page
     from onnxq.pipeline.engine_reading import engine as read_engine
@@ -66,5 +60,5 @@ def engine(
     if document.verdict is not None:
         estimated = screen.verbose or wanted.gpu is not None
         screen.show(verdict_page(str(model), document.verdict, estimated=estimated))
-    screen.document(to_json(document))
+    screen.document(document)
     return 0 if document.compiles else 1

@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.Runtime)
 def extract(
     screen: Screen,
     chosen: Chosen,
@@ -48,9 +46,7 @@ def extract(
         [name for entry in entries or () for name in flags.names(entry)] for entries in (start, end)
     )
     with screen.progress() as observe:
-        result = onnxq.extract(model, start=first, end=last, node=node, observe=observe)
+        result = onnxq.extract(model, start=first, end=last, node=node, **chosen.keywords(), observe=observe)
         result.save(path, force=force)
     report = result.report
-    if not screen.quiet:
-        screen.show(extract_page(report))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: extract_page(report))

@@ -9,12 +9,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.DataPlace, without=("script",))
 def init(
     screen: Screen,
     chosen: Chosen,
@@ -30,13 +28,11 @@ def init(
     place of examples. Without -o it is ./onnxq.toml, which quantize, calibrate, sanitize and check read.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.first_settings import first_settings_page
 
     with screen.progress() as observe:
         found = onnxq.init(model, chosen.place.path, output, force=force, observe=observe)
-    if not screen.quiet:
-        named = [] if output == Path("onnxq.toml") else ["--config", str(output)]
-        data = [] if "calibration.data" in found.filled else ["--calib", "DATA"]
-        screen.show(first_settings_page(found, shlex.join(["onnxq", "quantize", str(model), *data, *named])))
-    screen.document(to_json(found))
+    named = [] if output == Path("onnxq.toml") else ["--config", str(output)]
+    data = [] if "calibration.data" in found.filled else ["--calib", "DATA"]
+    command = shlex.join(["onnxq", "quantize", str(model), *data, *named])
+    screen.result(found, lambda: first_settings_page(found, command))

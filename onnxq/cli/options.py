@@ -1,9 +1,14 @@
-"""The arguments and flags that verbs have beside the groups of options: which files they read and write."""
+"""The arguments and flags that verbs have beside the groups of options: which files they read and write.
+
+A parameter of a verb may be one of the dataclasses: its fields are flags, those of the last base first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +25,66 @@ Operator = Annotated[
 Channels = Annotated[bool, typer.Option("--channels/--no-channels", help="Rows for channels, too.")]
 AllRows = Annotated[bool, typer.Option("--all", help="Show all rows, not the worst ten.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that onnxq did not write.")]
+
+
+@dataclass(frozen=True)
+class ChoiceFlags:
+    """Which rows are asked for."""
+
+    match: Match = None
+    op: Operator = None
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """What names have to fit."""
+        return tuple(self.match or ())
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Of which operators."""
+        return tuple(self.op or ())
+
+
+@dataclass(frozen=True)
+class TableFlags:
+    """The file that rows are written to."""
+
+    csv: Csv = None
+    force: Force = False
+
+    def check(self, kind: type, model: Path | None = None) -> None:
+        """Refuses a path that it must not be; see `onnxq.emit.table_csv.check_csv_output`."""
+        if self.csv is not None:
+            from onnxq.emit.table_csv import check_csv_output
+
+            check_csv_output(self.csv, kind, model, force=self.force)
+
+    def save(self, kind: type, rows: Iterable[Any]) -> None:
+        """Writes the rows, where they are asked for."""
+        if self.csv is not None:
+            from onnxq.emit.table_csv import save_csv
+
+            save_csv(self.csv, kind, rows)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    all_rows: AllRows = False
+
+
+@dataclass(frozen=True)
+class _OfChannels:
+    channels: Channels = True
+
+
+@dataclass(frozen=True)
+class RowFlags(TableFlags, _Shown, ChoiceFlags):
+    """Rows that are shown, the worst ten or all, and written."""
+
+
+@dataclass(frozen=True)
+class ChannelRowFlags(RowFlags, _OfChannels):
+    """Rows of tensors, and of their channels."""
 
 
 def names(*entries: str) -> list[str]:

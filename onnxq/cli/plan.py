@@ -9,17 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "cache", "plan"), config=True,
-)  # fmt: skip
 def plan(
     screen: Screen,
     chosen: Chosen,
@@ -41,30 +35,18 @@ def plan(
     calibration = chosen.calibration()
     path = output or Path(f"{model.stem}.plan.toml")
     check_plan_output(path, model, force=force)
-    without_data = chosen.place == settings.DataPlace()
-    if calibration.stats is not None:
-        chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
-    elif without_data:
-        chosen.refuse_without_data()
+    chosen.refuse_ignored(calibration.stats, without_data=not chosen.has_data)
     with screen.progress() as observe:
         result = onnxq.plan(
             model,
-            None if without_data else chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            chosen.source() if chosen.has_data else None,
+            **chosen.keywords(),
             layers=chosen.layers,
-            format=chosen.group(settings.Format),
-            repairs=chosen.group(settings.Repairs),
-            inputs=chosen.group(settings.Inputs),
             observe=observe,
         )
         result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force)
     report = result.report
-    if not screen.quiet:
-        again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
-        screen.show(planned_page(report, again))
-    screen.document(report.to_dict())
+    again = chosen.again(settings.Repairs, settings.Inputs, without=("target", "prove"))
+    screen.result(report, lambda: planned_page(report, again))
     return 0

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
+from onnxq.options.settings import Compilation, Division, Format, Goal, Outcome, Papers, Repairs
 
 if TYPE_CHECKING:
+    from onnxq.pipeline.result import Result
     from onnxq.targets import Target
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Goal, settings.Division, settings.Repairs, settings.Inputs, settings.Compilation,
-    settings.Outcome, settings.Papers, settings.Details, settings.Runtime,
-    without=("allow_interface_changes", "shard"), config=True,
-)  # fmt: skip
 def quantize(
     screen: Screen,
     chosen: Chosen,
@@ -43,84 +37,97 @@ def quantize(
     import onnxq
     from onnxq.cli.kept import kept
     from onnxq.cli.pages.end import end_screen
-    from onnxq.emit.files import check_output, report_path
-    from onnxq.pipeline.goals import forget, tell_cut
-    from onnxq.pipeline.result import Result, save_made, save_page, save_told
+    from onnxq.emit.files import check_output
     from onnxq.targets import load_target
 
-    calibration = chosen.calibration()
-    repairs, compilation = chosen.group(settings.Repairs), chosen.group(settings.Compilation)
-    format, strict = chosen.group(settings.Format), chosen.group(settings.Outcome).strict
-    named = {**chosen.file(settings.Repairs), **chosen.flags(settings.Repairs)}
-    if format.plan is not None and "target" not in named:
-        from onnxq.quant.plan_reading import read_plan
-
-        repairs = replace(repairs, target=read_plan(Path(format.plan)).target)
+    calibration, repairs, compilation = chosen.calibration(), _repairs(chosen), chosen.group(Compilation)
+    format, strict = chosen.group(Format), chosen.group(Outcome).strict
     target = load_target(repairs.target)
     path = output or Path(f"{model.stem}.int8.onnx")
     if strict:
         _check_strict(target, no_engine=not compilation.compile)
-    page = chosen.group(settings.Papers).page
+    page = chosen.group(Papers).page
     check_output(path, model, force=force, cache=format.cache or not target.explicit, page=page)
-    known = calibration.stats is not None or format.plan is not None
-    without_data = known and chosen.place == settings.DataPlace()
-    if calibration.stats is None and without_data:
-        chosen.refuse_without_data()
-    if calibration.stats is not None:
-        chosen.refuse_with_stats(Path(calibration.stats), without_data=without_data)
-    goal = chosen.group(settings.Goal)
-    if not goal.is_set and "workers" in chosen.flags(settings.Division):
+    has_data = chosen.has_data or (calibration.stats is None and format.plan is None)
+    chosen.refuse_ignored(calibration.stats, without_data=not has_data)
+    has_goal = chosen.group(Goal).is_set
+    if not has_goal and "workers" in chosen.flags(Division):
         raise UserError(
             "--workers take part in measuring for a goal, and there is none",
             hint="give --min-sqnr, --min-agreement or --max-drop, or leave it out",
         )
-    state = path.with_name(f"{path.name}.part") if goal.is_set else None
-    written = f"{path} and its report are written; missing: "
-    to_come = f"the page, which onnxq report {shlex.quote(str(report_path(path)))} writes"
-
-    def ready(result: Result) -> None:
-        """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
-        asked = tuple(map(tuple, chosen.asked(model, output, force=force)))
-        result.report = replace(result.report, config=chosen.settings_file, asked=asked)
-        if state is not None:
-            result.report = tell_cut(result.report, state)
-        save_made(result, path, force=force, page=page)
-        found = result.report.goal
-        if state is not None and (found is None or not found.cut):  # else it goes on when repeated
-            forget(state)
-        interrupts.stands(written + "the errors of layers" + (f" and {to_come}" if page else ""))
-
+    state = path.with_name(f"{path.name}.part") if has_goal else None
+    asked = chosen.asked(model, output, force=force)
+    saving = _Saving(path, asked, chosen.settings_file, state, page=page, force=force)
     with kept(state), screen.progress() as observe:
         result = onnxq.quantize(
             model,
-            None if without_data else chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            chosen.source() if has_data else None,
+            **chosen.keywords(repairs=repairs),
             layers=chosen.layers,
-            format=format,
-            repairs=repairs,
-            inputs=chosen.group(settings.Inputs),
-            compilation=compilation,
-            goal=goal,
-            division=chosen.group(settings.Division),
-            details=chosen.group(settings.Details),
             state=state,
-            ready=ready,
+            ready=saving.final,
             observe=observe,
         )
-        save_told(result)
-        if page:
-            interrupts.stands(written + to_come)
-            save_page(result)
-        interrupts.stands("")
+        saving.rest(result)
     report = result.report
-    if not screen.quiet:
-        screen.show(end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: end_screen(report, estimated=screen.verbose or compilation.gpu is not None))
     failed = strict and (report.engine.regressed or report.engine.status == "not-run")
     return int(failed or (report.goal is not None and not report.goal.met))
+
+
+def _repairs(chosen: Chosen) -> Repairs:
+    """How the model is repaired; a plan that is to be obeyed says what for, where nothing else does."""
+    repairs, plan = chosen.group(Repairs), chosen.group(Format).plan
+    if plan is None or "target" in {**chosen.file(Repairs), **chosen.flags(Repairs)}:
+        return repairs
+    from onnxq.quant.plan_reading import read_plan
+
+    return replace(repairs, target=read_plan(Path(plan)).target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Saving:
+    """Writes a run's files as soon as they are final; what is missing then is said if it is interrupted."""
+
+    path: Path
+    asked: list[list[str]]
+    config: str | None
+    state: Path | None
+    page: bool
+    force: bool
+
+    def final(self, result: Result) -> None:
+        """Saves what is final; what comes after it is told and shown, and interrupts cost nothing else."""
+        from onnxq.pipeline.goals import forget, tell_cut
+        from onnxq.pipeline.result import save_made
+
+        asked = tuple(map(tuple, self.asked))
+        result.report = replace(result.report, config=self.config, asked=asked)
+        if self.state is not None:
+            result.report = tell_cut(result.report, self.state)
+        save_made(result, self.path, force=self.force, page=self.page)
+        goal = result.report.goal
+        if self.state is not None and (goal is None or not goal.cut):  # else it goes on when repeated
+            forget(self.state)
+        self._stands("the errors of layers and" if self.page else "the errors of layers")
+
+    def rest(self, result: Result) -> None:
+        """Saves what came after it, and the page."""
+        from onnxq.pipeline.result import save_page, save_told
+
+        save_told(result)
+        if self.page:
+            self._stands()
+            save_page(result)
+        interrupts.stands("")
+
+    def _stands(self, *missing: str) -> None:
+        from onnxq.emit.files import report_path
+
+        command = f"onnxq report {shlex.quote(str(report_path(self.path)))}"
+        page = [f"the page, which {command} writes"] if self.page else []
+        interrupts.stands(f"{self.path} and its report are written; missing: {' '.join([*missing, *page])}")
 
 
 def _check_strict(target: Target, *, no_engine: bool) -> None:

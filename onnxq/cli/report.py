@@ -35,7 +35,6 @@ def report(
     surgery with proofs, checks, and how to reproduce. It loads nothing from elsewhere: send it as it is.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.words import size_text
     from onnxq.cli.screen import Page
 
@@ -43,8 +42,6 @@ def report(
         found = onnxq.report(
             report, output, analysis=analysis, compare=compare, open=show, force=force, observe=observe
         )
-    if not screen.quiet:
-        page = Page()
-        page.section("Page", f"{found.page}  {size_text(found.bytes)}")
-        screen.show(page)
-    screen.document(to_json(found))
+    page = Page()
+    page.section("Page", f"{found.page}  {size_text(found.bytes)}")
+    screen.result(found, lambda: page)

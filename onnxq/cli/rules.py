@@ -8,28 +8,22 @@ from typing import Annotated
 import typer
 
 from onnxq.base.errors import UserError
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.cli.verb import verb
-from onnxq.options.option import read_options
 from onnxq.options.settings import Repairs
 
-_takes_rules = takes(Repairs, without=[name for name in read_options(Repairs) if name != "rules"])
 
-
-@_takes_rules
 def list_rules(screen: Screen, chosen: Chosen) -> None:
     """List the rules, by stage."""
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import rules_page
 
     found = onnxq.list_rules(chosen.group(Repairs).rules)
     screen.show(rules_page(found.rules))
-    screen.document(to_json(found))
+    screen.document(found)
 
 
-@takes(Repairs, without=[name for name in read_options(Repairs) if name not in ("rules", "target")])
 def explain(
     screen: Screen,
     chosen: Chosen,
@@ -46,7 +40,6 @@ def explain(
     Names and numbers in the message may differ. The exit code is 1 where nothing is known of it.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import message_page, rule_page
 
     if (name is None) == (message is None):
@@ -60,12 +53,12 @@ def explain(
     if message is not None:
         found = onnxq.explain_message(message, target=repairs.target, rules=repairs.rules)
         screen.show(message_page(found.known))
-        screen.document(to_json(found))
+        screen.document(found)
         return 0 if found.known else 1
     assert name is not None
     explained = onnxq.explain_rule(name, rules=repairs.rules)
     screen.show(rule_page(explained.rule))
-    screen.document(to_json(explained))
+    screen.document(explained)
     return 0
 
 
@@ -77,13 +70,12 @@ def run_examples(
 ) -> int:
     """Run the examples of rules and prove what they change."""
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.rules import tested_page
 
     with screen.progress() as observe:
         found = onnxq.try_rules(folder, observe=observe)
     screen.show(tested_page(found.rules))
-    screen.document(to_json(found))
+    screen.document(found)
     return int(found.failed > 0)
 
 
@@ -110,4 +102,4 @@ def page(
 
 rules = typer.Typer(name="rules", help="List, explain and test the rules.")
 for name, function in (("list", list_rules), ("explain", explain), ("page", page), ("test", run_examples)):
-    rules.command(name)(verb(function))
+    rules.command(name)(verb(f"rules {name}", function))

@@ -9,14 +9,10 @@ from typing import Annotated
 import typer
 
 from onnxq.base.errors import UserError
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime, renamed={"path": "--data"}
-)
 def run(
     screen: Screen,
     chosen: Chosen,
@@ -49,20 +45,18 @@ def run(
     bit. Exit code 1 if they are not.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.pieces import chain_page
 
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
-    replaced, feeding = _numbered(use or []), chosen.group(settings.Feeding)
+    replaced = _numbered(use or [])
     with screen.progress() as observe:
         found = onnxq.run_pieces(
             manifest, chosen.source(), original=original, use=replaced, samples=samples, tolerance=tolerance,
-            images=chosen.images, skip_bad=feeding.skip_bad, input_names=feeding.input_names, save=save,
-            observe=observe,
+            **chosen.keywords(), save=save, observe=observe,
         )  # fmt: skip
     screen.show(chain_page(found))
-    screen.document(to_json(found))
+    screen.document(found)
     return 1 if found.within is False else 0
 
 

@@ -7,20 +7,11 @@ from pathlib import Path
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration, settings.Format,
-    settings.Papers, settings.Repairs, settings.Inputs, settings.Runtime,
-    without=(
-        "method", "exact", "samples", "seed", "partial",
-        "keep_float", "heads", "scale_form", "cache", "plan", *settings.DEPLOYED,
-    ),
-    config=True,
-)  # fmt: skip
 def sanitize(
     screen: Screen,
     chosen: Chosen,
@@ -45,21 +36,13 @@ def sanitize(
     if not typed and (chosen.flags(settings.DataPlace) or chosen.flags(settings.Calibration)):
         raise UserError("sanitize needs data for another body only", hint="give --body fp16, or no data")
     with screen.progress() as observe:
-        repairs, inputs = chosen.group(settings.Repairs), chosen.group(settings.Inputs)
         result = onnxq.sanitize(
             model,
-            chosen.source() if typed and chosen.place != settings.DataPlace() else None,
-            calibration={"stats": chosen.group(settings.Calibration).stats if typed else None},
-            format=format,
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            repairs=repairs,
-            inputs=inputs,
+            chosen.source() if typed and chosen.has_data else None,
+            **chosen.keywords() if typed else chosen.keywords(calibration=None),
             observe=observe,
         )
         result.report = replace(result.report, config=chosen.settings_file)
         result.save(path, force=force, page=page)
     report = result.report
-    if not screen.quiet:
-        screen.show(end_screen(report))
-    screen.document(report.to_dict())
+    screen.result(report, lambda: end_screen(report))

@@ -23,7 +23,6 @@ def schema(
     Every document that --json prints, or that is written, says its `kind` and the number of its `schema`.
     """
     import onnxq
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.schemas import schemas_page
     from onnxq.cli.screen import write_json
 
@@ -32,4 +31,4 @@ def schema(
         return
     found = onnxq.list_schemas()
     screen.show(schemas_page(found))
-    screen.document(to_json(found))
+    screen.document(found)

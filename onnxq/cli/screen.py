@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from onnxq.base.errors import UserError
+from onnxq.base.plain import to_json
 from onnxq.base.progress import Observer
 
 _NARROWEST, _WIDEST = 40, 110
@@ -118,8 +119,14 @@ class Screen:
             for text in _laid_out(line, width):
                 _write(self._prose, text)
 
+    def result(self, document: Any, page: Callable[[], Page]) -> None:
+        """Prints what a run found: a page, which -q leaves out, and the document."""
+        if not self.quiet:
+            self.show(page())
+        self.document(document)
+
     def document(self, document: Any) -> None:
-        """Prints the JSON document, where it is asked for."""
+        """Prints the JSON document, a dataclass perhaps, where it is asked for."""
         if self.json:
             write_json(document)
 
@@ -211,7 +218,7 @@ class _ByLine:
 
 def write_json(document: Any) -> None:
     """Writes a JSON document to standard output; a closed pipe is no error."""
-    text = json.dumps(document, indent=1, allow_nan=False)  # ASCII, whatever the terminal takes
+    text = json.dumps(to_json(document), indent=1, allow_nan=False)  # ASCII, whatever the terminal takes
     with _open_pipe(sys.stdout):
         print(text, flush=True)
 

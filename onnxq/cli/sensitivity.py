@@ -9,19 +9,11 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
 from onnxq.options import settings
 
 
-@takes(
-    settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-    settings.AccuracyRepair, settings.Format,
-    settings.Goal, settings.Ranking, settings.Division, settings.Repairs, settings.Inputs, settings.Runtime,
-    without=("allow_interface_changes", "shard", "cache", "min_sqnr", "min_agreement", "max_drop",
-             "time_limit"),
-    config=True,
-)  # fmt: skip
 def sensitivity(
     screen: Screen,
     chosen: Chosen,
@@ -47,24 +39,14 @@ def sensitivity(
     calibration = chosen.calibration()
     if output is not None:
         check_settings_output(output, model, force=force)
-    if calibration.stats is not None:
-        chosen.refuse_with_stats(Path(calibration.stats), without_data=False)
+    chosen.refuse_ignored(calibration.stats, without_data=False)
     state = (output or Path(model.name)).with_suffix(".sensitivity.part")
     with kept(state), screen.progress() as observe:
         result = onnxq.sensitivity(
             model,
             chosen.source(),
-            feeding=chosen.group(settings.Feeding),
-            images=chosen.images,
-            calibration=calibration,
-            accuracy=chosen.group(settings.AccuracyRepair),
+            **chosen.keywords(),
             layers=chosen.layers,
-            format=chosen.group(settings.Format),
-            goal=chosen.group(settings.Goal),
-            ranking=chosen.group(settings.Ranking),
-            division=chosen.group(settings.Division),
-            repairs=chosen.group(settings.Repairs),
-            inputs=chosen.group(settings.Inputs),
             state=state,
             observe=observe,
         )
@@ -73,11 +55,9 @@ def sensitivity(
             result.save(output, force=force)
     forget(state)
     report = result.report
-    if not screen.quiet:
-        again = chosen.again(
-            settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
-            settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
-        )  # fmt: skip
-        screen.show(sensitivity_page(report, again))
-    screen.document(report.to_dict())
+    again = chosen.again(
+        settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Calibration,
+        settings.Format, settings.Repairs, settings.Inputs, settings.Runtime,
+    )  # fmt: skip
+    screen.result(report, lambda: sensitivity_page(report, again))
     return 0

@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.Runtime)
 def split(
     screen: Screen,
     chosen: Chosen,
@@ -42,11 +40,13 @@ def split(
 
     with screen.progress() as observe:
         result = onnxq.split(
-            model, at=[flags.names(entry) for entry in at or ()], at_op=at_op or (), observe=observe
+            model,
+            at=[flags.names(entry) for entry in at or ()],
+            at_op=at_op or (),
+            **chosen.keywords(),
+            observe=observe,
         )
         prefix = output or Path(model.stem)
         written = result.save(prefix, force=force)
     manifest = next(path for path in written if path.name.endswith(".split.json"))
-    if not screen.quiet:
-        screen.show(split_page(model, manifest, result.manifest))
-    screen.document(result.manifest.to_dict())
+    screen.result(result.manifest, lambda: split_page(model, manifest, result.manifest))

@@ -9,12 +9,10 @@ import typer
 
 from onnxq.base.errors import UserError
 from onnxq.cli import options as flags
-from onnxq.cli.chosen import Chosen, takes
+from onnxq.cli.chosen import Chosen
 from onnxq.cli.screen import Screen
-from onnxq.options import settings
 
 
-@takes(settings.DataPlace, settings.Feeding, settings.ImageOptions, settings.Runtime)
 def statistics(
     screen: Screen,
     chosen: Chosen,
@@ -33,12 +31,8 @@ def statistics(
     integers: Annotated[
         bool, typer.Option("--integers", help="Count the codes of tensors that have a scale.")
     ] = False,
-    channels: flags.Channels = True,
-    match: flags.Match = None,
-    op: flags.Operator = None,
-    all_rows: flags.AllRows = False,
-    csv: flags.Csv = None,
-    force: flags.Force = False,
+    *,
+    rows: flags.ChannelRowFlags,
 ) -> None:
     """Show what activations hold: ranges, clipping, zeros, NaN, dead channels, what dominates a range.
 
@@ -46,27 +40,18 @@ def statistics(
     """
     import onnxq
     from onnxq.analysis.tensors import TensorRow
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.tensors import tensors_page
-    from onnxq.emit.table_csv import check_csv_output, save_csv
 
-    place = chosen.place
-    given = place.path is not None or place.script is not None
-    if stats is not None and given:
+    if stats is not None and chosen.has_data:
         raise UserError("--stats and --calib exclude each other", hint="leave one of them out")
     if stats is not None:
-        chosen.refuse_with_stats(stats, without_data=True)
-    if csv is not None:
-        check_csv_output(csv, TensorRow, model, force=force)
+        chosen.refuse_ignored(stats, without_data=True)
+    rows.check(TensorRow, model)
     with screen.progress() as observe:
         found = onnxq.statistics(
             model, None if stats is not None else chosen.source(), stats=stats, against=against,
-            samples=samples, channels=channels, integers=integers, match=tuple(match or ()),
-            ops=tuple(op or ()), feeding=chosen.group(settings.Feeding), images=chosen.images,
-            runtime=chosen.group(settings.Runtime), observe=observe,
+            samples=samples, channels=rows.channels, integers=integers, match=rows.globs,
+            ops=rows.ops, **chosen.keywords(), observe=observe,
         )  # fmt: skip
-    if csv is not None:
-        save_csv(csv, TensorRow, found.rows)
-    if not screen.quiet:
-        screen.show(tensors_page(found, full=all_rows))
-    screen.document(to_json(found))
+    rows.save(TensorRow, found.rows)
+    screen.result(found, lambda: tensors_page(found, full=rows.all_rows))

@@ -18,12 +18,8 @@ def weights(
         Path | None,
         typer.Option(metavar="X.int8.onnx", help="The quantized model; else what int8 would make of it."),
     ] = None,
-    channels: flags.Channels = True,
-    match: flags.Match = None,
-    op: flags.Operator = None,
-    all_rows: flags.AllRows = False,
-    csv: flags.Csv = None,
-    force: flags.Force = False,
+    *,
+    rows: flags.ChannelRowFlags,
 ) -> None:
     """Show the weights of layers and channels: ranges, outliers, dead rows, float against quantized.
 
@@ -31,18 +27,12 @@ def weights(
     """
     import onnxq
     from onnxq.analysis.weights import WeightRow
-    from onnxq.base.plain import to_json
     from onnxq.cli.pages.weights import weights_page
-    from onnxq.emit.table_csv import check_csv_output, save_csv
 
-    if csv is not None:
-        check_csv_output(csv, WeightRow, model, force=force)
+    rows.check(WeightRow, model)
     with screen.progress() as observe:
         found = onnxq.weights(
-            model, against, channels=channels, match=tuple(match or ()), ops=tuple(op or ()), observe=observe
+            model, against, channels=rows.channels, match=rows.globs, ops=rows.ops, observe=observe
         )
-    if csv is not None:
-        save_csv(csv, WeightRow, found.rows)
-    if not screen.quiet:
-        screen.show(weights_page(found, full=all_rows))
-    screen.document(to_json(found))
+    rows.save(WeightRow, found.rows)
+    screen.result(found, lambda: weights_page(found, full=rows.all_rows))

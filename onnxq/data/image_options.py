@@ -1,14 +1,13 @@
-"""Image options: of a mapping, and what a preset makes of those that the user left open."""
+"""What a preset makes of image options that the user left open."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
-from onnxq.base.errors import unknown_name
 from onnxq.data.presets import PRESETS, Preset
 from onnxq.graph.types import Dim
+from onnxq.options.grouped import image_options
 from onnxq.options.settings import Color, ImageOptions, is_side
 
 __all__ = ["ImageOptions", "image_options", "resolved"]
@@ -44,22 +43,3 @@ def _sizes(options: ImageOptions, preset: Preset, width: Dim, height: Dim) -> di
         crop = options.crop or own
         return {"crop": crop, "resize": round(max(crop) * 256 / 224)}
     return {}
-
-
-def image_options(given: ImageOptions | Mapping[str, Any] | None) -> ImageOptions | None:
-    """Image options from a mapping of their names to values; lists become tuples.
-
-    Raises:
-        UserError: there is no such option, or its value makes no sense.
-    """
-    if given is None or isinstance(given, ImageOptions):
-        return given
-    known = [field.name for field in dataclasses.fields(ImageOptions)]
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise unknown_name("image option", name, known)
-        if name in ("mean", "std") and isinstance(value, int | float):
-            value = (value,)
-        values[name] = tuple(value) if isinstance(value, list) else value
-    return ImageOptions(**values)

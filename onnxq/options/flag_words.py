@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from onnxq.base import annotated
@@ -71,10 +71,14 @@ def instead(name: str, keywords: Collection[str]) -> str:
     return _ELSEWHERE.get(name) or nearest(name, keywords)
 
 
-def tells_keywords(function: F) -> F:
+def tells_keywords(function: F, hints: Mapping[str, Any] | None = None) -> F:
     """Has the errors of keywords say which one to give, and of what kind.
 
     A TypeError is that of a name which is not in the function's signature, a UserError that of a value.
+
+    Args:
+        function: the function.
+        hints: what keywords of its signature take that are not its own.
     """
     signature = inspect.signature(function)
     known = signature.parameters
@@ -89,7 +93,7 @@ def tells_keywords(function: F) -> F:
                     f"{f'; {hint}' if hint else ''}"
                 )
         given = signature.bind_partial(*args, **keywords).arguments
-        annotated.check(given, annotated.hints_of(function))
+        annotated.check(given, {**annotated.hints_of(function), **(hints or {})})
         return function(*args, **keywords)
 
     return call  # type: ignore[return-value]

@@ -5,48 +5,43 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from inspect import Parameter
 from typing import Any, TypeVar
 
 from onnxq.options.flag_words import tells_keywords
-from onnxq.options.option import NOT, read_options
+from onnxq.options.grouped import KEYWORDS, options_of
+from onnxq.options.option import NOT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def takes_options(*groups: type, without: Collection[str] = ()) -> Callable[[F], F]:
+def takes_options(function: F) -> F:
     """Tells of the options that a function takes as `**options`: in its signature and its documentation.
 
-    Args:
-        groups: the groups that it hands its keywords to (`onnxq.options.settings.Keywords`).
-        without: options that it does not have.
+    It takes those of its verb (`onnxq.options.verbs`), and makes `Options` of them.
     """
-
-    def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        lines = ["Options:"]
-        for group in groups:
-            fields = {field.name: field for field in dataclasses.fields(group)}
-            for name, said in read_options(group, without).items():
-                default = fields[name].default
-                kind = inspect.Parameter.KEYWORD_ONLY
-                own.append(inspect.Parameter(name, kind, default=default, annotation=fields[name].type))
-                known = "" if default is None or default == () else f" By default {default!r}."
-                given = "False: " if said.kind is NOT else ""
-                text = f"{name}: {given}{said.help}{known} Of {group.__name__}."
-                lines += textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)
-        function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        function.__options__ = {  # type: ignore[attr-defined]
-            group: tuple(read_options(group, without)) for group in groups
-        }
-        function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
-        return tells_keywords(function)
-
-    return decorate
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    lines = ["Options, each a keyword of its own; so is a group, for which a mapping of its fields will do:"]
+    hints: dict[str, Any] = {}
+    for group, options in options_of(function.__name__).items():
+        keyword, kind = KEYWORDS[group], f"{group.__name__} | Mapping[str, Any] | None"
+        hints[keyword] = group | Mapping[str, Any] | None
+        own.append(Parameter(keyword, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+        said = (inspect.getdoc(group) or "").partition("\n")[0]
+        lines += _wrapped(f"{keyword} ({group.__name__}): {said}")
+        fields = {field.name: field for field in dataclasses.fields(group)}
+        for name, option in options.items():
+            default, written = fields[name].default, fields[name].type
+            own.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=written))
+            known = "" if default is None or default == () else f" By default {default!r}."
+            given = "False: " if option.kind is NOT else ""
+            lines += _wrapped(f"{name}: {given}{option.help}{known} Of {group.__name__}.")
+    function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    function.__doc__ = f"{inspect.getdoc(function)}\n\n" + "\n".join(lines)
+    return tells_keywords(function, hints)
 
 
-def options_of(function: Any) -> Mapping[type, tuple[str, ...]]:
-    """The options that a function takes as keywords, by group; none where it takes none."""
-    known: Mapping[type, tuple[str, ...]] = getattr(function, "__options__", {})
-    return known
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 106, initial_indent="    ", subsequent_indent=" " * 8)

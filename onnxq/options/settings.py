@@ -1,7 +1,7 @@
 """Every option, once: its name, default, help, flag, key in `onnxq.toml` and kind, in groups.
 
 The command line's flags and their panels (`cli/chosen.py`), the tables of `onnxq.toml` (`config.py`) and the
-keywords of `onnxq.quantize`, `calibrate` and `sanitize` are made of the groups.
+keywords of functions (`grouped.py`) are made of the groups; which verb has which, `verbs.py` says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from onnxq.base import annotated
 from onnxq.base.errors import UserError, unknown_name
@@ -24,8 +24,6 @@ from onnxq.options.option import CODE, FLAG, NOT, PATH, PATHS, TEXT, TEXTS, opti
 from onnxq.options.parameters import MethodOptions
 from onnxq.targets import DEFAULT
 from onnxq.targets import NAMES as TARGETS
-
-G = TypeVar("G")
 
 LAYER_METHODS = names()
 METHODS = (*LAYER_METHODS, "auto")
@@ -59,9 +57,14 @@ class Group:
     """
 
     TITLE: ClassVar[str]
-    EXAMPLES: ClassVar[Sequence[str]]
     TABLE: ClassVar[str]
+    EXAMPLES: ClassVar[Sequence[str]]
     __slots__ = ()
+
+    def __init_subclass__(cls, title: str = "", table: str = "", examples: Sequence[str] = ()) -> None:
+        """What is said of a group; a dataclass with slots is made twice, and nothing is said again."""
+        if title:
+            cls.TITLE, cls.TABLE, cls.EXAMPLES = title, table, examples
 
     def __post_init__(self) -> None:
         own: Any = type(self)
@@ -74,19 +77,20 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Common(Group):
+class Common(Group, title="Screen", examples=("-q --json",)):
     """What every verb takes."""
-
-    TITLE: ClassVar[str] = "Screen"
-    EXAMPLES: ClassVar[Sequence[str]] = ("-q --json",)
-    TABLE: ClassVar[str] = ""
 
     quiet: bool = option(False, "No progress, no end screen.", FLAG, flag=("-q", "--quiet"))
     verbose: bool = option(False, "Show tracebacks of errors, and estimates.", FLAG, flag=("-v", "--verbose"))
 
 
 @dataclass(frozen=True, slots=True)
-class Repairs(Group):
+class Repairs(
+    Group,
+    title="Repair",
+    table="repair",
+    examples=("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/"),
+):
     """How a model is repaired, and what for.
 
     Attributes:
@@ -101,10 +105,6 @@ class Repairs(Group):
     Raises:
         UserError: there is no such proof level.
     """
-
-    TITLE: ClassVar[str] = "Repair"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--target tensorrt-8.6 --skip unfuse_gelu", "--rules my_rules/")
-    TABLE: ClassVar[str] = "repair"
 
     target: PathLike = option(
         DEFAULT, "What the model is for; the README lists them. Or a table of your own, X.toml.",
@@ -129,16 +129,12 @@ class Repairs(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime(Group):
+class Runtime(Group, title="onnxruntime", table="runtime", examples=("--ort-ops libops.so",)):
     """What onnxruntime runs models with.
 
     Attributes:
         ort_ops: libraries of custom operators.
     """
-
-    TITLE: ClassVar[str] = "onnxruntime"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--ort-ops libops.so",)
-    TABLE: ClassVar[str] = "runtime"
 
     ort_ops: Sequence[PathLike] = option(
         (), "A library of custom operators for onnxruntime.", PATHS, metavar="LIB", runs_code=True
@@ -146,7 +142,16 @@ class Runtime(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs(Group):
+class Inputs(
+    Group,
+    title="Inputs",
+    table="inputs",
+    examples=(
+        "--shape x=1x3x224x224 --assume N=1",
+        "--shape x=1x3x224x224",
+        "--profile x=1x3x8x8:4x3x8x8:8x3x8x8",
+    ),
+):
     """What the user states about the model's inputs.
 
     Attributes:
@@ -160,12 +165,6 @@ class Inputs(Group):
             all others).
         profile_weights: the share of each deployment in the work; by default equal.
     """
-
-    TITLE: ClassVar[str] = "Inputs"
-    EXAMPLES: ClassVar[Sequence[str]] = (
-        "--shape x=1x3x224x224 --assume N=1", "--shape x=1x3x224x224", "--profile x=1x3x8x8:4x3x8x8:8x3x8x8",
-    )  # fmt: skip
-    TABLE: ClassVar[str] = "inputs"
 
     shapes: Mapping[str, Sequence[int | str]] | None = option(
         None, "Shape of an input; sizes or symbols.",
@@ -202,21 +201,18 @@ DEPLOYED = ("profiles", "batch", "profile_weights")
 
 
 @dataclass(frozen=True, slots=True)
-class DataPlace(Group):
+class DataPlace(
+    Group,
+    title="Data",
+    table="calibration",
+    examples=("--calib images/ --skip-bad", "--data images/ --skip-bad", "--calib images/"),
+):
     """Where data are: one of both.
 
     Attributes:
         path: a folder or a file.
         script: Polygraphy's convention; it is run.
     """
-
-    TITLE: ClassVar[str] = "Data"
-    EXAMPLES: ClassVar[Sequence[str]] = (
-        "--calib images/ --skip-bad",
-        "--data images/ --skip-bad",
-        "--calib images/",
-    )
-    TABLE: ClassVar[str] = "calibration"
 
     path: Path | None = option(
         None, "A folder or file of images or arrays, or a list.", PATH, flag=("--calib",), metavar="PATH",
@@ -230,17 +226,13 @@ class DataPlace(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Feeding(Group):
+class Feeding(Group, title=DataPlace.TITLE, table=DataPlace.TABLE):
     """How samples become inputs, whatever they are.
 
     Attributes:
         skip_bad: leave out samples that are bad; they are counted in the report.
         input_names: `{input: name}`, what the data call inputs of the model that have another name there.
     """
-
-    TITLE: ClassVar[str] = DataPlace.TITLE
-    EXAMPLES: ClassVar[Sequence[str]] = ()
-    TABLE: ClassVar[str] = DataPlace.TABLE
 
     skip_bad: bool = option(False, "Leave out samples that are bad, count and report them.", FLAG)
     input_names: Mapping[str, str] | None = option(
@@ -259,7 +251,7 @@ CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class ImageOptions(Group):
+class ImageOptions(Group, title="Images", table="images", examples=("--preset imagenet",)):
     """How image files become input values.
 
     An image is turned as its EXIF orientation says, made RGB, BGR or gray, resized, cropped, and
@@ -282,10 +274,6 @@ class ImageOptions(Group):
     Raises:
         UserError: a value makes no sense, or two exclude each other.
     """
-
-    TITLE: ClassVar[str] = "Images"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--preset imagenet",)
-    TABLE: ClassVar[str] = "images"
 
     scale: float | None = option(
         None, "Factor of 0..255; 1/255 for a float input.",
@@ -376,7 +364,13 @@ def _is_size(value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration(MethodOptions, Group):
+class Calibration(
+    MethodOptions,
+    Group,
+    title="Calibration",
+    table="calibration",
+    examples=("--method percentile --percentile 99.9", "--samples 256 --seed 1", "--stats model.stats.npz"),
+):
     """How a model is calibrated.
 
     Attributes:
@@ -395,12 +389,6 @@ class Calibration(MethodOptions, Group):
     Raises:
         UserError: a value makes no sense, or a parameter is of another method.
     """
-
-    TITLE: ClassVar[str] = "Calibration"
-    EXAMPLES: ClassVar[Sequence[str]] = (
-        "--method percentile --percentile 99.9", "--samples 256 --seed 1", "--stats model.stats.npz",
-    )  # fmt: skip
-    TABLE: ClassVar[str] = "calibration"
 
     search: bool = option(False, "Choose the percentile by the model's outputs.", FLAG, beside="method")
     exact: bool = option(False, "Histograms of all values instead of some millions of each tensor.", FLAG)
@@ -427,7 +415,9 @@ class Calibration(MethodOptions, Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Division(Group):
+class Division(
+    Group, title="In parts", table="calibration", examples=("--workers 4 --shard 1/8", "--workers 4")
+):
     """How statistics are taken in parts.
 
     Attributes:
@@ -435,10 +425,6 @@ class Division(Group):
             are merged with `onnxq.merge_stats`.
         workers: how many processes; more than one needs data that is a path.
     """
-
-    TITLE: ClassVar[str] = "In parts"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--workers 4 --shard 1/8", "--workers 4")
-    TABLE: ClassVar[str] = "calibration"
 
     shard: tuple[int, int] = option(
         (1, 1), "Take every N-th sample only, from the I-th on (from 1).",
@@ -448,7 +434,12 @@ class Division(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Format(Group):
+class Format(
+    Group,
+    title="Layers",
+    table="format",
+    examples=("--keep-float '/head/*' --heads auto", "--body fp16 --io fp16"),
+):
     """What is quantized, and what is written.
 
     Attributes:
@@ -467,10 +458,6 @@ class Format(Group):
         UserError: there is no such type, form or choice of heads, `io` is another type than `body`, or heads
             are to be something else than a plan has them.
     """
-
-    TITLE: ClassVar[str] = "Layers"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--keep-float '/head/*' --heads auto", "--body fp16 --io fp16")
-    TABLE: ClassVar[str] = "format"
 
     keep_float: Sequence[str] = option((), "Names of nodes to keep in float.", TEXTS, metavar="GLOB")
     heads: str = option(
@@ -520,7 +507,9 @@ REPAIR_STEPS = ("lattice", "scale", "smooth", "residual", "bias", "shift", "gptq
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyRepair(Group):
+class AccuracyRepair(
+    Group, title="Accuracy", table="repair", examples=("--repair bias,shift,gptq --repair-samples 64",)
+):
     """How the accuracy that int8 costs is won back.
 
     Attributes:
@@ -532,10 +521,6 @@ class AccuracyRepair(Group):
     Raises:
         UserError: there is no such step, or a value makes no sense.
     """
-
-    TITLE: ClassVar[str] = "Accuracy"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--repair bias,shift,gptq --repair-samples 64",)
-    TABLE: ClassVar[str] = "repair"
 
     repair: str | Sequence[str] | None = option(
         None, f"What wins accuracy back: auto (without a plan the default), none or some of "
@@ -567,7 +552,7 @@ class AccuracyRepair(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Compilation(Group):
+class Compilation(Group, title="Engine", table="engine", examples=("--sm 120",)):
     """How the result is compiled.
 
     Attributes:
@@ -581,10 +566,6 @@ class Compilation(Group):
     Raises:
         UserError: `fastest`, and nothing is to be compiled.
     """
-
-    TITLE: ClassVar[str] = "Engine"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--sm 120",)
-    TABLE: ClassVar[str] = "engine"
 
     sm: int = option(89, "Compute capability to compile for, 89 for 8.9.", kinds.at_least(1), metavar="N")
     compile: bool = option(True, "Do not compile.", NOT, flag=("--no-engine",))
@@ -600,37 +581,29 @@ class Compilation(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Group):
+class Outcome(Group, title=Compilation.TITLE, table="engine"):
     """What a run is asked for.
 
     Attributes:
         strict: whether the exit code is 1 where the original compiles and the result does not.
     """
 
-    TITLE: ClassVar[str] = Compilation.TITLE
-    EXAMPLES: ClassVar[Sequence[str]] = ()
-    TABLE: ClassVar[str] = "engine"
-
     strict: bool = option(False, "Exit 1 where the original compiles and the result does not.", FLAG)
 
 
 @dataclass(frozen=True, slots=True)
-class Papers(Group):
+class Papers(Group, title="Report", table="report", examples=("--no-page",)):
     """What is written beside the model and its report.
 
     Attributes:
         page: whether `X.report.html`, the report as a page, is written.
     """
 
-    TITLE: ClassVar[str] = "Report"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--no-page",)
-    TABLE: ClassVar[str] = "report"
-
     page: bool = option(True, "Do not write the report as a page, X.report.html.", NOT, flag=("--no-page",))
 
 
 @dataclass(frozen=True, slots=True)
-class Details(Group):
+class Details(Group, title=Papers.TITLE, table=Papers.TABLE, examples=("--layer-samples 16 --no-pictures",)):
     """What a report has for those who look closely.
 
     Attributes:
@@ -643,10 +616,6 @@ class Details(Group):
     Raises:
         UserError: a value makes no sense.
     """
-
-    TITLE: ClassVar[str] = Papers.TITLE
-    EXAMPLES: ClassVar[Sequence[str]] = ("--layer-samples 16 --no-pictures",)
-    TABLE: ClassVar[str] = Papers.TABLE
 
     layer_samples: int | None = option(
         None, "Samples that tell the error of each layer; 4 where they are cheap.", kinds.at_least(0),
@@ -670,7 +639,16 @@ UNITS = ("macs", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Goal(Group):
+class Goal(
+    Group,
+    title="Goal",
+    table="goal",
+    examples=(
+        "--min-sqnr 30 --max-float 5%",
+        "--min-sqnr 30 --min-agreement logits=99",
+        "--eval score.py:top1 --costs costs.json",
+    ),
+):
     """How near the outputs have to be to the float model's, and what layers in float cost.
 
     Attributes:
@@ -691,13 +669,6 @@ class Goal(Group):
     Raises:
         UserError: a value makes no sense, or `max_drop` is given without `eval`.
     """
-
-    TITLE: ClassVar[str] = "Goal"
-    EXAMPLES: ClassVar[Sequence[str]] = (
-        "--min-sqnr 30 --max-float 5%", "--min-sqnr 30 --min-agreement logits=99",
-        "--eval score.py:top1 --costs costs.json",
-    )  # fmt: skip
-    TABLE: ClassVar[str] = "goal"
 
     min_sqnr: float | None = option(
         None, "All outputs together have this SQNR about the mean at least.",
@@ -764,16 +735,12 @@ class Goal(Group):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(Group):
+class Ranking(Group, title=Goal.TITLE, table=Goal.TABLE):
     """How much of a ranking is confirmed.
 
     Attributes:
         top: how many decisions are measured, the first ones.
     """
-
-    TITLE: ClassVar[str] = Goal.TITLE
-    EXAMPLES: ClassVar[Sequence[str]] = ()
-    TABLE: ClassVar[str] = Goal.TABLE
 
     top: int = option(
         5, "How many decisions are confirmed by measuring, the first ones.", kinds.at_least(0), metavar="N"
@@ -791,22 +758,18 @@ def _check_goal(what: str, value: Any, least: float, most: float, form: str) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Look(Group):
+class Look(Group, title=DataPlace.TITLE, table="data"):
     """How much `onnxq data` looks at.
 
     Attributes:
         samples: how many samples are read.
     """
 
-    TITLE: ClassVar[str] = DataPlace.TITLE
-    EXAMPLES: ClassVar[Sequence[str]] = ()
-    TABLE: ClassVar[str] = "data"
-
     samples: int = option(64, "How many samples are read.", kinds.at_least(1), metavar="N")
 
 
 @dataclass(frozen=True, slots=True)
-class Margins(Group):
+class Margins(Group, title="Margins", table="diff", examples=("--margin-db 0.2",)):
     """By how much a run may be worse than another before that is said.
 
     Attributes:
@@ -817,10 +780,6 @@ class Margins(Group):
     Raises:
         UserError: a margin is negative or no number.
     """
-
-    TITLE: ClassVar[str] = "Margins"
-    EXAMPLES: ClassVar[Sequence[str]] = ("--margin-db 0.2",)
-    TABLE: ClassVar[str] = "diff"
 
     margin_db: float = option(
         0.5,
@@ -867,76 +826,3 @@ def _refuse_taken() -> None:
 
 
 _refuse_taken()
-
-
-def group_of(kind: type[G], given: G | Mapping[str, Any] | None) -> G:
-    """A group: itself, or one of a mapping of its fields to values.
-
-    Raises:
-        UserError: a field is not one of the group, or its value makes no sense.
-    """
-    if given is None:
-        return kind()
-    if isinstance(given, kind):
-        return given
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    if not isinstance(given, Mapping):
-        raise UserError(
-            f"{kind.__name__} options are {given!r}", hint=f"give onnxq.{kind.__name__}(...), or a mapping"
-        )
-    for name in given:
-        if name not in known:
-            raise unknown_name(f"{kind.TITLE.lower()} option", name, known)  # type: ignore[attr-defined]
-    return kind(**given)
-
-
-class Keywords:
-    """The keywords of a call that are options of a group: each is put into its group.
-
-    So `quantize(model, data, method="mse")` is `quantize(model, data, calibration=Calibration("mse"))`.
-
-    Attributes:
-        given: the names of the options that the call itself gives of each group.
-    """
-
-    def __init__(self, verb: str, given: Mapping[str, Any]) -> None:
-        """The keywords that a call of `verb` has beside those of its own."""
-        self._verb, self._rest = verb, dict(given)
-        self._known: list[str] = []
-        self.given: dict[type, frozenset[str]] = {}
-
-    def group(self, kind: type[G], given: G | Mapping[str, Any] | None, without: Sequence[str] = ()) -> G:
-        """A group, with the options among the keywords in the place of its own.
-
-        Args:
-            kind: the group.
-            given: what the call gives for it; None: the defaults.
-            without: options that the verb does not have.
-
-        Raises:
-            UserError: a value makes no sense, or is of an option that the verb does not have.
-        """
-        found = group_of(kind, given)
-        names = list(kinds.read_options(kind, without))
-        for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-            if field.name not in names and getattr(found, field.name) != field.default:
-                raise UserError(
-                    f"{self._verb} has no option {field.name!r}", hint=f"leave it out of {kind.__name__}"
-                )
-        self._known += names
-        own = {name: self._rest.pop(name) for name in names if name in self._rest}
-        said = {**given, **own} if isinstance(given, Mapping) else own
-        if isinstance(found, Calibration) and "method" in names:
-            said = asked(said)
-            own |= settled(said, {"method": found.method, "search": found.search}, str)
-        self.given[kind] = frozenset(said)
-        return dataclasses.replace(found, **own) if own else found  # type: ignore[type-var]
-
-    def end(self) -> None:
-        """Refuses what no group took.
-
-        Raises:
-            TypeError: there is such a keyword.
-        """
-        for name in self._rest:
-            raise TypeError(f"{self._verb}() got an unexpected keyword argument {name!r}")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import onnx
@@ -28,7 +28,6 @@ from onnxq.base.progress import told as steps
 from onnxq.base.usage import peak_memory_mb
 from onnxq.base.user_code import CodeForm, load_function
 from onnxq.body.emulate import Emulated
-from onnxq.data.image_options import image_options
 from onnxq.data.samples import Sample, named
 from onnxq.data.sources import DataSource, Source, open_source
 from onnxq.emit.recorded import recorded_report
@@ -37,8 +36,9 @@ from onnxq.graph.model import Model
 from onnxq.graph.spool import LARGE, weight_bytes
 from onnxq.graph.types import Shape
 from onnxq.options.call_options import AnalyzeOptions
+from onnxq.options.grouped import Options, image_options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
+from onnxq.options.settings import Feeding, ImageOptions
 from onnxq.pipeline.layer_noise import NOTE, predicted_db
 from onnxq.pipeline.recorded_run import recorded_run
 from onnxq.pipeline.stage_comparison import How, beside
@@ -54,10 +54,8 @@ _METRIC = CodeForm(
     "FILE.py:FUNCTION",
 )  # fmt: skip
 
-Values = Mapping[str, Any]
 
-
-@takes_options(Feeding, Runtime)
+@takes_options
 def analyze(
     a: ModelSource,
     b: ModelSource | None = None,
@@ -71,9 +69,6 @@ def analyze(
     isolated: bool = True,
     histogram: bool = True,
     noise: bool = False,
-    feeding: Feeding | Values | None = None,
-    images: ImageOptions | Values | None = None,
-    runtime: Runtime | Values | None = None,
     observe: Observer | None = None,
     **options: Unpack[AnalyzeOptions],
 ) -> Analysis:
@@ -100,11 +95,8 @@ def analyze(
         histogram: whether histograms are counted, for the divergence.
         noise: whether the noise model is measured too, of the plan that `onnxq.quantize` makes of the
             reference: about half a run of it for each layer and sample.
-        feeding: how samples become inputs.
-        images: how image files do.
-        runtime: libraries of custom operators.
         observe: is told the steps.
-        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
+        options: groups of options, or fields of these as keywords of their own: `skip_bad=True`.
 
     Returns:
         Rows, what is suspicious first; see `Analysis`.
@@ -115,16 +107,14 @@ def analyze(
         TypeError: there is no such keyword.
     """
     start = time.monotonic()
-    keywords = Keywords("analyze", options)
-    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end()
+    groups = Options.of("analyze", options)
     if samples is not None and samples < 1:
         raise UserError(f"{samples} samples are to be run", hint="give at least 1")
     bounds = checked(thresholds or {}, metric is not None)
     own = _metric(metric)
     tell = steps(observe)
-    asked = _Asked.of(a, b, data, feeding, image_options(images))
-    with ort.custom_ops(runtime.ort_ops):
+    asked = _Asked.of(a, b, data, groups.feeding, groups.images)
+    with ort.custom_ops(groups.runtime.ort_ops):
         tell("open", None, None)
         one, other = open_stage(asked.a), open_stage(asked.b)
         if isinstance(one, Saved):

@@ -21,24 +21,14 @@ from onnxq.checks.lint import confirmed_lint, explains, seen_in
 from onnxq.checks.load import CHECKS, checks_that_need, finding, found_by
 from onnxq.checks.own import found_by_own, load_own
 from onnxq.checks.subject import subject_of
-from onnxq.data.image_options import image_options
 from onnxq.data.sources import DataSource
 from onnxq.documents.changes import NotTaken, TakenByRuntime
 from onnxq.documents.report import Report
 from onnxq.graph.model import Model
 from onnxq.graph.view import Node
 from onnxq.options.call_options import CheckOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import (
-    Calibration,
-    Compilation,
-    Feeding,
-    ImageOptions,
-    Inputs,
-    Keywords,
-    Repairs,
-    Runtime,
-)
 from onnxq.pipeline import sanitize_any
 from onnxq.pipeline.calibration import Calibrating, Given
 from onnxq.pipeline.compilation import check_compiler
@@ -151,27 +141,12 @@ class Checks(Shown, DocumentPart):
         return exit_code(self.findings, strict=strict)
 
 
-_NOT_HERE = (
-    "allow_interface_changes",
-    "gpu",
-    "fastest",
-    "profile_weights",  # options of what is made, and nothing is
-)
-
-
-@takes_options(Repairs, Inputs, Compilation, Calibration, Feeding, Runtime, without=_NOT_HERE)
+@takes_options
 def check(
     model: str | Path,
     data: DataSource | None = None,
     *,
     checks: Sequence[str | os.PathLike[str]] = (),
-    calibration: Calibration | Mapping[str, Any] | None = None,
-    feeding: Feeding | Mapping[str, Any] | None = None,
-    images: ImageOptions | Mapping[str, Any] | None = None,
-    repairs: Repairs | Mapping[str, Any] | None = None,
-    inputs: Inputs | Mapping[str, Any] | None = None,
-    compilation: Compilation | Mapping[str, Any] | None = None,
-    runtime: Runtime | Mapping[str, Any] | None = None,
     again: Sequence[str] = (),
     observe: Observer | None = None,
     **options: Unpack[CheckOptions],
@@ -180,69 +155,54 @@ def check(
 
     Args:
         model: the file.
-        data: as in `quantize`; with it, or with `calibration.stats`, the checks on data run.
+        data: as in `quantize`; with it, or with `stats`, the checks on data run.
         checks: checks of the user's, `FILE.py` or `FILE.py:FUNCTION`: each `onnxq.checks.check` is called
             with what it needs, a plain function with an `onnxq.checks.Evidence`, and gives findings.
-        calibration: how ranges would be chosen; `stats`: what `onnxq calibrate` wrote, in the place of data.
-        feeding: how samples become inputs.
-        images: how image files do.
-        repairs: what the model is for, and which rules there are.
-        inputs: what is stated about its inputs.
-        compilation: how it is compiled, where NVIDIA's compiler is installed and speaks for the target.
-        runtime: what onnxruntime runs it with, for the proofs.
         again: flags that an advised command line is to repeat, beside those of the data.
         observe: is told the steps.
-        options: fields of these groups, each as a keyword of its own: `target="tensorrt-8.6"`.
+        options: groups of options, or fields of these as keywords of their own: `target="tensorrt-8.6"`. The
+            model is compiled where NVIDIA's compiler is installed and speaks for the target.
 
     Raises:
         UserError: the model or an option cannot be used.
         TypeError: there is no such keyword.
         Fault: a fault of onnxq.
     """
-    keywords = Keywords("check", options)
-    repairs = keywords.group(Repairs, repairs, without=_NOT_HERE)
-    inputs = keywords.group(Inputs, inputs, without=_NOT_HERE)
-    compilation = keywords.group(Compilation, compilation, without=_NOT_HERE)
-    calibration, feeding = keywords.group(Calibration, calibration), keywords.group(Feeding, feeding)
-    runtime = keywords.group(Runtime, runtime)
-    keywords.end()
+    groups = Options.of("check", options)
     own = [one for spec in checks for one in load_own(spec)]
-    given = None
-    if calibration.stats is not None:
-        given = Given.read(calibration.stats, partial=calibration.partial)
-    asked = _Asked(data, image_options(images), calibration, feeding, given, own, tuple(again))
-    with ort.custom_ops(runtime.ort_ops):
-        return _check(Path(model), repairs, inputs, compilation, asked, told(observe))
+    stats, given = groups.calibration.stats, None
+    if stats is not None:
+        given = Given.read(stats, partial=groups.calibration.partial)
+    asked = _Asked(data, groups, given, own, tuple(again))
+    with ort.custom_ops(groups.runtime.ort_ops):
+        return _check(Path(model), asked, told(observe))
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the checks on data are given, and those of the user."""
+    """What is asked for, what the checks on data are given, and those of the user."""
 
     data: DataSource | None
-    images: ImageOptions | None
-    calibration: Calibration
-    feeding: Feeding
+    groups: Options
     given: Given | None
     own: Sequence[Check]
     again: tuple[str, ...] = ()
 
 
-def _check(
-    path: Path, repairs: Repairs, inputs: Inputs, compilation: Compilation, asked: _Asked, tell: Observer
-) -> Checks:
+def _check(path: Path, asked: _Asked, tell: Observer) -> Checks:
+    groups, data, given = asked.groups, asked.data, asked.given
+    repairs, inputs, compilation = groups.repairs, groups.inputs, groups.compilation
     target = load_target(repairs.target)
     stated = Statements(inputs.shapes or {}, inputs.assume or {}, inputs.profiles or {})
     compiler = trt.installed() if target.is_compiled_here else None
     if compiler is not None:
         check_compiler(compilation)
-    data, given = asked.data, asked.given
     job, source = None, None
     if data is not None or given is not None or any(one.needs == "plan" for one in asked.own):
         with uncollected():
             job = Job(path, repairs, tell)
             job.bind(inputs)
-            source = job.open_data(data, asked.images, asked.feeding) if data is not None else None
+            source = job.open_data(data, groups.images, groups.feeding) if data is not None else None
             result = _sanitized(job)
     else:
         result = sanitize_any(path, repairs, inputs, tell)
@@ -277,9 +237,9 @@ def _check(
         seen = seen_in(engines[0], subject) if engines is not None else None
         known = {"file": subject, "pairs": subject if target.explicit else None, "engine": seen}
     if job is not None:
-        course = Calibrating.of(asked.calibration, (), asked.feeding)
+        course = Calibrating.of(groups.calibration, (), groups.feeding)
         engine = engines[0] if engines is not None else None
-        named = " ".join([_flags(data, asked.calibration.stats), *map(shlex.quote, asked.again)])
+        named = " ".join([_flags(data, groups.calibration.stats), *map(shlex.quote, asked.again)])
         evidence, problems = evidence_of(job, original, course, source, given, engine, named)
         known["plan"] = evidence
         of_data: list[Finding] = []

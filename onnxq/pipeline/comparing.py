@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, decibels
 from onnxq.body.emulate import Emulated
-from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.data.understood import DataRead
@@ -23,8 +22,8 @@ from onnxq.documents.data import path_of
 from onnxq.graph.half import speaks_half
 from onnxq.graph.model import Model
 from onnxq.options.call_options import CompareOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Feeding, Goal, ImageOptions, Keywords, Runtime
 from onnxq.pipeline.gates import BoundGoal, drop_of, goal_part
 from onnxq.pipeline.scoring import Score, callable_of
 from onnxq.run import ort
@@ -34,7 +33,6 @@ from onnxq.run.finding_parts import looked_at
 from onnxq.run.ort import Feeds
 from onnxq.run.versions import unreadable
 
-OF_SEARCH = ("max_float", "costs", "measure", "time_limit")
 """Options of a goal that are about a search, and not about outputs."""
 
 _ROWS = 10
@@ -86,17 +84,13 @@ class Comparison(Shown, DocumentPart):
         )
 
 
-@takes_options(Goal, Feeding, Runtime, without=OF_SEARCH)
+@takes_options
 def compare(
     reference: str | os.PathLike[str],
     candidate: str | os.PathLike[str],
     data: DataSource,
     *,
     samples: int | None = None,
-    goal: Goal | Mapping[str, Any] | None = None,
-    feeding: Feeding | Mapping[str, Any] | None = None,
-    images: ImageOptions | Mapping[str, Any] | None = None,
-    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[CompareOptions],
 ) -> Comparison:
@@ -107,26 +101,18 @@ def compare(
         candidate: that of the other, which has no inputs that the first lacks.
         data: as in `onnxq.quantize`, for the inputs of the reference.
         samples: how many at most; None: all.
-        goal: what the outputs have to meet: its `min_sqnr`, `min_agreement`, `max_drop`, `eval` and `weigh`.
-        feeding: how samples become inputs.
-        images: how image files do.
-        runtime: libraries of custom operators.
         observe: is told the steps.
-        options: fields of these groups, each as a keyword of its own: `min_sqnr=30`.
+        options: groups of options, or fields of these as keywords of their own: `min_sqnr=30`.
 
     Raises:
         UserError: a model, the data or an option cannot be used, or a model does not run on a sample.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("compare", options)
-    goal = keywords.group(Goal, goal, without=OF_SEARCH)
-    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end()
+    asked = Options.of("compare", options)
     if samples is not None and samples < 1:
         raise UserError(f"--samples {samples}: there must be at least 1")
-    with ort.custom_ops(runtime.ort_ops):
-        pair = Path(reference), Path(candidate)
-        return _compared(*pair, data, samples, goal, feeding, image_options(images), told(observe))
+    with ort.custom_ops(asked.runtime.ort_ops):
+        return _compared(Path(reference), Path(candidate), data, samples, asked, told(observe))
 
 
 def _compared(
@@ -134,11 +120,10 @@ def _compared(
     candidate: Path,
     data: DataSource,
     samples: int | None,
-    goal: Goal,
-    feeding: Feeding,
-    images: ImageOptions | None,
+    asked: Options,
     observe: Observer,
 ) -> Comparison:
+    goal, feeding = asked.goal, asked.feeding
     score = None if goal.eval is None else Score.of(goal.eval)
     models = [Model.open(path) for path in (reference, candidate)]
     for path, model in zip((reference, candidate), models, strict=True):
@@ -150,7 +135,7 @@ def _compared(
         if name not in [spec.name for spec in specs]:
             raise unknown_name(f"input of {str(reference)!r} named", name, [spec.name for spec in specs])
     fed = named(specs, feeding.input_names)
-    source = open_source(data, fed, options=images, skip_bad=feeding.skip_bad)
+    source = open_source(data, fed, options=asked.images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     observe("compare", None, None)
     read = watched(itertools.islice(source, samples), lambda done: observe("compare", done, total))

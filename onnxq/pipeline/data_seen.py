@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count
 from onnxq.data.contact_sheet import ContactSheet, is_sheet
-from onnxq.data.image_options import image_options
 from onnxq.data.model_scaling import model_scaling
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
@@ -28,8 +26,9 @@ from onnxq.emit.files import check_output, save_file
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.options.call_options import LookOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import DEPLOYED, Feeding, ImageOptions, Inputs, Keywords, Look
+from onnxq.options.settings import Inputs, Look
 
 _ROWS = 10
 
@@ -163,7 +162,7 @@ def _range(seen: InputSeen) -> str:
     return "no numbers" if seen.min is None else f"{seen.min:.6g} to {seen.max:.6g}, mean {seen.mean:.4g}"
 
 
-@takes_options(Feeding, Inputs, without=DEPLOYED)
+@takes_options
 def look(
     model: ModelSource,
     data: DataSource,
@@ -171,9 +170,6 @@ def look(
     samples: int | None = None,
     sheet: str | os.PathLike[str] | bool = False,
     force: bool = False,
-    feeding: Feeding | Mapping[str, Any] | None = None,
-    images: ImageOptions | Mapping[str, Any] | None = None,
-    inputs: Inputs | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[LookOptions],
 ) -> DataSeen:
@@ -186,26 +182,22 @@ def look(
         sheet: the contact sheet of images to write, `X.png`; True: `MODEL.data.png` in the working folder,
             where an input is an image.
         force: replace a file that is no such sheet.
-        feeding: how samples become inputs.
-        images: how image files do.
-        inputs: what is stated about the model's inputs.
         observe: is told the steps.
-        options: fields of these groups, each as a keyword of its own: `skip_bad=True`.
+        options: groups of options, or fields of these as keywords of their own: `skip_bad=True`.
 
     Raises:
         UserError: the model, the data or an option cannot be used.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("look", options)
-    feeding, inputs = keywords.group(Feeding, feeding), keywords.group(Inputs, inputs, without=DEPLOYED)
-    keywords.end()
+    asked = Options.of("look", options)
+    feeding = asked.feeding
     most, tell = Look().samples if samples is None else samples, told(observe)
     if most < 1:
         raise UserError(f"--samples {most}: there must be at least 1")
-    opened, specs = opened_with(model, inputs)
+    opened, specs = opened_with(model, asked.inputs)
     specs = named(specs, feeding.input_names)
     # bad samples are what one wants to know of here: all of them, not the first
-    source = open_source(data, specs, options=image_options(images), skip_bad=True)
+    source = open_source(data, specs, options=asked.images, skip_bad=True)
     survey = Survey(specs, source.images)
     pictures = ContactSheet(survey.inputs)
     output = None

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
 from onnxq.analysis.diff.compared import compare_reports
 from onnxq.analysis.diff.rows import RunDiff
 from onnxq.analysis.reports import open_report
 from onnxq.options.call_options import DiffOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Keywords, Margins
 
 
-@takes_options(Margins)
+@takes_options
 def diff(
     a: str | os.PathLike[str],
     b: str | os.PathLike[str],
     *,
     match: Sequence[str] = (),
-    margins: Margins | Mapping[str, Any] | None = None,
     **options: Unpack[DiffOptions],
 ) -> RunDiff:
     """What run B has otherwise than run A: accuracy, plan, scales, changes, repair, engine, files, settings.
@@ -29,8 +28,8 @@ def diff(
         a: `X.report.json` of run A, by this version of onnxq or an earlier one.
         b: that of run B.
         match: patterns (`*`, `?`, `[...]`): only what is of nodes, tensors or outputs that one of them fits.
-        margins: by how much a figure may be worse before that is said.
-        options: its fields, each as a keyword of its own: `margin_db=0.2`.
+        options: `margins`: by how much a figure may be worse before that is said; or its fields as keywords
+            of their own: `margin_db=0.2`.
 
     Returns:
         The rows, the worst first; `worse` says how many of them say that B is worse.
@@ -39,7 +38,5 @@ def diff(
         UserError: a file cannot be read or is no report, or a margin makes no sense.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("diff", options)
-    settled = keywords.group(Margins, margins)
-    keywords.end()
-    return compare_reports(open_report(a), open_report(b), settled, match)
+    asked = Options.of("diff", options)
+    return compare_reports(open_report(a), open_report(b), asked.margins, match)

@@ -21,7 +21,6 @@ from onnxq.base.progress import Observer, told
 from onnxq.base.shown import Shown, Words, count, tally
 from onnxq.base.typed import Unlike, typed
 from onnxq.base.version import VERSION
-from onnxq.data.image_options import image_options
 from onnxq.data.samples import InputSpec, named, watched
 from onnxq.data.sources import DataSource, open_source
 from onnxq.documents.data import path_of
@@ -40,8 +39,8 @@ from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.graph.types import Shape, dtype_of, elem_type_of, shape_of
 from onnxq.options.call_options import ExtractOptions, RunPiecesOptions, SplitOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime
 from onnxq.run import ort
 from onnxq.run.chain import Chain
 from onnxq.run.compare import OutputAccuracy, compare_models
@@ -145,13 +144,12 @@ class Extract(Shown):
         return files.save_model(self.piece.model, output, self.data_dir, self.report.to_dict())
 
 
-@takes_options(Runtime)
+@takes_options
 def split(
     model: ModelSource,
     *,
     at: Sequence[str | Sequence[str]] = (),
     at_op: Sequence[str] = (),
-    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[SplitOptions],
 ) -> Pieces:
@@ -162,17 +160,14 @@ def split(
         at: tensors, or sets of tensors. Each set cuts all that it depends on from the rest.
         at_op: operators (`Op` or `domain.Op`) whose nodes go into pieces of their own, which run in
             onnxruntime; the pieces between them are for TensorRT.
-        runtime: libraries of custom operators.
         observe: is told the steps.
-        options: `ort_ops`, in the place of `runtime`.
+        options: libraries of custom operators: `runtime`, or `ort_ops` in its place.
 
     Raises:
         UserError: the model cannot be read, or cannot be cut there.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("split", options)
-    runtime = keywords.group(Runtime, runtime)
-    keywords.end()
+    runtime = Options.of("split", options).runtime
     if not at and not at_op:
         raise UserError("it is not said where to cut", hint="give tensors (--at) or operators (--at-op)")
     told(observe)("split", None, None)
@@ -204,14 +199,13 @@ def split(
     return Pieces(pieces, manifest, opened.data_dir, opened.path)
 
 
-@takes_options(Runtime)
+@takes_options
 def extract(
     model: ModelSource,
     *,
     start: Sequence[str] = (),
     end: Sequence[str] = (),
     node: str | None = None,
-    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[ExtractOptions],
 ) -> Extract:
@@ -222,18 +216,15 @@ def extract(
         start: tensors that become the part's inputs; without any, all that `end` needs is taken.
         end: tensors that become its outputs.
         node: the name of a node, to take that one with its weights instead.
-        runtime: libraries of custom operators.
         observe: is told the steps.
-        options: `ort_ops`, in the place of `runtime`.
+        options: libraries of custom operators: `runtime`, or `ort_ops` in its place.
 
     Raises:
         UserError: the model cannot be read, there is no such tensor or node, or it cannot be cut
             there.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("extract", options)
-    runtime = keywords.group(Runtime, runtime)
-    keywords.end()
+    runtime = Options.of("extract", options).runtime
     if bool(end) == (node is not None) or (start and node is not None):
         raise UserError(
             "it is not clear what to take out",
@@ -263,7 +254,7 @@ def extract(
     return Extract(piece, report, opened.data_dir, opened.path)
 
 
-@takes_options(Feeding, Runtime)
+@takes_options
 def run_pieces(
     manifest: str | os.PathLike[str],
     data: DataSource,
@@ -272,10 +263,7 @@ def run_pieces(
     use: Mapping[int, str | os.PathLike[str]] | None = None,
     samples: int | None = None,
     tolerance: float | None = None,
-    feeding: Feeding | Mapping[str, Any] | None = None,
-    images: ImageOptions | Mapping[str, Any] | None = None,
     save: str | os.PathLike[str] | None = None,
-    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[RunPiecesOptions],
 ) -> ChainRun:
@@ -293,13 +281,11 @@ def run_pieces(
         samples: how many samples at most; all by default.
         tolerance: the least SQNR in dB that an output may have. None: all outputs must be equal.
             Outputs that are not floats must be equal in any case.
-        feeding: how samples become inputs; bad ones that are left out are counted in the document.
-        images: how image files become input values.
         save: a new folder for a file of each sample, `00000.npz` and on, with the inputs, what
             passes between the pieces, and the outputs: calibration data for each piece.
-        runtime: libraries of custom operators.
         observe: is told the steps.
-        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
+        options: groups of options, or fields of these as keywords of their own: `skip_bad=True`; bad samples
+            that are left out are counted in the document.
 
     Returns:
         What `onnxq run --json` prints; `within` says whether all outputs are near
@@ -310,14 +296,9 @@ def run_pieces(
         RunError: a model does not run.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("run_pieces", options)
-    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end()
-    with ort.custom_ops(runtime.ort_ops):
-        return _run(
-            Path(manifest), data, original, use or {}, samples, tolerance, image_options(images),
-            feeding, save, told(observe),
-        )  # fmt: skip
+    asked = Options.of("run_pieces", options)
+    with ort.custom_ops(asked.runtime.ort_ops):
+        return _run(Path(manifest), data, original, use or {}, samples, tolerance, asked, save, told(observe))
 
 
 def _run(
@@ -327,17 +308,17 @@ def _run(
     use: Mapping[int, str | os.PathLike[str]],
     samples: int | None,
     tolerance: float | None,
-    images: ImageOptions | None,
-    feeding: Feeding,
+    asked: Options,
     save: str | os.PathLike[str] | None,
     observe: Observer,
 ) -> ChainRun:
+    feeding = asked.feeding
     document = _read_manifest(path)
     observe("load", None, None)
     chain = _load_chain(document, path.parent, use)
     reference, notes = _find_original(document, path.parent, original)
     specs = named([_spec(entry, path) for entry in document.inputs], feeding.input_names)
-    source = open_source(data, specs, options=images, skip_bad=feeding.skip_bad)
+    source = open_source(data, specs, options=asked.images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     chosen = watched(itertools.islice(source, samples), lambda done: observe("run", done, total))
     feeds = (sample.feeds for sample in chosen)

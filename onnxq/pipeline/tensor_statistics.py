@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from onnxq.analysis.choosing_rows import wanted_rows
 from onnxq.analysis.grids import grids_of
@@ -22,15 +22,15 @@ from onnxq.emit.recorded import report_beside
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
 from onnxq.options.call_options import StatisticsOptions
+from onnxq.options.grouped import Options
 from onnxq.options.keywords import takes_options
-from onnxq.options.settings import Feeding, ImageOptions, Keywords, Runtime, group_of
 from onnxq.run import ort
 from onnxq.run.versions import unreadable
 
 __all__ = ["statistics"]
 
 
-@takes_options(Feeding, Runtime)
+@takes_options
 def statistics(
     model: ModelSource,
     data: DataSource | None = None,
@@ -42,9 +42,6 @@ def statistics(
     integers: bool = False,
     match: Sequence[str] = (),
     ops: Sequence[str] = (),
-    feeding: Feeding | Mapping[str, Any] | None = None,
-    images: ImageOptions | Mapping[str, Any] | None = None,
-    runtime: Runtime | Mapping[str, Any] | None = None,
     observe: Observer | None = None,
     **options: Unpack[StatisticsOptions],
 ) -> TensorTable:
@@ -61,19 +58,14 @@ def statistics(
         integers: whether codes are counted, of tensors that have a scale.
         match: patterns: only tensors of which one fits the name, or that of the node that writes them.
         ops: only tensors that these operators write; `input` for the inputs.
-        feeding: how data become inputs.
-        images: how images do.
-        runtime: what onnxruntime runs the model with.
         observe: is told the progress.
-        options: fields of `feeding` and `runtime`, each as a keyword of its own: `skip_bad=True`.
+        options: groups of options, or fields of these as keywords of their own: `skip_bad=True`.
 
     Raises:
         UserError: the model, data or statistics cannot be used; there is no such name or operator.
         TypeError: there is no such keyword.
     """
-    keywords = Keywords("statistics", options)
-    feeding, runtime = keywords.group(Feeding, feeding), keywords.group(Runtime, runtime)
-    keywords.end()
+    asked = Options.of("statistics", options)
     if (data is None) == (stats is None):
         given = "neither data nor a statistics file is given" if data is None else "both are given"
         raise UserError(f"statistics of what is not said: {given}", hint="give --calib DATA or --stats S")
@@ -96,15 +88,12 @@ def statistics(
     name = "" if opened.path is None else str(opened.path)
     if stats is not None:
         return _of_file(name, scales, Path(stats), wanted, written, grids)
-    with ort.custom_ops(runtime.ort_ops):
+    with ort.custom_ops(asked.runtime.ort_ops):
         assert data is not None
         work = TensorPass(
             opened, written, {one.tensor for one in wanted}, grids, channels=channels, codes=integers
         )
-        skipped = _run(
-            work, opened, data, samples, feeding,
-            None if images is None else group_of(ImageOptions, images), observe,
-        )  # fmt: skip
+        skipped = _run(work, opened, data, samples, asked, observe)
     rows: list[TensorRow] = []
     for one in wanted:
         rows += work.tallies[one.tensor].rows(one, channels=channels)
@@ -119,13 +108,14 @@ def _run(
     model: Model,
     data: DataSource,
     samples: int | None,
-    feeding: Feeding,
-    images: ImageOptions | None,
+    asked: Options,
     observe: Observer | None,
 ) -> list[str]:
     """Runs the samples; returns those that were left out, and why."""
+    feeding = asked.feeding
     specs = [InputSpec(name, dtype, shape) for name, dtype, shape in model.inputs if dtype is not None]
-    source = open_source(data, named(specs, feeding.input_names), options=images, skip_bad=feeding.skip_bad)
+    specs = named(specs, feeding.input_names)
+    source = open_source(data, specs, options=asked.images, skip_bad=feeding.skip_bad)
     total = source.count if samples is None or source.count is None else min(samples, source.count)
     tell = told(observe)
     skipped: list[str] = []

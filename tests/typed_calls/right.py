@@ -22,6 +22,8 @@ onnxq.quantize("m.onnx", "data", min_agreement=("y", 0.99), compile=False, sm=89
 onnxq.quantize("m.onnx", "data", eval=lambda run: 1.0, max_drop=0.1, workers=2)
 onnxq.quantize("m.onnx", "data", calibration=onnxq.Calibration("entropy"), repairs={"prove": "never"})
 onnxq.quantize("m.onnx", stats="m.stats.npz", repair=["bias", "gptq"], repair_samples=32)
+onnxq.quantize("m.onnx", "data", goal=onnxq.Goal(30), images={"preset": "yolo"}, accuracy=None)
+onnxq.statistics("m.onnx", "data", feeding=onnxq.Feeding(skip_bad=True), runtime={"ort_ops": ["lib.so"]})
 onnxq.plan("m.onnx", "data", skip=["unfuse_gelu"], skip_bad=True)
 onnxq.sensitivity("m.onnx", "data", top=5, weigh={"y": 2.0})
 onnxq.sanitize("m.onnx", prove="always", allow_interface_changes=True)

@@ -1,0 +1,161 @@
+"""What onnxq gives. `make options` writes this file."""
+
+from onnxq.analysis.diff.rows import RunDiff as RunDiff
+from onnxq.analysis.memory import ModelMemory as ModelMemory
+from onnxq.analysis.nodes import ModelNodes as ModelNodes
+from onnxq.analysis.rows import Analysis as Analysis
+from onnxq.analysis.tensors import TensorTable as TensorTable
+from onnxq.analysis.weights import WeightTable as WeightTable
+from onnxq.base.errors import Fault as Fault
+from onnxq.base.errors import OnnxqError as OnnxqError
+from onnxq.base.errors import UserError as UserError
+from onnxq.base.progress import Observer as Observer
+from onnxq.calib.stats_file import StatsFile as StatsFile
+from onnxq.cli.bar import bar as bar
+from onnxq.documents.pieces import ChainRun as ChainRun
+from onnxq.emit.schemas import SchemaList as SchemaList
+from onnxq.emit.schemas import list_schemas as list_schemas
+from onnxq.emit.schemas import schema as schema
+from onnxq.options.config import LayerRule as LayerRule
+from onnxq.options.settings import AccuracyRepair as AccuracyRepair
+from onnxq.options.settings import Calibration as Calibration
+from onnxq.options.settings import Compilation as Compilation
+from onnxq.options.settings import Details as Details
+from onnxq.options.settings import Division as Division
+from onnxq.options.settings import Feeding as Feeding
+from onnxq.options.settings import Format as Format
+from onnxq.options.settings import Goal as Goal
+from onnxq.options.settings import ImageOptions as ImageOptions
+from onnxq.options.settings import Inputs as Inputs
+from onnxq.options.settings import Margins as Margins
+from onnxq.options.settings import Ranking as Ranking
+from onnxq.options.settings import Repairs as Repairs
+from onnxq.options.settings import Runtime as Runtime
+from onnxq.pipeline import calibrate as calibrate
+from onnxq.pipeline import merge_stats as merge_stats
+from onnxq.pipeline import plan as plan
+from onnxq.pipeline import quantize as quantize
+from onnxq.pipeline import sanitize as sanitize
+from onnxq.pipeline import sensitivity as sensitivity
+from onnxq.pipeline.analyzing import analyze as analyze
+from onnxq.pipeline.checking import Checks as Checks
+from onnxq.pipeline.checking import check as check
+from onnxq.pipeline.comparing import Comparison as Comparison
+from onnxq.pipeline.comparing import compare as compare
+from onnxq.pipeline.data_seen import DataSeen as DataSeen
+from onnxq.pipeline.data_seen import look as look
+from onnxq.pipeline.decision_ranking import Sensitivity as Sensitivity
+from onnxq.pipeline.description import ModelSummary as ModelSummary
+from onnxq.pipeline.description import TensorSummary as TensorSummary
+from onnxq.pipeline.description import describe as describe
+from onnxq.pipeline.description import describe_tensor as describe_tensor
+from onnxq.pipeline.diffing import diff as diff
+from onnxq.pipeline.engine_reading import EngineDocument as EngineDocument
+from onnxq.pipeline.engine_reading import engine as engine
+from onnxq.pipeline.first_settings import FirstSettings as FirstSettings
+from onnxq.pipeline.first_settings import init as init
+from onnxq.pipeline.inspecting import draw as draw
+from onnxq.pipeline.inspecting import inspect as inspect
+from onnxq.pipeline.model_memory import memory as memory
+from onnxq.pipeline.pieces import Extract as Extract
+from onnxq.pipeline.pieces import Pieces as Pieces
+from onnxq.pipeline.pieces import extract as extract
+from onnxq.pipeline.pieces import run_pieces as run_pieces
+from onnxq.pipeline.pieces import split as split
+from onnxq.pipeline.planning import Planned as Planned
+from onnxq.pipeline.result import Result as Result
+from onnxq.pipeline.rule_book import KnownOfMessage as KnownOfMessage
+from onnxq.pipeline.rule_book import RuleList as RuleList
+from onnxq.pipeline.rule_book import RulesTried as RulesTried
+from onnxq.pipeline.rule_book import RuleText as RuleText
+from onnxq.pipeline.rule_book import explain_message as explain_message
+from onnxq.pipeline.rule_book import explain_rule as explain_rule
+from onnxq.pipeline.rule_book import list_rules as list_rules
+from onnxq.pipeline.rule_book import rules_page as rules_page
+from onnxq.pipeline.rule_book import try_rules as try_rules
+from onnxq.pipeline.tensor_statistics import statistics as statistics
+from onnxq.pipeline.weight_table import weights as weights
+from onnxq.pipeline.written_page import WrittenPage as WrittenPage
+from onnxq.pipeline.written_page import report as report
+
+__all__ = [
+    "AccuracyRepair",
+    "Analysis",
+    "Calibration",
+    "ChainRun",
+    "Checks",
+    "Comparison",
+    "Compilation",
+    "DataSeen",
+    "Details",
+    "Division",
+    "EngineDocument",
+    "Extract",
+    "Fault",
+    "Feeding",
+    "FirstSettings",
+    "Format",
+    "Goal",
+    "ImageOptions",
+    "Inputs",
+    "KnownOfMessage",
+    "LayerRule",
+    "Margins",
+    "ModelMemory",
+    "ModelNodes",
+    "ModelSummary",
+    "Observer",
+    "OnnxqError",
+    "Pieces",
+    "Planned",
+    "Ranking",
+    "Repairs",
+    "Result",
+    "RuleList",
+    "RuleText",
+    "RulesTried",
+    "RunDiff",
+    "Runtime",
+    "SchemaList",
+    "Sensitivity",
+    "StatsFile",
+    "TensorSummary",
+    "TensorTable",
+    "UserError",
+    "WeightTable",
+    "WrittenPage",
+    "__version__",
+    "analyze",
+    "bar",
+    "calibrate",
+    "check",
+    "compare",
+    "describe",
+    "describe_tensor",
+    "diff",
+    "draw",
+    "engine",
+    "explain_message",
+    "explain_rule",
+    "extract",
+    "init",
+    "inspect",
+    "list_rules",
+    "list_schemas",
+    "look",
+    "memory",
+    "merge_stats",
+    "plan",
+    "quantize",
+    "report",
+    "rules_page",
+    "run_pieces",
+    "sanitize",
+    "schema",
+    "sensitivity",
+    "split",
+    "statistics",
+    "try_rules",
+    "weights",
+]
+__version__: str

@@ -1,0 +1,255 @@
+"""The keywords of the functions that take options. `make options` writes this file."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from onnxq.options.settings import (
+    AccuracyRepair,
+    Batch,
+    Calibration,
+    Compilation,
+    Details,
+    Division,
+    Feeding,
+    Format,
+    Goal,
+    ImageOptions,
+    Inputs,
+    Margins,
+    PathLike,
+    Profile,
+    Prove,
+    Ranking,
+    Repairs,
+    Runtime,
+)
+
+class _Feeding(TypedDict, total=False):
+    feeding: Feeding | Mapping[str, Any] | None
+    skip_bad: bool
+    input_names: Mapping[str, str] | None
+
+class _ImageOptions(TypedDict, total=False):
+    images: ImageOptions | Mapping[str, Any] | None
+
+class _Runtime(TypedDict, total=False):
+    runtime: Runtime | Mapping[str, Any] | None
+    ort_ops: Sequence[PathLike]
+
+class _CalibrationOfCalibrate(TypedDict, total=False):
+    calibration: Calibration | Mapping[str, Any] | None
+    exact: bool
+    samples: int
+    seed: int
+
+class _Division(TypedDict, total=False):
+    division: Division | Mapping[str, Any] | None
+    shard: tuple[int, int]
+    workers: int
+
+class _RepairsOfCalibrate(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+    rules: Sequence[PathLike]
+    enable: Sequence[str]
+    skip: Sequence[str]
+
+class _Inputs(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+    profiles: Mapping[str, Profile] | None
+    batch: Batch | Mapping[str, Batch] | None
+    profile_weights: Mapping[str, float] | None
+
+class _Calibration(TypedDict, total=False):
+    calibration: Calibration | Mapping[str, Any] | None
+    method: Literal["minmax", "average", "percentile", "entropy", "mse", "auto"]
+    percentile: float
+    constant: float
+    search: bool
+    exact: bool
+    samples: int
+    seed: int
+    stats: PathLike | None
+    partial: bool
+
+class _RepairsOfCheck(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+    rules: Sequence[PathLike]
+    enable: Sequence[str]
+    skip: Sequence[str]
+    prove: Prove
+
+class _InputsOfCheck(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+    profiles: Mapping[str, Profile] | None
+    batch: Batch | Mapping[str, Batch] | None
+
+class _CompilationOfCheck(TypedDict, total=False):
+    compilation: Compilation | Mapping[str, Any] | None
+    sm: int
+    compile: bool
+
+class _GoalOfCompare(TypedDict, total=False):
+    goal: Goal | Mapping[str, Any] | None
+    min_sqnr: float | None
+    min_agreement: float | tuple[str, float] | None
+    max_drop: float | None
+    eval: PathLike | Callable[..., Any] | None
+    weigh: Mapping[str, float] | None
+
+class _Margins(TypedDict, total=False):
+    margins: Margins | Mapping[str, Any] | None
+    margin_db: float
+    margin_points: float
+    margin_percent: float
+
+class _InputsOfLook(TypedDict, total=False):
+    inputs: Inputs | Mapping[str, Any] | None
+    shapes: Mapping[str, Sequence[int | str]] | None
+    assume: Mapping[str, int] | None
+    freeze: Mapping[str, Any] | None
+
+class _AccuracyRepair(TypedDict, total=False):
+    accuracy: AccuracyRepair | Mapping[str, Any] | None
+    repair: str | Sequence[str] | None
+    repair_samples: int
+
+class _FormatOfPlan(TypedDict, total=False):
+    format: Format | Mapping[str, Any] | None
+    keep_float: Sequence[str]
+    heads: Literal["int8", "float", "auto"]
+    body: Literal["fp16", "bf16", "fp32"] | None
+    io: Literal["fp16", "bf16", "fp32"] | None
+    scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
+
+class _Format(TypedDict, total=False):
+    format: Format | Mapping[str, Any] | None
+    keep_float: Sequence[str]
+    heads: Literal["int8", "float", "auto"]
+    body: Literal["fp16", "bf16", "fp32"] | None
+    io: Literal["fp16", "bf16", "fp32"] | None
+    scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
+    cache: bool
+    plan: PathLike | None
+
+class _Goal(TypedDict, total=False):
+    goal: Goal | Mapping[str, Any] | None
+    min_sqnr: float | None
+    min_agreement: float | tuple[str, float] | None
+    max_drop: float | None
+    eval: PathLike | Callable[..., Any] | None
+    max_float: float | None
+    costs: str | PathLike | Mapping[str, float]
+    weigh: Mapping[str, float] | None
+    measure: int
+    time_limit: float | None
+
+class _DivisionOfQuantize(TypedDict, total=False):
+    division: Division | Mapping[str, Any] | None
+    workers: int
+
+class _Compilation(TypedDict, total=False):
+    compilation: Compilation | Mapping[str, Any] | None
+    sm: int
+    compile: bool
+    gpu: str | None
+    fastest: bool
+
+class _Details(TypedDict, total=False):
+    details: Details | Mapping[str, Any] | None
+    layer_samples: int | None
+    pictures: bool
+
+class _CalibrationOfSanitize(TypedDict, total=False):
+    calibration: Calibration | Mapping[str, Any] | None
+    stats: PathLike | None
+
+class _FormatOfSanitize(TypedDict, total=False):
+    format: Format | Mapping[str, Any] | None
+    body: Literal["fp16", "bf16", "fp32"] | None
+    io: Literal["fp16", "bf16", "fp32"] | None
+
+class _Repairs(TypedDict, total=False):
+    repairs: Repairs | Mapping[str, Any] | None
+    target: PathLike
+    rules: Sequence[PathLike]
+    enable: Sequence[str]
+    skip: Sequence[str]
+    prove: Prove
+    allow_interface_changes: bool
+
+class _FormatOfSensitivity(TypedDict, total=False):
+    format: Format | Mapping[str, Any] | None
+    keep_float: Sequence[str]
+    heads: Literal["int8", "float", "auto"]
+    body: Literal["fp16", "bf16", "fp32"] | None
+    io: Literal["fp16", "bf16", "fp32"] | None
+    scale_form: Literal["per-channel", "post-scale", "per-tensor"] | None
+    plan: PathLike | None
+
+class _GoalOfSensitivity(TypedDict, total=False):
+    goal: Goal | Mapping[str, Any] | None
+    eval: PathLike | Callable[..., Any] | None
+    max_float: float | None
+    costs: str | PathLike | Mapping[str, float]
+    weigh: Mapping[str, float] | None
+    measure: int
+
+class _Ranking(TypedDict, total=False):
+    ranking: Ranking | Mapping[str, Any] | None
+    top: int
+
+class AnalyzeOptions(_Feeding, _ImageOptions, _Runtime): ...
+class CalibrateOptions(
+    _Feeding, _ImageOptions, _CalibrationOfCalibrate, _Division, _RepairsOfCalibrate, _Inputs, _Runtime
+): ...
+class CheckOptions(
+    _Feeding, _ImageOptions, _Calibration, _RepairsOfCheck, _InputsOfCheck, _CompilationOfCheck, _Runtime
+): ...
+class CompareOptions(_Feeding, _ImageOptions, _GoalOfCompare, _Runtime): ...
+class DiffOptions(_Margins): ...
+class ExtractOptions(_Runtime): ...
+class LookOptions(_Feeding, _ImageOptions, _InputsOfLook): ...
+class PlanOptions(
+    _Feeding, _ImageOptions, _Calibration, _AccuracyRepair, _FormatOfPlan, _RepairsOfCheck, _Inputs, _Runtime
+): ...
+class QuantizeOptions(
+    _Feeding,
+    _ImageOptions,
+    _Calibration,
+    _AccuracyRepair,
+    _Format,
+    _Goal,
+    _DivisionOfQuantize,
+    _RepairsOfCheck,
+    _Inputs,
+    _Compilation,
+    _Details,
+    _Runtime,
+): ...
+class RunPiecesOptions(_Feeding, _ImageOptions, _Runtime): ...
+class SanitizeOptions(
+    _Feeding, _ImageOptions, _CalibrationOfSanitize, _FormatOfSanitize, _Repairs, _InputsOfLook, _Runtime
+): ...
+class SensitivityOptions(
+    _Feeding,
+    _ImageOptions,
+    _Calibration,
+    _AccuracyRepair,
+    _FormatOfSensitivity,
+    _GoalOfSensitivity,
+    _Ranking,
+    _DivisionOfQuantize,
+    _RepairsOfCheck,
+    _Inputs,
+    _Runtime,
+): ...
+class SplitOptions(_Runtime): ...
+class StatisticsOptions(_Feeding, _ImageOptions, _Runtime): ...

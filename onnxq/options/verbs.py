@@ -1,0 +1,128 @@
+"""Every verb, once: the groups of options that it takes, on the command line and in Python.
+
+Its flags and their panels (`cli/chosen.py`), the keys of `onnxq.toml` that count, the keywords of its
+function (`grouped.py`), what `help` (`keywords.py`) and type checkers (`call_options.pyi`) know of them
+are made of it. The command line shows the verbs in this order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from onnxq.options.option import Option, read_options
+from onnxq.options.settings import (
+    DEPLOYED,
+    AccuracyRepair,
+    Calibration,
+    Common,
+    Compilation,
+    DataPlace,
+    Details,
+    Division,
+    Feeding,
+    Format,
+    Goal,
+    ImageOptions,
+    Inputs,
+    Look,
+    Margins,
+    Outcome,
+    Papers,
+    Ranking,
+    Repairs,
+    Runtime,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What a verb takes beside its own arguments and flags.
+
+    Attributes:
+        groups: groups of options, each a panel of `--help`.
+        without: options of theirs that it does not have.
+        config: whether it reads `onnxq.toml`, and has the flag --config.
+        data: the flag of the path of the data.
+        function: the name of its function in Python, where that is not its own.
+    """
+
+    groups: tuple[type, ...] = ()
+    without: tuple[str, ...] = ()
+    config: bool = False
+    data: str = "--calib"
+    function: str = ""
+
+    def options(self, group: type) -> Mapping[str, Option]:
+        """The options that it has of a group, by the names of their fields; `Common` every verb has."""
+        found = dict(read_options(group, self.without)) if group in (*self.groups, Common) else {}
+        if group is DataPlace:
+            found["path"] = replace(found["path"], flag=(self.data,))
+        return found
+
+
+_DATA = (DataPlace, Feeding, ImageOptions)
+_CALIBRATED = (*_DATA, Calibration)
+_QUANTIZED = (*_CALIBRATED, AccuracyRepair, Format)
+_MODEL = (Repairs, Inputs)
+_GATES = ("min_sqnr", "min_agreement", "max_drop", "time_limit")
+_SEARCHED = ("max_float", "costs", "measure", "time_limit")
+
+VERBS: Mapping[str, Verb] = {
+    "quantize": Verb(
+        (*_QUANTIZED, Goal, Division, *_MODEL, Compilation, Outcome, Papers, Details, Runtime),
+        without=("allow_interface_changes", "shard"), config=True,
+    ),
+    "plan": Verb(
+        (*_QUANTIZED, *_MODEL, Runtime),
+        without=("allow_interface_changes", "cache", "plan"), config=True,
+    ),
+    "sensitivity": Verb(
+        (*_QUANTIZED, Goal, Ranking, Division, *_MODEL, Runtime),
+        without=("allow_interface_changes", "shard", "cache", *_GATES), config=True,
+    ),
+    "calibrate": Verb(
+        (*_CALIBRATED, Division, *_MODEL, Runtime),
+        without=("method", "stats", "partial", "prove", "allow_interface_changes"), config=True,
+    ),
+    "sanitize": Verb(
+        (*_CALIBRATED, Format, Papers, *_MODEL, Runtime),
+        without=("method", "exact", "samples", "seed", "partial",
+                 "keep_float", "heads", "scale_form", "cache", "plan", *DEPLOYED),
+        config=True,
+    ),
+    "check": Verb(
+        (*_CALIBRATED, *_MODEL, Compilation, Runtime),
+        without=("allow_interface_changes", "gpu", "fastest", "profile_weights"), config=True,
+    ),
+    "inspect": Verb((Inputs,), without=("assume", "freeze")),
+    "data": Verb(
+        (DataPlace, Look, Feeding, ImageOptions, Inputs), without=DEPLOYED, config=True, function="look"
+    ),
+    "statistics": Verb((*_DATA, Runtime)),
+    "weights": Verb(),
+    "memory": Verb((Inputs,), without=("freeze", *DEPLOYED)),
+    "compare": Verb((*_DATA, Goal, Runtime), without=_SEARCHED, data="--data"),
+    "analyze": Verb((*_DATA, Runtime), data="--data"),
+    "diff": Verb((Margins,), config=True),
+    "engine": Verb(
+        (Compilation, Inputs),
+        without=("compile", "fastest", "shapes", "assume", "freeze", "batch", "profile_weights"),
+    ),
+    "report": Verb(),
+    "split": Verb((Runtime,)),
+    "run": Verb((*_DATA, Runtime), data="--data", function="run_pieces"),
+    "extract": Verb((Runtime,)),
+    "init": Verb((DataPlace,), without=("script",)),
+    "schema": Verb(),
+    "rules list": Verb((Repairs,), without=("target", "enable", "skip", "prove", "allow_interface_changes")),
+    "rules explain": Verb((Repairs,), without=("enable", "skip", "prove", "allow_interface_changes")),
+    "rules page": Verb(),
+    "rules test": Verb(),
+}  # fmt: skip
+"""The verbs of the command line by name; those of `rules` have its name in front."""
+
+
+def verb_of(function: str) -> Verb:
+    """The verb of a function that takes groups of options."""
+    return next(verb for name, verb in VERBS.items() if (verb.function or name) == function)
