@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnxq.base.errors import UserError
 from onnxq.calib.stats import TensorStats
 from onnxq.checks.limits import GAIN_DB, POOR_DB
 from onnxq.compiled.reading import EngineReading
@@ -78,6 +79,7 @@ class Evidence:
         floats: the layers in float, the heaviest first.
         doubts: what is doubtful about the data.
         reading: what became of the original in an engine; None: there is none.
+        problem: why the data could not be run through the model; None: they could.
     """
 
     model: Model
@@ -92,6 +94,7 @@ class Evidence:
     floats: tuple[FloatLayer, ...]
     doubts: tuple[DataWarning, ...] = ()
     reading: EngineReading | None = None
+    problem: UserError | None = None
     _thresholds: dict[str, float] = field(default_factory=dict)
     _best: dict[str, float] = field(default_factory=dict)
 

@@ -52,8 +52,10 @@ def _own(function: UserFunction) -> Check:
         raise UserError(
             f"{function} is named {found.name!r}, as a check of onnxq", hint="give it another name"
         )
-    if found.needs == "target":
-        raise UserError(f"{function} needs 'target', which only onnxq tells", hint="let it need 'file'")
+    if found.needs in ("target", "runtime"):
+        raise UserError(
+            f"{function} needs {found.needs!r}, which only onnxq tells", hint="let it need 'file'"
+        )
     return dataclasses.replace(found, place=function, kind=str(function))
 
 

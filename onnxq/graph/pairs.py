@@ -15,7 +15,7 @@ import numpy as np
 from onnxq.graph.moves import MOVES, REARRANGES
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import dtype_of, is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node, main_nodes
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 QDQ = (QUANTIZE, DEQUANTIZE)
@@ -242,8 +242,7 @@ class PairIndex:
             model: the model.
             bodies: whether those in bodies of control flow are among them.
         """
-        graphs = model.graphs() if bodies else [model.graph]
-        nodes = (Node(model, raw) for graph in graphs for raw in graph.nodes)
+        nodes = every_node(model) if bodies else main_nodes(model)
         return cls(model, tuple(Pair(node) for node in nodes if is_qdq(node)))
 
     def __iter__(self) -> Iterator[Pair]:

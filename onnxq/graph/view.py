@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -267,6 +267,16 @@ class Node:
     def assumed(self, dim: Dim) -> int | None:
         """The size that is stated or proved for a dynamic dimension, None where there is none."""
         return self.model.assumed.get(dim) if isinstance(dim, str) else None
+
+
+def every_node(model: Topology) -> Iterator[Node]:
+    """The nodes of a model, those of subgraph bodies included, outer before inner."""
+    return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
+
+
+def main_nodes(model: Topology) -> Iterator[Node]:
+    """The nodes of a model's main graph."""
+    return (Node(model, raw) for raw in model.graph.nodes)
 
 
 class Body(Sequence[Tensor]):

@@ -16,8 +16,6 @@ from onnxq.calib.collect import Counting
 from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
-from onnxq.checks.finding import Finding
-from onnxq.checks.load import finding
 from onnxq.checks.subject import subject_of
 from onnxq.compiled.reading import read
 from onnxq.data.sources import Source
@@ -49,7 +47,7 @@ def evidence_of(
     given: Given | None,
     engine: trt.Engine | None,
     data: str,
-) -> tuple[Evidence, list[Finding]]:
+) -> Evidence:
     """Plans and measures.
 
     Args:
@@ -62,7 +60,7 @@ def evidence_of(
         data: the flags that name the data or statistics, for command lines.
 
     Returns:
-        What is known; and what kept the data from being measured, where something did.
+        What is known, and what kept the data from being measured, where something did.
 
     Raises:
         UserError: statistics are of another model, or there are no samples.
@@ -82,9 +80,9 @@ def evidence_of(
         if given is not None and given.stats is not None
         else Stats({}, np.zeros(0, np.int64))
     )
-    problems: list[Finding] = []
+    problem: UserError | None = None
     if source is not None:
-        found, problems = _measured(job, prepared, options, sampling, known, own=own)
+        found, problem = _measured(job, prepared, options, sampling, known, own=own)
         known = Stats({**known.tensors, **found.tensors}, found.indices if found.samples else known.indices)
     scaled = own_scales(job.model) if own else planned_scales(
         prepared.plan, _ranges(job, options, sampling, given, prepared, known)
@@ -107,7 +105,8 @@ def evidence_of(
         floats=tuple(_floats(job, prepared.plan, report, own=own)),
         doubts=tuple(DataWarning(**entry) for entry in doubts),
         reading=read(engine.layers, original) if engine is not None and compiled else None,
-    ), problems
+        problem=problem,
+    )
 
 
 def _through_casts(
@@ -155,7 +154,7 @@ def _is_of_float_model(given: Given | None, job: Job, report: Report | None) -> 
 
 def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
-) -> tuple[Stats, list[Finding]]:
+) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
     nothing = Stats({}, np.zeros(0, np.int64))
     computed = makers(prepared.reference.graph)
@@ -163,7 +162,7 @@ def _measured(
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     wanted = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
     if not wanted or sampling.first is None or sampling.parts is None:
-        return nothing, []
+        return nothing, None
     axes = _channel_axes(job.model)
     counting: Counting = "exact" if options.exact else "sampled"
     problem: UserError | None = None
@@ -175,18 +174,12 @@ def _measured(
             return measure(
                 job, prepared, names, (), counting, samples, sampling.first, sampling.parts.used,
                 sampling.skip if options.skip_bad else None, channels,
-            ), []  # fmt: skip
+            ), None  # fmt: skip
         except UserError as error:
             problem = problem or error
             if not again or not names or names == wanted == planned:
                 break
-    assert problem is not None
-    return nothing, [
-        finding(
-            "not-measured", reason=str(problem), advice=problem.hint or "check the data",
-            consequence="no check that looks at values could say anything",
-        )
-    ]  # fmt: skip
+    return nothing, problem
 
 
 def _looked_at(model: Model) -> Iterator[str]:
