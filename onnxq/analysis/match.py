@@ -8,12 +8,14 @@ the one that a node of the same name and operator gives, or the only one that an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
 
 from onnxq.analysis.stages import THROUGH, Saved, Stage
+from onnxq.base.grouped import grouped
 from onnxq.base.plain import DocumentPart
 from onnxq.base.reason import Reason, code_of
 
@@ -173,15 +175,13 @@ def _by_structure(
     """Tensors that one operator makes of what is matched already, where there is one of them on each side."""
     known = {a.base(name): b.base(entry.b) for name, entry in found.items()}
     known |= {name: name for name in a.inputs if name in b.inputs}
-    sides: dict[tuple[object, ...], list[str]] = {}
-    for name, node in theirs.items():
-        if name not in taken and node.output[0] == name:
-            sides.setdefault(_signature(b, node, None), []).append(name)
-    rivals: dict[tuple[object, ...], int] = {}
+    sides = grouped(
+        (_signature(b, node, None), name)
+        for name, node in theirs.items()
+        if name not in taken and node.output[0] == name
+    )
     left = [name for name, node in ours.items() if name not in found and node.output[0] == name]
-    for name in left:
-        key = _signature(a, ours[name], None)
-        rivals[key] = rivals.get(key, 0) + 1
+    rivals = Counter(_signature(a, ours[name], None) for name in left)
     for name in left:  # in order, so that what is matched here leads on
         others = sides.get(_signature(a, ours[name], known), [])
         if len(others) == 1 and rivals[_signature(a, ours[name], None)] == 1 and _fit(a, b, name, others[0]):

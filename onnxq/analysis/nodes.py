@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from onnxq.base.errors import UserError, nearest, unknown_name
+from onnxq.base.grouped import grouped
 from onnxq.base.patterns import fits
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count
@@ -203,11 +204,8 @@ def _near(graphs: Sequence[GraphRow], rows: Sequence[NodeRow], name: str, depth:
     if not found:
         known = dict.fromkeys(n for row in rows for n in (row.name, *_tensors(row)))
         raise unknown_name("node or tensor", name, known)
-    beside: dict[int, list[int]] = {}
-    for link in links(graphs, rows):
-        if link.source >= 0:
-            beside.setdefault(link.source, []).append(link.reader)
-            beside.setdefault(link.reader, []).append(link.source)
+    ends = [(link.source, link.reader) for link in links(graphs, rows) if link.source >= 0]
+    beside = grouped([*ends, *((reader, source) for source, reader in ends)])
     last = found
     for _ in range(depth):
         last = {other for one in last for other in beside.get(one, ())} - found

@@ -20,6 +20,7 @@ from onnxq.analysis.quantizers import Quantizer
 from onnxq.analysis.rows import Cause
 from onnxq.analysis.segments import Affine, Segment, affine_of, segment_of
 from onnxq.analysis.stages import Stage
+from onnxq.base.grouped import grouped
 from onnxq.graph.pairs import IN_SIGHT
 
 SEVERITY = ("nonfinite", "swapped", "weights", "bias", "scale", "clipped", "unquantized", "unexplained")
@@ -105,11 +106,11 @@ class Suspicions:
         ]
 
     def _levels_by_kind(self) -> dict[tuple[str, bool], list[float]]:
-        found: dict[tuple[str, bool], list[float]] = {}
-        for name, figures in self._figures.items():
-            if figures.sqnr_db is not None and figures.sqnr_db < math.inf:
-                found.setdefault(self._kind(self._segments[name]), []).append(figures.sqnr_db)
-        return found
+        return grouped(
+            (self._kind(self._segments[name]), figures.sqnr_db)
+            for name, figures in self._figures.items()
+            if figures.sqnr_db is not None and figures.sqnr_db < math.inf
+        )
 
     def _kind(self, segment: Segment) -> tuple[str, bool]:
         """What a layer is compared with: of one operator, quantized in it or not."""

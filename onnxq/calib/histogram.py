@@ -13,9 +13,6 @@ _MAGNITUDE = 0x7FFFFFFF  # all of a float32's pattern but the sign
 LAST = 0x7F7FFFFF >> _SHIFT
 """The code of the greatest float32."""
 
-RESOLUTION = 1.0 / _OCTAVE
-"""The width of a bin in proportion to its lower edge, at most: 2^-10."""
-
 
 @dataclass(frozen=True, slots=True)
 class Histogram:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxq.base.grouped import grouped
 from onnxq.checks.finding import Finding
 from onnxq.checks.subject import Product, Subject
 from onnxq.compiled.kernels import Kernel
@@ -31,15 +32,9 @@ class Seen:
     def of(cls, subject: Subject, kernels: Iterable[Kernel], told: Iterable[str] = ()) -> Seen:
         """Of an engine's kernels; the names of nodes as `Seen.told` has them."""
         names = {  # the compiler's for a node without one in the file; the model gives it another
-            f"node_of_{node.outputs[0].name}": node.name
-            for graph in subject.model.graphs()
-            for node in graph.nodes
-            if node.outputs
+            f"node_of_{node.outputs[0].name}": node.name for node in subject.nodes if node.outputs
         }
-        listing: dict[str, list[Kernel]] = {}
-        for kernel in kernels:
-            for node in kernel.nodes:
-                listing.setdefault(names.get(node, node), []).append(kernel)
+        listing = grouped((names.get(node, node), kernel) for kernel in kernels for node in kernel.nodes)
         products = {product.node.name: product for product in subject.products}
         return cls(products, subject, listing, frozenset(told))
 

@@ -16,7 +16,7 @@ from onnxq.data.warnings import DataWarning
 from onnxq.graph.model import Model
 from onnxq.graph.moves import MOVES
 from onnxq.graph.pairs import QDQ, is_qdq
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node, main_nodes
 from onnxq.quant.mse import mse_threshold, sqnr_db
 from onnxq.quant.plan import QuantPlan
 from onnxq.quant.scales import INT8_MAX
@@ -104,7 +104,7 @@ class Evidence:
     @property
     def nodes(self) -> Iterator[Node]:
         """The nodes of the main graph."""
-        return (Node(self.model, raw) for raw in self.model.graph.nodes)
+        return main_nodes(self.model)
 
     def threshold(self, tensor: str) -> float | None:
         """The magnitude of a tensor's largest code; None where it is not quantized."""
@@ -180,24 +180,19 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
     Scales are the same where they are one constant of the file, or the same number.
     """
     groups: dict[float, list[tuple[str, str, str]]] = {}
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            node = Node(model, raw)
-            source, scale, _ = node.operands(3)
-            if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
-                continue
-            values = scale.constant
-            if values is None or values.size != 1 or not (float(values.reshape(-1)[0]) > 0):
-                continue
-            if str(node.outputs[0].dtype) == "int8":
-                value = float(values.reshape(-1)[0])
-                groups.setdefault(value, []).append((source.name, scale.name, node.name))
+    for node in every_node(model):
+        source, scale = node.operands(2)
+        if node.op != "QuantizeLinear" or source is None or source.is_constant or scale is None:
+            continue
+        value = scale.scalar
+        if value is not None and value > 0 and str(node.outputs[0].dtype) == "int8":
+            groups.setdefault(float(value), []).append((source.name, scale.name, node.name))
     return tuple(
         Scaled(
-            tuple(dict.fromkeys(name for name, _, _ in found)), value * INT8_MAX,
-            found[0][1], tuple(pair for _, _, pair in found),
+            tuple(dict.fromkeys(name for name, _, _ in members)), value * INT8_MAX,
+            members[0][1], tuple(pair for _, _, pair in members),
         )
-        for value, found in groups.items()
+        for value, members in groups.items()
     )  # fmt: skip
 
 

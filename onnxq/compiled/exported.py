@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import grouped
 from onnxq.compiled.kernels import Kernel, kernels_of, kind_of_type
 from onnxq.run.engine_log import EngineLayer, EngineTensor, dtype_of, is_unknown, precision_of
 
@@ -63,9 +64,7 @@ def read_exported(
     kernels = kernels_of(layers, known)
     if times is None:
         return kernels
-    waiting: dict[str, list[float]] = {}
-    for name, seconds in measured:
-        waiting.setdefault(name, []).append(seconds)
+    waiting = grouped(measured)
     timed = [
         replace(kernel, seconds=waiting[kernel.name].pop(0)) if waiting.get(kernel.name) else kernel
         for kernel in kernels

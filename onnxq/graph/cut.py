@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.grouped import grouped
 from onnxq.graph.boundary import boundary_types, is_typed
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
@@ -318,9 +319,7 @@ def _stages(flow: _Flow, before: Sequence[Collection[int]], apart: Collection[in
         makers = (flow.maker[name] for name in flow.reads[index] if name in flow.maker)
         level = max((stage[maker][1] for maker in makers if stage[maker][0] == behind), default=0)
         stage[index] = (behind, level + (level % 2 != (index in apart)))
-    groups: dict[tuple[int, int], list[int]] = {}
-    for index, key in stage.items():
-        groups.setdefault(key, []).append(index)
+    groups = grouped((key, index) for index, key in stage.items())
     return [groups[key] for key in sorted(groups)]
 
 

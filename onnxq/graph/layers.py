@@ -120,16 +120,6 @@ class Layer:
             return None
         return values.reshape(-1).astype(np.float64)
 
-    def norms(self) -> np.ndarray:
-        """The Euclidean norm of each output channel's weights, float64 [outputs]."""
-        weights = np.asarray(self.weight.constant, np.float64)
-        if self.node.op == "ConvTranspose":  # [I, O/groups, ...]
-            weights = weights.reshape(self.groups, -1, *weights.shape[1:])
-            norms = np.sqrt(np.sum(weights**2, axis=(1, *range(3, weights.ndim))))
-            return np.asarray(norms.reshape(-1))
-        others = tuple(axis for axis in range(weights.ndim) if axis != self.axis)
-        return np.asarray(np.sqrt(np.sum(weights**2, axis=others)))
-
     @property
     def ineligible(self) -> Reason | None:
         """Why the layer gains nothing from int8 by the target's limits, None where it is eligible.

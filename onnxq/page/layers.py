@@ -11,6 +11,7 @@ from onnxq.analysis.figures import Figures
 from onnxq.analysis.layer_errors import ErrorLine, LayerErrors, ShortFigures
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.rows import Analysis, LayerError
+from onnxq.base.grouped import grouped
 from onnxq.documents.accuracy import GoalPart, GoalSearch
 from onnxq.documents.calibration import CalibrationPart, DrawnHistogram, TensorMoments, Threshold
 from onnxq.documents.plan import PlanPart
@@ -262,14 +263,12 @@ class _Known:
             for one in self._outline
         )
         self.tensors = tuple(_tensors(report))
-        self._reads: dict[str, list[int]] = {}
-        for place, site in enumerate(plan.sites):
-            for reader in site.readers:
-                self._reads.setdefault(reader.node, []).append(place)
-        self._in_kernels: dict[str, list[int]] = {}
-        for place, kernel in enumerate(kernels):
-            for node in kernel.nodes:
-                self._in_kernels.setdefault(node, []).append(place)
+        self._reads = grouped(
+            (edge.node, place) for place, site in enumerate(plan.sites) for edge in site.readers
+        )
+        self._in_kernels = grouped(
+            (node, place) for place, kernel in enumerate(kernels) for node in kernel.nodes
+        )
         rows: Sequence[LayerError | ErrorLine] = () if analysis is None else analysis.rows
         self.errors = {row.layer: row for row in rows if row.layer}
         search = part_of(GoalSearch, part_of(GoalPart, report.goal).search)

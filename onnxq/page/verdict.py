@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from onnxq.analysis.lost import ADVICE, LEAST_AGREEMENT, LEAST_SQNR, Judged, judged, lost_words
 from onnxq.analysis.reports import number, part_of
 from onnxq.analysis.worth import ESTIMATE, ONLY_A_GPU, compared, worth_of
+from onnxq.base.grouped import grouped
 from onnxq.compiled.verdict import Verdict
 from onnxq.documents.accuracy import AboutMeanPart, GoalPart, OutputOfRun
 from onnxq.documents.body import BodyPart
@@ -299,11 +300,9 @@ def _output(one: Judged, entry: OutputOfRun, about: float | None) -> OutputFact:
 
 
 def _stayed(kept: Sequence[KeptFloat]) -> tuple[Stayed, ...]:
-    by_reason: dict[str, list[str]] = {}
-    for one in kept:
-        by_reason.setdefault(one.because, []).append(one.node)
+    by_reason = grouped((one.because, one.node) for one in kept)
     listed = sorted(by_reason.items(), key=lambda item: -len(item[1]))
-    return tuple(Stayed(because, len(found), tuple(found[:8])) for because, found in listed)
+    return tuple(Stayed(because, len(nodes), tuple(nodes[:8])) for because, nodes in listed)
 
 
 def _data(calibration: CalibrationPart) -> tuple[str, ...]:

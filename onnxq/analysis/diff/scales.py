@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnxq.analysis.diff.planned import reader
 from onnxq.analysis.diff.rows import Judge
 from onnxq.analysis.reports import number, part_of
+from onnxq.base.grouped import grouped
 from onnxq.documents.calibration import CalibrationPart
 from onnxq.documents.plan import PlanPart
 from onnxq.documents.report import Report
@@ -45,13 +46,8 @@ def _groups(plans: list[PlanPart], judge: Judge) -> None:
     one, other = map(_group_of, plans)
     both = [tensor for tensor in one if tensor in other]
     for what, here, there in (("shares a scale", one, other), ("shares a scale now", other, one)):
-        members: dict[int, list[str]] = {}
-        for tensor in both:
-            members.setdefault(here[tensor], []).append(tensor)
-        for group in members.values():
-            parts: dict[int, list[str]] = {}
-            for tensor in group:
-                parts.setdefault(there[tensor], []).append(tensor)
+        for group in grouped((here[tensor], tensor) for tensor in both).values():
+            parts = grouped((there[tensor], tensor) for tensor in group)
             if len(parts) > 1:
                 whole, split = _listed([group]), _listed(list(parts.values()))
                 judge.other(what, *((whole, split) if here is one else (split, whole)), name=group[0])
