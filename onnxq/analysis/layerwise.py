@@ -16,6 +16,7 @@ from onnxq.base.errors import UserError
 from onnxq.data.samples import Sample
 from onnxq.graph.constants import tensor_bytes
 from onnxq.graph.order import reads
+from onnxq.graph.types import is_static
 from onnxq.run.compare import as_tensor, is_real
 from onnxq.run.ort import RunError
 from onnxq.run.output_parts import OutputPart, OutputParts
@@ -162,8 +163,7 @@ def grouped(
 def _bytes(stage: Stage, entry: Matched) -> int:
     """What a tensor of A takes, as far as its size is known beforehand."""
     shape = stage.shape(entry.a)
-    known = shape is not None and all(isinstance(dim, int) for dim in shape)
-    return 4 * math.prod(int(d or 0) for d in shape) if known and shape is not None else _UNKNOWN
+    return 4 * math.prod(shape) if is_static(shape) else _UNKNOWN
 
 
 def _weights_read(stage: Stage) -> dict[str, int]:

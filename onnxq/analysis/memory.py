@@ -13,10 +13,10 @@ from onnxq.analysis.kinds import open_kinds
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, size
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
+from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import DEQUANTIZE, QUANTIZE
 from onnxq.graph.types import Shape, shape_text
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, every_node
 
 _BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 _ROWS = 10
@@ -298,11 +298,7 @@ class _Table:
 
 def _stands_for(graph: onnx.GraphProto, fed: set[str]) -> dict[str, str]:
     """The codes that are held in place of a float tensor, "" where they are constant."""
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    makers = {name: node for node in graph.node for name in node.output if name}
-    for node in graph.node:
-        for name in dict.fromkeys(reads(node)):
-            readers.setdefault(name, []).append(node)
+    makers, readers = makers_in(graph), readers_in(graph)
     ends = fed | {info.name for info in graph.output}
     fixed = {info.name for info in graph.input if info.name not in fed}
     fixed |= {tensor.name for tensor in graph.initializer}
@@ -335,8 +331,9 @@ def _stands_for(graph: onnx.GraphProto, fed: set[str]) -> dict[str, str]:
 
 def _weights(model: Model) -> tuple[TypeBytes, ...]:
     found: dict[str, list[int]] = {}
-    nodes = (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
-    constants = {t: None for node in nodes for t in node.inputs if t is not None and t.is_constant}
+    constants = {
+        t: None for node in every_node(model) for t in node.inputs if t is not None and t.is_constant
+    }
     for tensor in constants:
         dtype, shape = tensor.dtype, tensor.shape
         entry = found.setdefault("unknown" if dtype is None else str(dtype), [0, 0])

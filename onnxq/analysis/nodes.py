@@ -251,7 +251,7 @@ def _row(index: int, node: Node, path: str, given: set[int], bodies: tuple[str, 
     return NodeRow(
         index=index,
         name=node.name,
-        op=f"{node.domain}.{node.op}" if node.domain else node.op,
+        op=node.operator,
         graph=path,
         precision=_precision(node),
         inputs=tuple(_tensor(tensor, given) for tensor in node.inputs),

@@ -16,7 +16,7 @@ import onnx
 from onnxq.analysis.stages import Stage
 from onnxq.body.emulate import Emulated
 from onnxq.graph.half import speaks_half
-from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.order import own_names, put_in_order, reads
 from onnxq.graph.types import dtype_of
 from onnxq.run import ort
 from onnxq.run.compare import Runner
@@ -161,8 +161,7 @@ def _read(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     for attribute in node.attribute:
         if attribute.HasField("g"):
             body = attribute.g
-            own = {info.name for info in (*body.input, *body.initializer)}
-            own.update(name for inner in body.node for name in inner.output)
+            own = own_names(body)
             outer = {name: new for name, new in names.items() if name not in own}
             for inner in body.node:
                 _read(inner, outer)

@@ -10,6 +10,7 @@ import onnx
 
 from onnxq.analysis.parts import Part, PartRunner
 from onnxq.analysis.stages import THROUGH, Stage
+from onnxq.graph.channels import along
 from onnxq.graph.layers import WEIGHTED
 from onnxq.graph.order import put_in_order, reads
 from onnxq.graph.pairs import PLACED, QDQ, Pair
@@ -246,8 +247,7 @@ def _steps(stage: Stage, pair: Pair, weights: np.ndarray) -> tuple[np.ndarray, n
     if scale.size == 1:
         step = np.full([1] * weights.ndim, scale.reshape(-1)[0])
     elif scale.ndim == 1:
-        axis = pair.axis % weights.ndim
-        step = scale.reshape([-1 if n == axis else 1 for n in range(weights.ndim)])
+        step = along(scale, pair.axis % weights.ndim, weights.ndim)
     else:
         return None  # of blocks
     low, high = np.iinfo(codes.dtype).min, np.iinfo(codes.dtype).max

@@ -18,11 +18,11 @@ from onnxq.graph.cut import operator_name
 from onnxq.graph.half import speaks_half
 from onnxq.graph.load import ModelSource
 from onnxq.graph.model import Model
-from onnxq.graph.order import reads
+from onnxq.graph.order import makers_in, readers_in, reads
 from onnxq.graph.pairs import QDQ, PairIndex
 from onnxq.graph.source import copy_model
 from onnxq.graph.topology import Topology
-from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_shape, shape_of
+from onnxq.graph.types import Shape, dtype_of, elem_type_of, is_float, set_inputs, shape_of
 from onnxq.run import ort
 from onnxq.run.polygraphy_io import SavedOutputs, load_outputs
 from onnxq.run.versions import unreadable
@@ -71,11 +71,7 @@ class Stage:
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
         self.sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
         self.nodes = {node.name: node for node in graph.node}
-        self.maker = {name: node for node in graph.node for name in node.output if name}
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in dict.fromkeys(reads(node)):
-                self.readers.setdefault(name, []).append(node)
+        self.maker, self.readers = makers_in(graph), readers_in(graph)
         self.inputs = [info.name for info in graph.input if info.name not in self.constants]
         self.outputs = [info.name for info in graph.output]
 
@@ -144,12 +140,7 @@ class Stage:
     def set_sizes(self, inputs: Mapping[str, Sequence[int]]) -> None:
         """Makes shapes those of inputs of these shapes, where they are known then."""
         proto = copy_model(self._skeleton)
-        for info in proto.graph.input:
-            if info.name in inputs:
-                set_shape(info.type.tensor_type, tuple(inputs[info.name]))
-        del proto.graph.value_info[:]
-        for info in proto.graph.output:
-            info.type.tensor_type.ClearField("shape")
+        set_inputs(proto.graph, inputs)
         self._shapes |= _found(Model(proto, None, self.data_dir))[1]
 
     def base(self, name: str) -> str:

@@ -24,7 +24,7 @@ from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
 from onnxq.graph.types import Shape, is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, main_nodes
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -58,19 +58,19 @@ def written_tensors(model: Model) -> list[Written]:
             found.append(Written(name, str(dtype), "", "input", channel_axis(tensor, tensor.shape)))
     more = open_kinds(model)
     fixed: set[str] = set()
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in main_nodes(model):
         given = [tensor for tensor in node.inputs if tensor is not None]
         if given and not node.has_body and all(t.is_constant or t.name in fixed for t in given):
             fixed.update(tensor.name for tensor in node.outputs)
             continue
         if node.op == DEQUANTIZE:
             continue
-        op = f"{node.domain}.{node.op}" if node.domain else node.op
         for tensor in node.outputs:
             dtype, shape = more.get(tensor.name, (tensor.dtype, tensor.shape))
             if tensor.name and is_float(dtype):
-                found.append(Written(tensor.name, str(dtype), node.name, op, channel_axis(tensor, shape)))
+                found.append(
+                    Written(tensor.name, str(dtype), node.name, node.operator, channel_axis(tensor, shape))
+                )
     return found
 
 

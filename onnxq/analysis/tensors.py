@@ -14,6 +14,7 @@ from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number, percent
 from onnxq.calib.histogram import Histogram, HistogramCounter, Scratch
 from onnxq.calib.stats import TensorStats
+from onnxq.graph.channels import by_channel
 
 SATURATED = 0.5
 """The share of a channel's values at an end of its range from which on it is saturated."""
@@ -266,10 +267,7 @@ class TensorTally:
         wide = np.asarray(values, np.float32)
         if self.axis is not None and (wide.ndim <= self.axis or self.collapsed):
             self._collapse()
-        if self.axis is None:
-            lines = wide.reshape(1, -1)
-        else:
-            lines = np.moveaxis(wide, self.axis, 0).reshape(wide.shape[self.axis], -1)
+        lines = wide.reshape(1, -1) if self.axis is None else by_channel(wide, self.axis)
         if len(self._counts) not in (0, len(lines)):
             self._collapse()
             lines = lines.reshape(1, -1)

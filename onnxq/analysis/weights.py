@@ -11,11 +11,12 @@ import numpy as np
 from onnxq.analysis.octaves import Octaves, octaves
 from onnxq.base.plain import DocumentPart
 from onnxq.base.shown import Shown, Words, count, number
+from onnxq.graph.channels import along, by_channel
 from onnxq.graph.layers import Layer, layer_of
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import NOTHING, Pair, pair_of
-from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.types import is_float, is_static
+from onnxq.graph.view import Tensor, every_node
 from onnxq.quant.scales import quantize_weights
 
 OUTLIER = 8.0
@@ -252,9 +253,9 @@ def held_weights(tensor: Tensor) -> HeldWeights | None:
         moved = [None if part is None else part.transpose(axes) for part in parts]
     elif node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
         shape = node.outputs[0].shape
-        if shape is None or not all(isinstance(dim, int) for dim in shape):
+        if not is_static(shape):
             return None
-        moved = [None if part is None else part.reshape([int(dim or 0) for dim in shape]) for part in parts]
+        moved = [None if part is None else part.reshape(shape) for part in parts]
     else:
         return None
     assert moved[0] is not None
@@ -305,7 +306,7 @@ def _on_grid(held: HeldWeights, axis: int) -> HeldWeights:
     """What symmetric int8 with one scale a channel makes of float weights."""
     sound = np.where(np.isfinite(held.values), held.values, np.float32(0))
     codes, scales = quantize_weights(sound, axis)
-    steps = scales.reshape([-1 if i == axis else 1 for i in range(codes.ndim)])
+    steps = along(scales, axis, codes.ndim)
     return HeldWeights(codes * steps, codes, np.broadcast_to(steps, codes.shape), "int8")
 
 
@@ -322,20 +323,14 @@ def _other(layer: Layer | None, held: HeldWeights) -> tuple[HeldWeights | None, 
 
 
 def _layers(model: Model) -> Iterator[Layer]:
-    for graph in model.graphs():
-        for raw in graph.nodes:
-            layer = layer_of(Node(model, raw), quantized=True)
-            if layer is not None:
-                yield layer
+    layers = (layer_of(node, quantized=True) for node in every_node(model))
+    return (layer for layer in layers if layer is not None)
 
 
 def _rows(
     layer: Layer, held: HeldWeights, other: HeldWeights | None, *, channels: bool
 ) -> Iterator[WeightRow]:
-    def lines(values: np.ndarray) -> np.ndarray:
-        return np.moveaxis(values, layer.axis, 0).reshape(values.shape[layer.axis], -1)
-
-    values = lines(held.values)
+    values = by_channel(held.values, layer.axis)
     finite = np.isfinite(values)
     sound = np.where(finite, values, np.float32(0))
     tops = np.abs(sound).max(1)
@@ -343,12 +338,12 @@ def _rows(
     dead = tops == 0
     outlier = ~dead & (over >= OUTLIER)
     coded = held if held.codes is not None else other
-    codes = None if coded is None or coded.codes is None else lines(coded.codes)
-    steps = None if coded is None or coded.steps is None else lines(coded.steps)
+    codes = None if coded is None or coded.codes is None else by_channel(coded.codes, layer.axis)
+    steps = None if coded is None or coded.steps is None else by_channel(coded.steps, layer.axis)
     gains: list[float | None] = [None] * len(values)
     reference, quantized = sound.astype(np.float64), None
     if other is not None:
-        quantized = np.where(finite, lines(other.values), 0).astype(np.float64)
+        quantized = np.where(finite, by_channel(other.values, layer.axis), 0).astype(np.float64)
         width = np.ones_like(reference) if steps is None else steps
         for channel in range(len(values)):
             gains[channel] = _gain(reference[channel], quantized[channel], width[channel])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnxq.graph.layers import Layer, layer_of, multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import Pair, PairIndex, pairs_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Node, Tensor, every_node
 
 AGAIN = "onnxq quantize FLOAT.onnx --calib DATA"
 """What makes a file without such mistakes, of the model that another tool quantized."""
@@ -61,18 +61,14 @@ class Subject:
     @property
     def nodes(self) -> Iterator[Node]:
         """Its nodes, those of subgraph bodies included."""
-        return _nodes(self.model)
+        return every_node(self.model)
 
 
 def subject_of(model: Model, target: str) -> Subject:
     """What the checks look at."""
     pairs = PairIndex.of(model)
-    products = tuple(_products(_nodes(model))) if len(pairs) else ()
+    products = tuple(_products(every_node(model))) if len(pairs) else ()
     return Subject(model, target, pairs, products)
-
-
-def _nodes(model: Model) -> Iterator[Node]:
-    return (Node(model, raw) for graph in model.graphs() for raw in graph.nodes)
 
 
 def _products(nodes: Iterable[Node]) -> Iterator[Product]:

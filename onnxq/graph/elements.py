@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnxq.graph import wiring
-from onnxq.graph.types import dtype_of, limits
+from onnxq.graph.types import dtype_of, is_static, limits
 from onnxq.graph.view import Node, Tensor, Value
 
 # Shape arithmetic is about a handful of numbers.
@@ -76,9 +76,8 @@ def _shape(node: Node, inputs: _Inputs) -> np.ndarray | None:
 
 def _size(node: Node, inputs: _Inputs) -> np.ndarray | None:
     source = node.inputs[0]
-    if source is None or source.shape is None or not all(isinstance(d, int) for d in source.shape):
-        return None
-    return np.array(int(np.prod([int(d or 0) for d in source.shape], dtype=np.int64)), object)
+    shape = None if source is None else source.shape
+    return np.array(math.prod(shape), object) if is_static(shape) else None
 
 
 def _constant_of_shape(node: Node, inputs: _Inputs) -> np.ndarray | None:
@@ -147,9 +146,7 @@ def _concat(node: Node, inputs: _Inputs) -> np.ndarray | None:
 def _reshape(node: Node, inputs: _Inputs) -> np.ndarray | None:
     data = inputs[0]()
     out = node.outputs[0].shape
-    if data is None or out is None or not all(isinstance(d, int) for d in out):
-        return None
-    return data.reshape(tuple(int(d or 0) for d in out))
+    return data.reshape(tuple(out)) if data is not None and is_static(out) else None
 
 
 def _same(node: Node, inputs: _Inputs) -> np.ndarray | None:

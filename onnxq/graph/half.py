@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from onnxq.graph.free_name import free_name
 from onnxq.graph.load import graphs, tensors
 from onnxq.graph.source import copy_model, inlined
 
@@ -153,11 +154,7 @@ class _Rounding:
         return onnx.helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT)
 
     def _new(self, base: str) -> str:
-        name, count = base, 1
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
-        self._taken.add(name)
-        return name
+        return free_name(base, self._taken)
 
 
 # -- types -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from onnxq.graph.free_name import free_name
 from onnxq.graph.types import Dim, Shape, dtype_of, elem_type_of, set_shape, shape_of
 from onnxq.graph.wiring import bodies
 
@@ -99,12 +100,8 @@ class Symbols:
 
     def _new(self, dim: str, base: str) -> str:
         """A name for a symbol that no other one has: sibling bodies may call their tensors alike."""
-        name, count = base, 1
-        while name in self._taken:
-            name, count = f"{base}_{count}", count + 1
-        self._taken.add(name)
-        self._names[dim] = name
-        return name
+        self._names[dim] = free_name(base, self._taken)
+        return self._names[dim]
 
 
 def assign_types(graph: Any, inferred: onnx.GraphProto, symbols: Symbols) -> None:

@@ -6,6 +6,7 @@ them together, each by its share of the work (`balance`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,8 +15,8 @@ import numpy as np
 
 from onnxq.base.reason import Reason
 from onnxq.graph.pairs import is_quantized_constant
-from onnxq.graph.types import Shape, float_info
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.types import Shape, float_info, is_static
+from onnxq.graph.view import Node, Tensor, main_nodes
 
 if TYPE_CHECKING:
     from onnxq.graph.model import Model
@@ -223,7 +224,7 @@ def balance(model: Model) -> None:
     however large its sizes are. Sizes that are not known count nothing.
     """
     loads = model.workloads
-    nodes = [Node(model, raw) for raw in model.graph.nodes]
+    nodes = list(main_nodes(model))
     own = [max(1, sum(_macs_in(node, place) or 0 for node in nodes)) for place in range(len(loads))]
     mean = sum(one.share * macs for one, macs in zip(loads, own, strict=True))
     model.workloads = tuple(
@@ -251,7 +252,7 @@ def _mean(node: Node, each: Sequence[int | None]) -> int | None:
 def _other_macs(node: Node, place: int | None) -> int | None:
     data, weight, again = (None if t is None else _shape(t, place) for t in node.operands(3))
     sizes = data, weight, _shape(node.outputs[0], place)
-    if any(shape is None or not all(isinstance(dim, int) for dim in shape) for shape in sizes):
+    if not all(map(is_static, sizes)):
         return None
     left, right, out = (np.array(shape, np.int64) for shape in sizes)
     if node.op in RECURRENT:  # [steps, batch, inputs], [directions, gates x hidden, inputs]
@@ -297,6 +298,4 @@ def _rows_of(shape: Shape | None, channel_axis: int) -> int | None:
     if shape is None or not -len(shape) <= channel_axis < len(shape):
         return None
     rest = [dim for axis, dim in enumerate(shape) if axis != channel_axis % len(shape)]
-    if not all(isinstance(dim, int) for dim in rest):
-        return None
-    return int(np.prod([int(dim or 0) for dim in rest], dtype=np.int64))
+    return math.prod(rest) if is_static(rest) else None

@@ -18,6 +18,7 @@ import onnx_graphsurgeon as gs
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.graph import load as loading
+from onnxq.graph.free_name import free_name
 from onnxq.graph.importer import Importer
 from onnxq.graph.order import in_order, put_in_order
 from onnxq.graph.source import copy_model, inlined, without_graph
@@ -133,13 +134,11 @@ class Topology:
         taken: set[str] = set()
         for graph in self.graphs():
             for node in graph.nodes:
-                if not node.name or node.name in taken:
-                    base = node.name or next((o.name for o in node.outputs if o.name), node.op)
-                    name, count = base, 1
-                    while name in taken:
-                        name, count = f"{base}_{count}", count + 1
-                    node.given_name, node.name = node.name, name
-                taken.add(node.name)
+                given = node.name
+                base = given or next((o.name for o in node.outputs if o.name), node.op)
+                node.name = free_name(base, taken)
+                if node.name != given:
+                    node.given_name = given
         self._node_names = taken
 
     def _check_connections(self) -> None:
@@ -235,22 +234,14 @@ class Topology:
 
     def unique(self, base: str) -> str:
         """A tensor name that the model does not use yet, `base` where possible."""
-        name, count = base, 1
-        while name in self.names:
-            name, count = f"{base}_{count}", count + 1
-        self.names.add(name)
-        return name
+        return free_name(base, self.names)
 
     def unique_node(self, base: str) -> str:
         """A node name that the model does not use yet, `base` where possible.
 
         TensorRT's layers are named after nodes and after constants: a number is taken that neither has.
         """
-        name, count = base, 1
-        while name in self._node_names or (name != base and name in self.names):
-            name, count = f"{base}_{count}", count + 1
-        self._node_names.add(name)
-        return name
+        return free_name(base, self._node_names, self.names)
 
     def new_constant(self, name: str, values: np.ndarray) -> Any:
         """A new constant tensor, under `name` or the next free name."""
@@ -379,9 +370,7 @@ class Topology:
         Raises:
             UserError: there is no such input, its rank is another, or a static size contradicts.
         """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        tensor = self._input(name)
         old = tensor_shape(tensor)
         if old is not None:
             if len(old) != len(shape):
@@ -405,15 +394,24 @@ class Topology:
             self.bind_dims(sizes)
         tensor.shape = tuple(shape)
 
+    def _input(self, name: str) -> Any:
+        """An input, by name.
+
+        Raises:
+            UserError: there is none.
+        """
+        tensor = next((t for t in self.graph.inputs if t.name == name), None)
+        if tensor is None:
+            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        return tensor
+
     def freeze_input(self, name: str, values: np.ndarray) -> np.ndarray:
         """Turns an input into a constant; returns its values, of the input's dtype and rank.
 
         Raises:
             UserError: there is no such input, or the values have another type or shape.
         """
-        tensor = next((t for t in self.graph.inputs if t.name == name), None)
-        if tensor is None:
-            raise unknown_name("input", name, [t.name for t in self.graph.inputs])
+        tensor = self._input(name)
         shape = tensor_shape(tensor)
         with np.errstate(all="ignore"):
             cast = values.astype(tensor.dtype) if tensor.dtype is not None else values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -57,6 +57,16 @@ def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:
             dim.dim_value = size
 
 
+def set_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[Dim]]) -> None:
+    """Gives inputs of a graph these shapes, by name; what was known of other tensors' shapes is gone."""
+    for info in graph.input:
+        if info.name in shapes:
+            set_shape(info.type.tensor_type, tuple(shapes[info.name]))
+    del graph.value_info[:]
+    for info in graph.output:
+        info.type.tensor_type.ClearField("shape")
+
+
 def value_info(name: str, dtype: np.dtype, shape: Shape | None) -> onnx.ValueInfoProto:
     """A tensor's ValueInfoProto."""
     info = onnx.ValueInfoProto(name=name)
@@ -65,7 +75,7 @@ def value_info(name: str, dtype: np.dtype, shape: Shape | None) -> onnx.ValueInf
     return info
 
 
-def is_static(shape: Sequence[Dim] | None) -> bool:
+def is_static(shape: Sequence[Dim] | None) -> TypeGuard[tuple[int, ...]]:
     """Whether the rank and every dimension are known."""
     return shape is not None and all(isinstance(dim, int) for dim in shape)
 

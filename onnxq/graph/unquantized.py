@@ -12,7 +12,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, Pair, PairIndex
 from onnxq.graph.topology import Topology
 from onnxq.graph.types import elem_type_of
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, every_node
 
 QUANTIZED = (*QDQ, "QLinear", "QGemm")
 """How the names of operators begin that quantize, dequantize, or compute with codes and scales."""
@@ -29,8 +29,8 @@ def centre_codes(model: Model) -> None:
     Args:
         model: the model, which is changed.
     """
-    for raw in (raw for graph in model.graphs() for raw in graph.nodes if raw.op.startswith(QUANTIZED)):
-        for tensor in Node(model, raw).inputs:
+    for node in every_node(model):
+        for tensor in node.inputs if node.op.startswith(QUANTIZED) else ():
             if tensor is None or not tensor.is_constant or tensor.rank not in (0, 1):
                 continue
             if tensor.dtype in (np.int8, np.uint8):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, overload
@@ -13,7 +14,7 @@ import onnx
 from onnxq.base.errors import nearest
 from onnxq.graph import wiring
 from onnxq.graph.infer import Type, node_types
-from onnxq.graph.types import Shape, dtype_of
+from onnxq.graph.types import Shape, dtype_of, is_static
 from onnxq.graph.view import Body, Node, Tensor, Value
 
 _NUMBERS = (np.ndarray, np.generic, int, float, bool)
@@ -452,8 +453,8 @@ def _infer(node: NewNode, model: Any) -> list[Type]:
         if value is None:
             inputs.append(None)
         else:
-            small = value.shape is not None and all(isinstance(d, int) for d in value.shape)
-            few = small and int(np.prod([int(d or 0) for d in value.shape or ()])) <= 64
+            shape = value.shape
+            few = is_static(shape) and math.prod(shape) <= 64
             inputs.append((value.dtype, value.shape, value.constant if few else None))
     try:
         proto = onnx.helper.make_node(node.op, [], [], domain=node.domain, **dict(node.attrs))

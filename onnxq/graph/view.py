@@ -168,6 +168,11 @@ class Node:
         return "" if domain == "ai.onnx" else str(domain)
 
     @property
+    def operator(self) -> str:
+        """The operator's name, with its domain where that is not ONNX's own."""
+        return f"{self.domain}.{self.op}" if self.domain else self.op
+
+    @property
     def name(self) -> str:
         """The node's name, unique in the model."""
         return str(self.node.name)

@@ -217,8 +217,7 @@ class _Run:
         view = Node(self.model, node)
         if any(tensor.dtype is None or tensor.shape is None for tensor in node.outputs):
             infer_outputs(self.model, node)  # what it reads may have been rewritten a moment ago
-        own = f"{view.domain}.{view.op}" if view.domain else view.op
-        for rule in (rule for root in (own, ANY) for rule in index.get(root, ())):
+        for rule in (rule for root in (view.operator, ANY) for rule in index.get(root, ())):
             key = (rule.id, view.name)
             if key in self.refused:
                 continue
