@@ -72,14 +72,14 @@ def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[
 
 def _needed(stage: Stage, tensors: Iterable[str], made: Collection[str]) -> list[onnx.NodeProto]:
     """The nodes that tensors depend on; behind what is made, and what is always the same, nobody looks."""
-    found: dict[str, onnx.NodeProto] = {}
+    needed: dict[str, onnx.NodeProto] = {}
     todo = [name for name in tensors if name not in made]
     while todo:
         node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in found:
-            found[node.name] = node
+        if node is not None and node.name not in needed:
+            needed[node.name] = node
             todo += [name for name in reads(node) if name not in made and name not in stage.fixed]
-    return list(found.values())
+    return list(needed.values())
 
 
 def _part(
@@ -94,9 +94,9 @@ def _part(
     graph.name = "part"
     copy, fed, plain = _copy(stage, alone, matched)
     own = {name for node in nodes for name in node.output if name}
-    wanted = dict.fromkeys(name for node in nodes for name in reads(node) if name and name not in own)
-    given = [name for name in wanted if name not in stage.fixed]
-    given += [name for name in plain if name not in given]
+    needed = dict.fromkeys(name for node in nodes for name in reads(node) if name and name not in own)
+    inputs = [name for name in needed if name not in stage.fixed]
+    inputs += [name for name in plain if name not in inputs]
     fixed = {name for node in (*nodes, *copy) for name in reads(node) if name in stage.fixed and name}
     constant = _constant(stage, fixed)
     graph.node.extend([*constant, *nodes, *copy])
@@ -105,12 +105,12 @@ def _part(
             graph.initializer.append(stage.constants[name])
         elif name in stage.sparse:
             graph.sparse_initializer.append(stage.sparse[name])
-    graph.input.extend(_info(stage, name, name) for name in given)
+    graph.input.extend(_info(stage, name, name) for name in inputs)
     graph.input.extend(_info(stage, name, FED + name) for name in fed)
     graph.output.extend(_info(stage, name, name) for name in gives if name in own)
     graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
     put_in_order(graph)
-    return Part(model, tuple(given), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+    return Part(model, tuple(inputs), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
 
 
 def _copy(
@@ -118,13 +118,13 @@ def _copy(
 ) -> tuple[list[onnx.NodeProto], list[str], list[str]]:
     """The nodes that give tensors of fed ones; which are fed, and which inputs are read as they are."""
     order = {node.name: place for place, node in enumerate(stage.proto.graph.node)}
-    found: dict[str, onnx.NodeProto] = {}
+    copies: dict[str, onnx.NodeProto] = {}
     fed: dict[str, None] = {}
     plain: dict[str, None] = {}
     todo = [stage.maker[name] for name in alone]
     while todo:
         node = todo.pop()
-        if node.name in found:
+        if node.name in copies:
             continue
         names: dict[str, str] = {}
         for name in dict.fromkeys(filter(None, reads(node))):
@@ -139,9 +139,9 @@ def _copy(
             else:
                 names[name] = ALONE + name
                 todo.append(maker)
-        found[node.name] = renamed(node, names)
-    chosen = sorted(found, key=order.__getitem__)
-    return [found[name] for name in chosen], list(fed), list(plain)
+        copies[node.name] = renamed(node, names)
+    chosen = sorted(copies, key=order.__getitem__)
+    return [copies[name] for name in chosen], list(fed), list(plain)
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
@@ -171,14 +171,14 @@ def _read(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 def _constant(stage: Stage, names: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that compute constants of constants: a dequantized weight, say."""
-    found: dict[str, onnx.NodeProto] = {}
+    needed: dict[str, onnx.NodeProto] = {}
     todo = list(names)
     while todo:
         node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in found:
-            found[node.name] = node
+        if node is not None and node.name not in needed:
+            needed[node.name] = node
             todo += [name for name in reads(node) if name]
-    return list(found.values())
+    return list(needed.values())
 
 
 def _info(stage: Stage, name: str, label: str) -> onnx.ValueInfoProto:

@@ -78,11 +78,11 @@ class Stage:
     @cached_property
     def fixed(self) -> frozenset[str]:
         """The tensors that depend on no input: constants, and what is computed of them alone."""
-        found = {"", *self.constants, *self.sparse}
+        fixed = {"", *self.constants, *self.sparse}
         for node in self.proto.graph.node:
-            if not _is_random(node) and found.issuperset(reads(node)):
-                found.update(node.output)
-        return frozenset(found)
+            if not _is_random(node) and fixed.issuperset(reads(node)):
+                fixed.update(node.output)
+        return frozenset(fixed)
 
     @cached_property
     def pairs(self) -> PairIndex:
@@ -92,20 +92,20 @@ class Stage:
     @cached_property
     def infos(self) -> Mapping[str, onnx.ValueInfoProto]:
         """The types of tensors, as far as ONNX or onnxruntime infers them."""
-        found = {
+        infos = {
             name: onnx.helper.make_tensor_value_info(name, kind, None)
             for name, kind in self._kinds.items()
             if name in self.maker
         }
-        found |= {info.name: info for info in (*self.proto.graph.input, *self.proto.graph.output)}
-        unknown = [name for name in self.maker if name not in found and name not in self.fixed]
+        infos |= {info.name: info for info in (*self.proto.graph.input, *self.proto.graph.output)}
+        unknown = [name for name in self.maker if name not in infos and name not in self.fixed]
         if unknown:
             asked = onnx.ModelProto()
             asked.CopyFrom(self.proto)
             asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unknown)
             kinds = ort.output_types(asked)
-            found |= {n: onnx.ValueInfoProto(name=n, type=kinds[n]) for n in unknown if n in kinds}
-        return found
+            infos |= {n: onnx.ValueInfoProto(name=n, type=kinds[n]) for n in unknown if n in kinds}
+        return infos
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -193,8 +193,8 @@ def open_stage(source: ModelSource) -> Stage | Saved:
                 f"{str(path)!r} is a report of onnxq, not a model",
                 hint="give the .onnx file that it is beside",
             )
-        found: SavedOutputs = load_outputs(path)
-        return Saved(str(path), found.runner, tuple(found.outputs))
+        outputs: SavedOutputs = load_outputs(path)
+        return Saved(str(path), outputs.runner, tuple(outputs.outputs))
     return Stage(source)
 
 

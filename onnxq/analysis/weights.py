@@ -293,8 +293,8 @@ def _quantized(pair: Pair, steps: np.ndarray) -> HeldWeights | None:
         return None
     values = weights.constant.astype(np.float32)
     spread = pair.spread(steps, values.shape)
-    given = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
-    offsets = pair.spread(given.astype(np.float32), values.shape)
+    zeros = np.zeros((), np.float32) if zero is None or zero.constant is None else zero.constant
+    offsets = pair.spread(zeros.astype(np.float32), values.shape)
     if spread is None or offsets is None:
         return None
     ends = np.iinfo(kind)
@@ -357,7 +357,7 @@ def _rows(
         if quantized is not None:
             figures = _compared(reference[place], quantized[place], None if steps is None else steps[place])
         whole = channel is None
-        known = over[place][~np.isnan(over[place])]
+        ratios = over[place][~np.isnan(over[place])]
         state = "dead" if bool(dead[place].all()) else ""
         if not whole and outlier[place].any():
             state = "outlier"
@@ -375,7 +375,7 @@ def _rows(
             zeros=float(np.count_nonzero(own == 0)) / own.size,
             nonfinite=int(np.count_nonzero(~good)),
             state=state,
-            over_median=float(known.max()) if len(known) else None,
+            over_median=float(ratios.max()) if len(ratios) else None,
             scale=None if steps is None else float(steps[place].max()),
             codes=None if codes is None else len(np.unique(codes[place])),
             cosine=figures.cosine,
@@ -396,7 +396,7 @@ def _rows(
 
 def _over_median(tops: np.ndarray) -> np.ndarray:
     """Each range over the median of the others that are not 0; NaN where there are none, float64."""
-    found = np.full(len(tops), np.nan)
+    ratios = np.full(len(tops), np.nan)
     order = np.argsort(tops, kind="stable")
     order = order[tops[order] > 0]
     ranked = tops[order].astype(np.float64)
@@ -404,8 +404,8 @@ def _over_median(tops: np.ndarray) -> np.ndarray:
     low, high = (count - 1) // 2, count // 2
     for place, index in enumerate(order if count > 0 else ()):
         # without the one at `place`, those behind it move up by one
-        found[index] = tops[index] / ((ranked[low + (low >= place)] + ranked[high + (high >= place)]) / 2)
-    return found
+        ratios[index] = tops[index] / ((ranked[low + (low >= place)] + ranked[high + (high >= place)]) / 2)
+    return ratios
 
 
 def _gain(one: np.ndarray, other: np.ndarray, steps: np.ndarray) -> float | None:

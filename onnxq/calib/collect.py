@@ -124,10 +124,10 @@ def collect(
     start = time.perf_counter()
     bounded = [name for name in request.bounded if name not in request.tensors]
     names = list(dict.fromkeys((*request.tensors, *bounded)))
-    known = makers(model.graph)
+    nodes = makers(model.graph)
     for name in names:
-        if name not in known:
-            raise unknown_name("tensor", name, known)
+        if name not in nodes:
+            raise unknown_name("tensor", name, nodes)
     rest = iter(samples)
     head = next(rest, None)
     if head is None:
@@ -148,11 +148,11 @@ def collect(
         return _Pass(model, group, usual, data_dir, threads, watch)
 
     work = pass_over(groups[0], watch) if len(groups) == 1 else _ByBlocks(pass_over, groups, watch)
-    found = work.run(itertools.chain([head], rest))
-    if not found.samples:
+    run = work.run(itertools.chain([head], rest))
+    if not run.samples:
         raise NoSamples(f"there is no good sample: {len(bad)} are left out, the first one: {bad[0]}")
-    tensors = {name: found.tensors[name] for name in names}
-    return Stats(tensors, found.indices, time.perf_counter() - start)
+    tensors = {name: run.tensors[name] for name in names}
+    return Stats(tensors, run.indices, time.perf_counter() - start)
 
 
 def _counting(watch: Watch, bad: list[UserError]) -> Watch:
@@ -311,8 +311,8 @@ class _ByBlocks:
         with tempfile.TemporaryFile(prefix="onnxq-") as file:
             for number, group in enumerate(self._groups):
                 watch = replace(self._watch, checkpoint=None, progress=self._progress(number, len(indices)))
-                given = _loaded(file, set(indices.tolist())) if number else _dumped(file, samples)
-                part = self._pass_over(group, watch).run(given)
+                loaded = _loaded(file, set(indices.tolist())) if number else _dumped(file, samples)
+                part = self._pass_over(group, watch).run(loaded)
                 tensors.update(part.tensors)
                 indices = part.indices
         return Stats(tensors, indices)
@@ -484,12 +484,12 @@ class _Pass:
 
     def _made_up(self, sample: Sample) -> dict[str, np.ndarray]:
         """Zeros of the first sample's sizes."""
-        found = {
+        zeros = {
             name: np.zeros(shape, sample.feeds[name].dtype)
             for name, shape in self._usual.shapes.items()
             if name in sample.feeds
         }
-        return {**found, **self._graph.feeds(sample.index)}
+        return {**zeros, **self._graph.feeds(sample.index)}
 
 
 def _not_finite(tensor: str, maker: onnx.NodeProto | None, sample: Sample, what: str) -> UserError:

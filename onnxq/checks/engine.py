@@ -45,8 +45,8 @@ class Seen:
 
     def product(self, node: str) -> Kernel | None:
         """The kernel that multiplies for a node; of several one that does not in int8."""
-        found = [kernel for kernel in self.kernels.get(node, ()) if kernel.is_product]
-        return min(found, key=lambda kernel: kernel.precision == "int8", default=None)
+        products = [kernel for kernel in self.kernels.get(node, ()) if kernel.is_product]
+        return min(products, key=lambda kernel: kernel.precision == "int8", default=None)
 
     def precision(self, node: str) -> str | None:
         """What a node is multiplied in; None where no kernel multiplies for it."""
@@ -81,14 +81,14 @@ def in_int8(one: Finding, seen: Seen) -> bool | None:
 
 def readers_in_float(one: Finding, seen: Seen) -> bool | None:
     """Whether a product that reads a pair runs in float."""
-    found = [
+    precisions = [
         seen.precision(name)
         for name, product in seen.products.items()
         for pair in (*product.of_data, *product.of_weight)
         if one.node in seen.quantizers(pair.node.name)
     ]
-    told = [precision != "int8" for precision in found if precision is not None]
-    return any(told) if told else None
+    in_float = [precision != "int8" for precision in precisions if precision is not None]
+    return any(in_float) if in_float else None
 
 
 def makes_weights(one: Finding, seen: Seen) -> bool | None:

@@ -123,9 +123,9 @@ class Evidence:
 
     def histogram(self, tensor: str) -> TensorStats | None:
         """The statistics of a tensor that has values other than zero, and a histogram."""
-        found = self.tensors.get(tensor)
-        usable = found is not None and found.histogram is not None and len(found.histogram.counts)
-        return found if usable and np.isfinite(found.amax) else None  # type: ignore[union-attr]
+        stats = self.tensors.get(tensor)
+        usable = stats is not None and stats.histogram is not None and len(stats.histogram.counts)
+        return stats if usable and np.isfinite(stats.amax) else None  # type: ignore[union-attr]
 
     def db(self, tensor: str, threshold: float) -> float:
         """Signal to rounding noise of a measured tensor, dB, under a threshold."""
@@ -152,11 +152,11 @@ class Evidence:
     @property
     def quantized(self) -> Iterator[tuple[str, float, TensorStats]]:
         """The quantized tensors that were measured: name, threshold, statistics."""
-        for one in self.scaled:
-            for name in one.tensors:
+        for scaled in self.scaled:
+            for name in scaled.tensors:
                 stats = self.histogram(name)
                 if stats is not None:
-                    yield name, one.threshold, stats
+                    yield name, scaled.threshold, stats
 
     def reader(self, tensor: str) -> tuple[str, str]:
         """The node that makes a tensor, else the first that reads it, and its operator."""
@@ -170,8 +170,8 @@ class Evidence:
 
     def layers_behind(self, tensor: str) -> list[str]:
         """The products that read a quantized tensor, by name: what `--keep-float` takes."""
-        found = [edge.node for site in self.plan.sites if site.tensor == tensor for edge in site.readers]
-        return list(dict.fromkeys(found))
+        layers = [edge.node for site in self.plan.sites if site.tensor == tensor for edge in site.readers]
+        return list(dict.fromkeys(layers))
 
 
 def own_scales(model: Model) -> tuple[Scaled, ...]:
@@ -198,12 +198,12 @@ def own_scales(model: Model) -> tuple[Scaled, ...]:
 
 def planned_scales(plan: QuantPlan, ranges: Mapping[str, float]) -> tuple[Scaled, ...]:
     """The tensors that a plan quantizes, by scale; `ranges`: of the tensors that it measures."""
-    found = []
+    scaled = []
     for group in plan.groups:
-        known = [ranges[name] for name in group.sources if name in ranges]
-        if known and max(known) > 0:
-            found.append(Scaled(group.tensors, max(known)))
-    return tuple(found)
+        thresholds = [ranges[name] for name in group.sources if name in ranges]
+        if thresholds and max(thresholds) > 0:
+            scaled.append(Scaled(group.tensors, max(thresholds)))
+    return tuple(scaled)
 
 
 def keep_float(evidence: Evidence, nodes: Sequence[str]) -> str:

@@ -37,8 +37,8 @@ def confirmed_lint(model: Model, target: str, engine: Engine | None) -> list[Fin
         engine: what came of compiling that model as it is; None where it was not compiled.
     """
     subject = subject_of(model, target)
-    found = _lint(subject)
-    return found if engine is None else confirm(found, subject, engine)
+    findings = _lint(subject)
+    return findings if engine is None else confirm(findings, subject, engine)
 
 
 def advised(lint: Sequence[Finding], repairs: Sequence[Repair]) -> tuple[list[Finding], list[Repair]]:
@@ -80,13 +80,13 @@ def confirm(findings: Iterable[Finding], subject: Subject, engine: Engine) -> li
         subject: the model.
         engine: what came of compiling that model as it is.
     """
-    known = list(findings)
+    listed = list(findings)
     if engine.status == "failed":
-        return [_of_failure(one, engine) for one in known]
-    seen = seen_in(engine, subject, {one.node for one in known})
+        return [_of_failure(one, engine) for one in listed]
+    seen = seen_in(engine, subject, {one.node for one in listed})
     if seen is None:
-        return known
-    judged = [_judged(one, seen) for one in known]
+        return listed
+    judged = [_judged(one, seen) for one in listed]
     return [one for one in judged if one is not None] + found_by(checks_that_need("engine"), seen)
 
 

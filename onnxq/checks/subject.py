@@ -81,6 +81,6 @@ def _products(nodes: Iterable[Node]) -> Iterator[Product]:
         layer = layer_of(node, quantized=True)
         if layer is not None and layer.index == 0:
             one, other = other, one
-        found = Product(node, layer, one, other, pairs_of(one), pairs_of(other))
-        if found.of_data or found.of_weight:
-            yield found
+        product = Product(node, layer, one, other, pairs_of(one), pairs_of(other))
+        if product.of_data or product.of_weight:
+            yield product

@@ -183,12 +183,12 @@ def kernels_of(
         operators: the operator of each ONNX node, by the name that the engine has for it. Without, kernels
             are told by their own names and types alone.
     """
-    known = operators or {}
+    ops = operators or {}
     made_by: dict[str, EngineLayer] = {}
     of_weights: set[str] = set()
     kernels = []
     for layer in layers:
-        kind = _kind(layer, known, made_by, of_weights)
+        kind = _kind(layer, ops, made_by, of_weights)
         kernels.append(
             Kernel(
                 name=layer.name,

@@ -272,8 +272,8 @@ def _part(kernel: Kernel, products: set[str]) -> int:
 def _planned(node: Node) -> tuple[str | None, bool]:
     """The type that the pairs before a product ask for, and whether they do so for one operand only."""
     types = [_codes(tensor) for tensor in node.operands(2)]
-    found = list(dict.fromkeys(name for name in types if name is not None))
-    return (" x ".join(found) or None), len(found) > 0 and None in types
+    named = list(dict.fromkeys(name for name in types if name is not None))
+    return (" x ".join(named) or None), len(named) > 0 and None in types
 
 
 def _codes(tensor: Tensor | None) -> str | None:

@@ -274,7 +274,7 @@ def _by_layers(
         parts.join([node for node in kernel.nodes if node in nodes])
     kernels = [_owned(timed.kernels, parts, nodes) for timed in (fp16, int8)]
     total = int8.total
-    found = []
+    compared = []
     for root, members in parts.members().items():
         own = tuple(sorted(name for name in members if name in layers))
         one, other = fp16.of(kernels[0].get(root, ())), int8.of(kernels[1].get(root, ()))
@@ -292,8 +292,8 @@ def _by_layers(
             low=low,
             high=high,
         )
-        found.append(entry)
-    return tuple(sorted(found, key=lambda one: one.share * (one.ratio - 1)))
+        compared.append(entry)
+    return tuple(sorted(compared, key=lambda one: one.share * (one.ratio - 1)))
 
 
 class _Parts:

@@ -38,8 +38,8 @@ def _sizes(options: ImageOptions, preset: Preset, width: Dim, height: Dim) -> di
     if preset.letterbox and options.crop is None and not is_side(options.resize):
         return {"letterbox": True}
     if preset.center and not options.letterbox:
-        known = [side for side in (width, height) if isinstance(side, int)]
-        other = max(known, default=224)
+        sides = [side for side in (width, height) if isinstance(side, int)]
+        other = max(sides, default=224)
         own = tuple(side if isinstance(side, int) else other for side in (width, height))
         crop = options.crop or own
         return {"crop": crop, "resize": round(max(crop) * 256 / 224)}
@@ -54,11 +54,11 @@ def image_options(given: ImageOptions | Mapping[str, Any] | None) -> ImageOption
     """
     if given is None or isinstance(given, ImageOptions):
         return given
-    known = [field.name for field in dataclasses.fields(ImageOptions)]
+    names = [field.name for field in dataclasses.fields(ImageOptions)]
     values: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in known:
-            raise unknown_name("image option", name, known)
+        if name not in names:
+            raise unknown_name("image option", name, names)
         if name in ("mean", "std") and isinstance(value, int | float):
             value = (value,)
         values[name] = tuple(value) if isinstance(value, list) else value

@@ -94,17 +94,17 @@ def layout(
     if spec.shape is None:
         return Layout("whole", 1)
     rank = len(spec.shape)
-    found: Layout | None = None
+    kind: Layout | None = None
     if len(shape) == rank + 1:
-        ours, theirs, found = shape[1:], spec.shape, Layout("samples", shape[0])
+        ours, theirs, kind = shape[1:], spec.shape, Layout("samples", shape[0])
     elif len(shape) == rank and has_batch and not (several and leading(spec) == "unknown"):
-        ours, theirs, found = shape[1:], spec.shape[1:], Layout("rows", shape[0])
+        ours, theirs, kind = shape[1:], spec.shape[1:], Layout("rows", shape[0])
     elif len(shape) == rank:
-        ours, theirs, found = shape, spec.shape, Layout("whole", 1)
+        ours, theirs, kind = shape, spec.shape, Layout("whole", 1)
     elif len(shape) == rank - 1 and has_batch:
-        ours, theirs, found = shape, spec.shape[1:], Layout("bare", 1)
+        ours, theirs, kind = shape, spec.shape[1:], Layout("bare", 1)
     takes = f"input {spec.name!r} takes {shape_text(spec.shape)}"
-    if found is None:
+    if kind is None:
         raise UserError(
             f"{where}: {takes}, the data has shape {shape_text(shape)}: wrong rank",
             hint="save one sample a file, or all samples along a first axis",
@@ -117,7 +117,7 @@ def layout(
             f"size {ours[axis]} where {theirs[axis]} is needed",
             hint="prepare the data as the model was trained, or bind another size with --shape",
         )
-    return found
+    return kind
 
 
 def refuse_text(dtype: np.dtype, spec: InputSpec, where: str) -> None:

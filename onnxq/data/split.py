@@ -132,8 +132,8 @@ def split(
     chosen = min(CHOOSING, source.count // CHOOSE_EVERY) if choose else 0
     used: list[int] | None = None
     if seen is not None:
-        used, known = [i for i in order if i in seen], {keys[i] for i in seen}
-        order = _good_last(source, [i for i in order if keys[i] not in known] or used)
+        used, used_keys = [i for i in order if i in seen], {keys[i] for i in seen}
+        order = _good_last(source, [i for i in order if keys[i] not in used_keys] or used)
     verifies = by_content.between(order, len(order) - held)
     chooses = verifies
     if chosen:  # some are left to calibrate, unless they did

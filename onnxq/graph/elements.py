@@ -57,10 +57,10 @@ def _followed(value: Tensor, depth: int) -> np.ndarray | None:
     if math.prod(dim for dim in value.shape or () if isinstance(dim, int)) > _MAX_ELEMENTS:
         return None
     try:
-        found = follow(node, [functools.partial(_known, i, depth + 1) for i in node.inputs])
+        elements = follow(node, [functools.partial(_known, i, depth + 1) for i in node.inputs])
     except (IndexError, TypeError, ValueError, OverflowError):
         return None
-    return found if found is not None and found.size <= _MAX_ELEMENTS else None
+    return elements if elements is not None and elements.size <= _MAX_ELEMENTS else None
 
 
 _Inputs = list[Callable[[], np.ndarray | None]]

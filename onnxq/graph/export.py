@@ -41,10 +41,10 @@ class Exporter:
         """The whole model. External data stays external."""
         target = copy_model(self.model.envelope)
         self.graph(self.model.graph, target.graph)
-        known = {entry.domain for entry in target.opset_import}
+        domains = {entry.domain for entry in target.opset_import}
         used = {node.domain or "" for graph in self.model.graphs() for node in graph.nodes}
-        for domain in sorted(used - known):
-            if domain not in ("", "ai.onnx") or not known & {"", "ai.onnx"}:
+        for domain in sorted(used - domains):
+            if domain not in ("", "ai.onnx") or not domains & {"", "ai.onnx"}:
                 target.opset_import.add(domain=domain, version=1)
         return target
 

@@ -22,8 +22,8 @@ def needs(node: Node) -> Mapping[str, str]:
         For each feature what the node has: `Pad with mode=reflect`.
     """
     checks = _CHECKS.get(node.op, {})
-    found = {name: check(node) for name, check in checks.items()}
-    return {name: f"{node.op} with {has}" for name, has in found.items() if has}
+    needed = {name: check(node) for name, check in checks.items()}
+    return {name: f"{node.op} with {has}" for name, has in needed.items() if has}
 
 
 def _is_runtime(tensor: Tensor | None) -> bool:
@@ -81,13 +81,13 @@ def _padded_axes(node: Node) -> tuple[int, list[int]] | None:
     """The rank, and the axes that a Pad pads (or crops), in ascending order; None if not known."""
     _, pads, _, axes = node.operands(4)
     amounts = node.attr("pads") if node.opset < 11 else None if pads is None else pads.constant
-    given = None if axes is None else axes.constant
+    values = None if axes is None else axes.constant
     data = node.operands(1)[0]
     rank = data.rank if data is not None else None
-    if amounts is None or rank is None or (axes is not None and given is None):
+    if amounts is None or rank is None or (axes is not None and values is None):
         return None
     pairs = np.asarray(amounts).reshape(2, -1)
-    where = np.arange(pairs.shape[1]) if given is None else given
+    where = np.arange(pairs.shape[1]) if values is None else values
     return rank, sorted(int(axis) % rank for axis, pair in zip(where, pairs.T, strict=True) if pair.any())
 
 

@@ -67,10 +67,10 @@ class Layer:
 
         Of several deployments it is their mean, each by its share of the work, see `balance`.
         """
-        one = self.outputs * self.terms
+        macs = self.outputs * self.terms
         if self.each:
-            return _mean(self.node, [None if rows is None else rows * one for rows in self.each])
-        return None if self.rows is None else self.rows * one
+            return _mean(self.node, [None if rows is None else rows * macs for rows in self.each])
+        return None if self.rows is None else self.rows * macs
 
     def scaled(self, factor: np.ndarray) -> np.ndarray:
         """The weights with each output channel times its factor, computed in double precision.
@@ -243,10 +243,10 @@ def _macs_in(node: Node, place: int) -> int | None:
 
 def _mean(node: Node, each: Sequence[int | None]) -> int | None:
     """The multiply-accumulates that are counted of those in each deployment."""
-    known = [macs for macs in each if macs is not None]
-    if len(known) < len(each):
+    counts = [macs for macs in each if macs is not None]
+    if len(counts) < len(each):
         return None
-    return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, known, strict=True)))
+    return round(sum(one.factor * macs for one, macs in zip(node.model.workloads, counts, strict=True)))
 
 
 def _other_macs(node: Node, place: int | None) -> int | None:

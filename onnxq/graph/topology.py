@@ -115,43 +115,43 @@ class Topology:
 
     def _name_dims(self) -> set[str]:
         """Names the inputs' dynamic dimensions that have no name, so that one can speak of them."""
-        given: set[str] = set()
+        named: set[str] = set()
         for tensor in self.graph.inputs:
             if tensor.shape is None:
                 continue
             dims: list[Dim] = []
             for axis, dim in enumerate(tensor.shape):
                 if dim is None or dim == "" or (isinstance(dim, int) and dim < 0):
-                    given.add(f"{tensor.name}.{axis}")
+                    named.add(f"{tensor.name}.{axis}")
                     dims.append(f"{tensor.name}.{axis}")
                 else:
                     dims.append(dim)
             tensor.shape = tuple(dims)
-        return given
+        return named
 
     def _name_nodes(self) -> None:
         """Gives nodes without a name, or with another's, a name of their own: reports need one."""
         taken: set[str] = set()
         for graph in self.graphs():
             for node in graph.nodes:
-                given = node.name
-                base = given or next((o.name for o in node.outputs if o.name), node.op)
+                stated = node.name
+                base = stated or next((o.name for o in node.outputs if o.name), node.op)
                 node.name = free_name(base, taken)
-                if node.name != given:
-                    node.given_name = given
+                if node.name != stated:
+                    node.given_name = stated
         self._node_names = taken
 
     def _check_connections(self) -> None:
         sparse = {s.values.name for source in self.sources.values() for s in source.sparse_initializer}
         for graph in self.graphs():
-            known = {id(tensor) for tensor in graph.inputs}
+            defined = {id(tensor) for tensor in graph.inputs}
             for node in graph.nodes:
                 for tensor in node.inputs:
                     if (
                         tensor.name
                         and isinstance(tensor, gs.Variable)
                         and not tensor.inputs
-                        and id(tensor) not in known
+                        and id(tensor) not in defined
                         and tensor.name not in sparse
                         and not self._is_input(tensor, graph)
                     ):
@@ -296,26 +296,26 @@ class Topology:
             graph: the graph around the copy.
             stands: what the copy reads instead of tensors around it, by the tensor's id.
         """
-        known = dict(stands)
+        copies = dict(stands)
         copy = gs.Graph(name=body.name)
         self._parents[id(copy)] = graph
 
         def own(tensor: Any) -> Any:
             if not tensor.name:
                 return gs.Variable.empty()
-            known[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
-            return known[id(tensor)]
+            copies[id(tensor)] = gs.Variable(self.unique(tensor.name), tensor.dtype, tensor.shape)
+            return copies[id(tensor)]
 
         def read(tensor: Any) -> Any:
             self.name_apart(tensor)
-            return known.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
+            return copies.get(id(tensor), tensor) if tensor.name else gs.Variable.empty()
 
         copy.inputs = [own(tensor) for tensor in body.inputs]
         defined = {id(tensor) for tensor in copy.inputs}
         nodes = []
         for node in sorted_nodes(body.nodes):
             inputs = [read(tensor) for tensor in node.inputs]
-            inner = {name: self.copy_body(one, copy, known) for name, one in (node.attrs or {}).items()}
+            inner = {name: self.copy_body(one, copy, copies) for name, one in (node.attrs or {}).items()}
             outputs = [own(tensor) for tensor in node.outputs]
             twin = gs.Node(node.op, self.unique_node(node.name), inner, inputs, outputs, node.domain)
             twin.proto = onnx.NodeProto()

@@ -47,11 +47,11 @@ def _open(node: Any, opset: int) -> list[list[Any]]:
 
 def _bind(tensors: Sequence[Any]) -> bool:
     """Gives all of them the type of those that have one; returns whether there is one."""
-    known: list[np.dtype] = [tensor.dtype for tensor in tensors if tensor.dtype is not None]
+    dtypes: list[np.dtype] = [tensor.dtype for tensor in tensors if tensor.dtype is not None]
     for tensor in tensors:
-        if known and tensor.dtype is None and isinstance(tensor, gs.Variable):
-            tensor.dtype = known[0]
-    return bool(known)
+        if dtypes and tensor.dtype is None and isinstance(tensor, gs.Variable):
+            tensor.dtype = dtypes[0]
+    return bool(dtypes)
 
 
 @functools.cache

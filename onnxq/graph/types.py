@@ -32,13 +32,10 @@ def elem_type_of(dtype: np.dtype) -> int:
 
 def shape_of(shape: onnx.TensorShapeProto) -> Shape:
     """The dimensions of an ONNX shape; a negative size is a dynamic dimension without a name."""
-    dims: list[Dim] = []
-    for dim in shape.dim:
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
-            dims.append(int(dim.dim_value))
-        else:
-            dims.append(dim.dim_param or None)
-    return tuple(dims)
+    return tuple(
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in shape.dim
+    )
 
 
 def set_shape(proto: onnx.TypeProto.Tensor, shape: Shape | None) -> None:

@@ -143,11 +143,11 @@ _split = functools.partial(_second_input, attribute="split")
 
 
 def _clip(old: _Old) -> list[Any]:
-    given = {a.name for a in old.raw.proto.attribute}
+    stated = {a.name for a in old.raw.proto.attribute}
     low, high = old.take("min"), old.take("max")
-    if "min" in given:
+    if "min" in stated:
         old.feed(1, low, old.dtype)
-    if "max" in given:
+    if "max" in stated:
         old.feed(2, high, old.dtype)
     return [old.raw]
 
@@ -189,12 +189,12 @@ def _batch_normalization(old: _Old) -> list[Any]:
 def _resize(old: _Old) -> list[Any]:
     """Upsample, and the Resize of opset 10, of the same coordinates."""
     mode = old.view.attr("mode", "nearest")
-    source, *given = old.raw.inputs
-    sizes = constant_of(given[0]) if given else np.array(old.take("scales"), np.float32)
+    source, *operands = old.raw.inputs
+    sizes = constant_of(operands[0]) if operands else np.array(old.take("scales"), np.float32)
     old.raw.op = old.raw.proto.op_type = "Resize"
     old.raw.inputs = [source, new_tensor("", None, None)]
-    if given:
-        old.raw.inputs.append(given[0])
+    if operands:
+        old.raw.inputs.append(operands[0])
     else:
         old.feed(2, sizes, np.float32)
     # mode comes from the node; a Resize of opset 11 with no more said would use half pixels

@@ -199,8 +199,8 @@ class Node:
 
     def operands(self, count: int) -> tuple[Tensor | None, ...]:
         """The first `count` inputs; None for those that are missing or left out."""
-        given = self.inputs[:count]
-        return given + (None,) * (count - len(given))
+        inputs = self.inputs[:count]
+        return inputs + (None,) * (count - len(inputs))
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute's value, else the operator schema's default, else `default`.
@@ -210,8 +210,8 @@ class Node:
         for attribute in self.node.proto.attribute:
             if attribute.name == name:
                 return _attribute_value(attribute)
-        known = _defaults(self.op, self.domain, self.opset)
-        return known.get(name, default)
+        defaults = _defaults(self.op, self.domain, self.opset)
+        return defaults.get(name, default)
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -250,8 +250,8 @@ class Node:
             ValueError: no target's table states a limit of this name.
         """
         if name not in self.model.limits and name not in stated_limits():
-            known = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
-            raise ValueError(f"no target states a limit {name!r}; {known}")
+            advice = nearest(name, stated_limits()) or f"known: {', '.join(sorted(stated_limits()))}"
+            raise ValueError(f"no target states a limit {name!r}; {advice}")
         limit = self.model.limits.get(name)
         if limit is not None:
             self.model.asked_limits[name] = limit

@@ -107,8 +107,8 @@ def surgery_view(report: Report) -> SurgeryView | None:
         ),
         interface=tuple(f"{one.tensor}: {one.was} → {one.now}" for one in report.interface_changes),
     )
-    found = (view.rules, view.rejected, view.misses, view.assumptions, view.interface)
-    return view if any(found) else None
+    parts = (view.rules, view.rejected, view.misses, view.assumptions, view.interface)
+    return view if any(parts) else None
 
 
 def _count(nodes: int | None) -> str:

@@ -383,5 +383,7 @@ def _tried(before: trt.Engine, after: trt.Engine, beyond: Mapping[str, str]) -> 
 def _once_a_node(findings: Iterable[Finding]) -> list[Finding]:
     """The findings without what the compiler repeats of a node that is known not to be taken."""
     listed = list(findings)
-    known = {one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node}
-    return [one for one in listed if one.kind not in _REPEATS or one.node not in known]
+    refused = {
+        one.node for one in listed if one.kind not in _REPEATS and one.severity == "error" and one.node
+    }
+    return [one for one in listed if one.kind not in _REPEATS or one.node not in refused]

@@ -75,17 +75,19 @@ def evidence_of(
         usual = (sampling.first,) * len(of_float_sizes)
         sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
     prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
-    known = (
+    stats = (
         given.stats.stats
         if given is not None and given.stats is not None
         else Stats({}, np.zeros(0, np.int64))
     )
     problem: UserError | None = None
     if source is not None:
-        found, problem = _measured(job, prepared, options, sampling, known, own=own)
-        known = Stats({**known.tensors, **found.tensors}, found.indices if found.samples else known.indices)
+        measured, problem = _measured(job, prepared, options, sampling, stats, own=own)
+        stats = Stats(
+            {**stats.tensors, **measured.tensors}, measured.indices if measured.samples else stats.indices
+        )
     scaled = own_scales(job.model) if own else planned_scales(
-        prepared.plan, _ranges(job, options, sampling, given, prepared, known)
+        prepared.plan, _ranges(job, options, sampling, given, prepared, stats)
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None)["doubts"]
     compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
@@ -96,8 +98,8 @@ def evidence_of(
         model=job.model,
         original=original,
         command=f"onnxq quantize {shlex.quote(model)} {data}".rstrip(),
-        tensors=_through_casts(job.model, known.tensors, scaled) if own else known.tensors,
-        samples=known.samples,
+        tensors=_through_casts(job.model, stats.tensors, scaled) if own else stats.tensors,
+        samples=stats.samples,
         count=_count(source, given),
         plan=prepared.plan,
         own_pairs=own,
@@ -113,15 +115,15 @@ def _through_casts(
     model: Model, tensors: Mapping[str, TensorStats], scaled: Sequence[Scaled]
 ) -> dict[str, TensorStats]:
     """Statistics, those of quantized tensors that only are casts of measured ones included."""
-    found = dict(tensors)
+    stats = dict(tensors)
     casts = {str(n.outputs[0].name): str(n.inputs[0].name) for n in model.graph.nodes if n.op == "Cast"}
     for name in (name for one in scaled for name in one.tensors):
         source = name
-        while source not in found and source in casts:
+        while source not in stats and source in casts:
             source = casts[source]
-        if source in found:
-            found[name] = found[source]
-    return found
+        if source in stats:
+            stats[name] = stats[source]
+    return stats
 
 
 def _count(source: Source | None, given: Given | None) -> int | None:
@@ -160,13 +162,13 @@ def _measured(
     computed = makers(prepared.reference.graph)
     planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
-    wanted = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
-    if not wanted or sampling.first is None or sampling.parts is None:
+    unmeasured = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
+    if not unmeasured or sampling.first is None or sampling.parts is None:
         return nothing, None
     axes = _channel_axes(job.model)
     counting: Counting = "exact" if options.exact else "sampled"
     problem: UserError | None = None
-    for names in (wanted, [name for name in wanted if name in planned]):
+    for names in (unmeasured, [name for name in unmeasured if name in planned]):
         again = sampling.parts.used is not None
         samples = sampling.parts.calibration() if again else sampling.calibrating()
         channels = {name: axes[name] for name in names if name in axes}
@@ -177,7 +179,7 @@ def _measured(
             ), None  # fmt: skip
         except UserError as error:
             problem = problem or error
-            if not again or not names or names == wanted == planned:
+            if not again or not names or names == unmeasured == planned:
                 break
     return nothing, problem
 
@@ -198,7 +200,7 @@ def _looked_at(model: Model) -> Iterator[str]:
 
 def _channel_axes(model: Model) -> dict[str, int]:
     """The channel axis of each tensor that a product reads first, itself or dequantized."""
-    found: dict[str, int] = {}
+    axes: dict[str, int] = {}
     for raw in model.graph.nodes:
         node = Node(model, raw)
         if not multiplies(node):
@@ -207,8 +209,8 @@ def _channel_axes(model: Model) -> dict[str, int]:
         while source is not None and source.producer is not None and is_qdq(source.producer):
             source = source.producer.inputs[0]
         if source is not None and source.rank and not (node.op == "Gemm" and node.attr("transA", 0)):
-            found.setdefault(source.name, -1 if node.op == "MatMul" else 1)
-    return found
+            axes.setdefault(source.name, -1 if node.op == "MatMul" else 1)
+    return axes
 
 
 def _ranges(
@@ -216,11 +218,11 @@ def _ranges(
 ) -> dict[str, float]:
     """The range that each measured tensor of the plan would have."""
     ranges = Ranging(job, options, sampling, given, prepared).ranges(stats)
-    found = {}
+    amax = {}
     for name in prepared.plan.measured:
         if name in stats.tensors or name in ranges.stated or name in ranges.fixed:
-            found[name] = ranges.of(name, options.default).amax
-    return found
+            amax[name] = ranges.of(name, options.default).amax
+    return amax
 
 
 def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> list[FloatLayer]:
@@ -236,7 +238,7 @@ def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> l
         reasons = {name: why for name, why in reasons.items() if name not in quantized}
     kept = part_of(PlanPart, None if report is None else report.plan).kept_float
     reasons.update({one.node: (one.code, one.because) for one in kept})
-    found = [
+    layers = [
         FloatLayer(
             layer.node, layer.op, layer.macs, layer.macs / total, layer.eligible,
             *reasons.get(layer.node, unknown),
@@ -244,4 +246,4 @@ def _floats(job: Job, plan: QuantPlan, report: Report | None, *, own: bool) -> l
         for layer in plan.layers
         if layer.macs and layer.node not in quantized
     ]  # fmt: skip
-    return sorted(found, key=lambda layer: -layer.macs)
+    return sorted(layers, key=lambda layer: -layer.macs)

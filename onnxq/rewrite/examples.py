@@ -36,9 +36,11 @@ def check_rewrite(rule: Rule, example: Example, rules: Sequence[Rule]) -> None:
     fired = [change for change in report.changes if change.rule == rule.id]
     if report.rejected:
         proof = report.rejected[0].proof
-        found = f"\n{proof.example.text}" if isinstance(proof, Proof) and proof.example is not None else ""
+        example_text = (
+            f"\n{proof.example.text}" if isinstance(proof, Proof) and proof.example is not None else ""
+        )
         what = "" if code_of(proof.why) == AT_FAULT else "its proof fails: "
-        raise ExampleError(f"{what}{proof.why}{found}")
+        raise ExampleError(f"{what}{proof.why}{example_text}")
     if isinstance(example, Skips):
         reasons = [miss.reason for miss in report.near_misses]
         if fired:
@@ -104,9 +106,9 @@ def _check_done(rule: Rule, model: Model) -> None:
         answer = claim_of(answer)[1]
         if answer is None or isinstance(answer, Interface):
             continue
-        given = set(answer) if isinstance(answer, Mapping) else {0}
+        answered = set(answer) if isinstance(answer, Mapping) else {0}
         read = {i for i, tensor in enumerate(node.outputs) if tensor.users or tensor.is_output}
-        rest = f"output {', '.join(map(str, sorted(read - given)))}"
+        rest = f"output {', '.join(map(str, sorted(read - answered)))}"
         raise ExampleError(
             f"it fires again on {node.name!r}, which stays: it gives no value for {rest}, which is read"
         )

@@ -35,10 +35,10 @@ def scales(a: Report, b: Report, judge: Judge) -> None:
 def _origin(tensor: str, parts: list[CalibrationPart]) -> str:
     """Where the range is from, where both reports say it."""
     ends = [part.thresholds.get(tensor) for part in parts]
-    found = ["" if end is None else end.because for end in ends]
-    if found[0] == found[1]:
-        return found[1]
-    return f"{found[1]}, was {found[0]}" if all(found) else ""
+    origins = ["" if end is None else end.because for end in ends]
+    if origins[0] == origins[1]:
+        return origins[1]
+    return f"{origins[1]}, was {origins[0]}" if all(origins) else ""
 
 
 def _groups(plans: list[PlanPart], judge: Judge) -> None:

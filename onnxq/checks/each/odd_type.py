@@ -23,7 +23,7 @@ def odd_types(evidence: Evidence) -> Iterator[Said]:
     first: dict[str, Node] = {}
     counts: Counter[str] = Counter()
     for node in main_nodes(evidence.original):
-        for kind in {found for out in node.outputs if (found := _kind(node, out.dtype, out.shape))}:
+        for kind in {name for out in node.outputs if (name := _kind(node, out.dtype, out.shape))}:
             counts[kind] += 1
             first.setdefault(kind, node)
     for kind, node in first.items():

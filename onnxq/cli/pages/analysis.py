@@ -162,13 +162,13 @@ def _argmax(output: OutputBeside) -> str:
 
 
 def _matched(page: Page, result: Analysis) -> None:
-    found = result.match
-    by = ", ".join(f"{count} by {how}" for how, count in found.by.items() if count)
+    match = result.match
+    by = ", ".join(f"{count} by {how}" for how, count in match.by.items() if count)
     page.section(
         "Matched",
-        f"{counted(found.compared, 'tensor')} ({by}); {found.share:.1%} of A's are matched or gone by a rule",
+        f"{counted(match.compared, 'tensor')} ({by}); {match.share:.1%} of A's are matched or gone by a rule",
     )
-    for label, left in (("A", found.left_a), ("B", found.left_b)):
+    for label, left in (("A", match.left_a), ("B", match.left_b)):
         by_why = grouped((entry.why, entry.tensor) for entry in left)
         for why, names in list(by_why.items())[:FEW]:
             page.entry(

@@ -28,11 +28,11 @@ def tensors_page(found: TensorTable, *, full: bool) -> Page:
     )
     if found.not_finite:
         page.section("NaN, inf", f"{counted(len(found.not_finite), 'operator')} of finite values", "red")
-        for one in found.not_finite[: None if full else _SHOWN]:
-            of = "" if one.reads == "finite" else f", of {one.reads}"
+        for entry in found.not_finite[: None if full else _SHOWN]:
+            of = "" if entry.reads == "finite" else f", of {entry.reads}"
             page.entry(
-                f"{one.op} {in_line(one.node)} -> {in_line(one.tensor)}: {one.values} {one.what}{of}, "
-                f"first for {in_line(one.where, 80)}"
+                f"{entry.op} {in_line(entry.node)} -> {in_line(entry.tensor)}: {entry.values} "
+                f"{entry.what}{of}, first for {in_line(entry.where, 80)}"
             )
     shown = tensors if full else tensors[:_SHOWN]
     page.section("Tensors", "the worst first" if len(tensors) > 1 else "")

@@ -47,8 +47,8 @@ def weights_page(found: WeightTable, *, full: bool) -> Page:
         )
     if found.left:
         page.section("Left out", counted(len(found.left), "layer"), "yellow")
-    for one in found.left[: None if full else _SHOWN]:
-        page.entry(f"{one.op} {in_line(one.layer)}: {one.why}")
+    for entry in found.left[: None if full else _SHOWN]:
+        page.entry(f"{entry.op} {in_line(entry.layer)}: {entry.why}")
     return page
 
 
