@@ -220,15 +220,15 @@ def _tail(
     far = _FAR_HALF if stage.half else _FAR  # a gain next to a great offset would be lost in its rounding
     try:
         runner = PartRunner(stage, Part(model, (start,), (), (), (segment.tensor,)), 1)
-        fed = [
+        results = [
             np.asarray(runner.run({start: np.full(shape, x, np.float32)}, {})[0][segment.tensor], np.float64)
             for x in (0.0, far, -far)
         ]
     except RunError:
         return None
-    if any(array.size != outputs or not np.isfinite(array).all() for array in fed):
+    if any(array.size != outputs or not np.isfinite(array).all() for array in results):
         return None
-    zero, above, below = (array.reshape(-1) for array in fed)
+    zero, above, below = (array.reshape(-1) for array in results)
     if (np.abs(above + below - 2 * zero) > 1e-3 * np.maximum(np.abs(above), np.abs(below))).any():
         return None
     return (above - below) / (2 * far), zero

@@ -193,8 +193,8 @@ def open_stage(source: ModelSource) -> Stage | Saved:
                 f"{str(path)!r} is a report of onnxq, not a model",
                 hint="give the .onnx file that it is beside",
             )
-        outputs: SavedOutputs = load_outputs(path)
-        return Saved(str(path), outputs.runner, tuple(outputs.outputs))
+        saved: SavedOutputs = load_outputs(path)
+        return Saved(str(path), saved.runner, tuple(saved.outputs))
     return Stage(source)
 
 

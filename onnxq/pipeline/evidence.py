@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from onnxq.analysis.reports import part_of
 from onnxq.base.errors import UserError
 from onnxq.base.reason import code_of
@@ -17,7 +15,7 @@ from onnxq.calib.probes import makers
 from onnxq.calib.stats import Stats, TensorStats
 from onnxq.checks.evidence import Evidence, FloatLayer, Scaled, own_scales, planned_scales
 from onnxq.checks.subject import subject_of
-from onnxq.compiled.reading import read
+from onnxq.compiled.reading import EngineReading, read
 from onnxq.data.sources import Source
 from onnxq.data.warnings import DataWarning
 from onnxq.documents.plan import PlanPart
@@ -29,7 +27,7 @@ from onnxq.graph.layers import multiplies
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ, is_qdq
 from onnxq.graph.types import is_float
-from onnxq.graph.view import Node, Tensor
+from onnxq.graph.view import Tensor, main_nodes
 from onnxq.options.settings import Format
 from onnxq.pipeline.calibration import Calibrating, Given, Prepared, measure, prepare
 from onnxq.pipeline.job import Job
@@ -66,20 +64,11 @@ def evidence_of(
         UserError: statistics are of another model, or there are no samples.
     """
     path = None if job.model.path is None else Path(job.model.path)
-    own = any(is_qdq(Node(job.model, raw)) for raw in job.model.graph.nodes)
+    own = any(map(is_qdq, main_nodes(job.model)))
     report = recorded_report(path) if path is not None and own else None
-    of_float = _is_of_float_model(given, job, report)
-    sampling = Sampling(job, options, source, None if of_float else given)
-    if of_float and source is None and given is not None and given.stats is not None:
-        of_float_sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
-        usual = (sampling.first,) * len(of_float_sizes)
-        sampling.deployed = replace(sampling.deployed, deployments=of_float_sizes, usual=usual)
+    sampling = _sampling(job, options, source, given, report)
     prepared = prepare(job, sampling.deployed.deployments, Format(), (), usual=sampling.deployed.usual)
-    stats = (
-        given.stats.stats
-        if given is not None and given.stats is not None
-        else Stats({}, np.zeros(0, np.int64))
-    )
+    stats = given.stats.stats if given is not None and given.stats is not None else Stats()
     problem: UserError | None = None
     if source is not None:
         measured, problem = _measured(job, prepared, options, sampling, stats, own=own)
@@ -90,7 +79,6 @@ def evidence_of(
         prepared.plan, _ranges(job, options, sampling, given, prepared, stats)
     )  # fmt: skip
     doubts = job.doubts(source.count if source is not None else None)["doubts"]
-    compiled = engine is not None and engine.status == "compiled" and bool(engine.layers)
     model = "FLOAT.onnx" if own else str(path or "MODEL.onnx")
     if report is not None and report.model:
         model = report.model
@@ -106,9 +94,29 @@ def evidence_of(
         scaled=scaled,
         floats=tuple(_floats(job, prepared.plan, report, own=own)),
         doubts=tuple(DataWarning(**entry) for entry in doubts),
-        reading=read(engine.layers, original) if engine is not None and compiled else None,
+        reading=_reading(engine, original),
         problem=problem,
     )
+
+
+def _sampling(
+    job: Job, options: Calibrating, source: Source | None, given: Given | None, report: Report | None
+) -> Sampling:
+    """Who gets which samples, of the sizes that the statistics are of where there are no data."""
+    of_float = _is_of_float_model(given, job, report)
+    sampling = Sampling(job, options, source, None if of_float else given)
+    if of_float and source is None and given is not None and given.stats is not None:
+        sizes = job.deployments(given.stats.origin.seen, every=given.stats.origin.tells_sizes)
+        usual = (sampling.first,) * len(sizes)
+        sampling.deployed = replace(sampling.deployed, deployments=sizes, usual=usual)
+    return sampling
+
+
+def _reading(engine: trt.Engine | None, model: Model) -> EngineReading | None:
+    """What became of a model in its engine; None where there is none."""
+    if engine is None or engine.status != "compiled" or not engine.layers:
+        return None
+    return read(engine.layers, model)
 
 
 def _through_casts(
@@ -158,13 +166,12 @@ def _measured(
     job: Job, prepared: Prepared, options: Calibrating, sampling: Sampling, known: Stats, *, own: bool
 ) -> tuple[Stats, UserError | None]:
     """Statistics of what is quantized and of what is added or joined; and why there are none."""
-    nothing = Stats({}, np.zeros(0, np.int64))
     computed = makers(prepared.reference.graph)
     planned = [name for name in (() if own else prepared.plan.measured) if name in computed]
     more = [name for name in dict.fromkeys(_looked_at(job.model)) if name in computed]
     unmeasured = [name for name in dict.fromkeys([*planned, *more]) if name not in known.tensors]
     if not unmeasured or sampling.first is None or sampling.parts is None:
-        return nothing, None
+        return Stats(), None
     axes = _channel_axes(job.model)
     counting: Counting = "exact" if options.exact else "sampled"
     problem: UserError | None = None
@@ -181,13 +188,12 @@ def _measured(
             problem = problem or error
             if not again or not names or names == unmeasured == planned:
                 break
-    return nothing, problem
+    return Stats(), problem
 
 
 def _looked_at(model: Model) -> Iterator[str]:
     """The float activations that pairs of the model quantize, or that an Add or a Concat reads."""
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in main_nodes(model):
         if node.domain not in ("", "com.microsoft") or node.op not in ("QuantizeLinear", "Add", "Concat"):
             continue
         for source in node.inputs[:1] if node.op == "QuantizeLinear" else node.inputs:
@@ -201,8 +207,7 @@ def _looked_at(model: Model) -> Iterator[str]:
 def _channel_axes(model: Model) -> dict[str, int]:
     """The channel axis of each tensor that a product reads first, itself or dequantized."""
     axes: dict[str, int] = {}
-    for raw in model.graph.nodes:
-        node = Node(model, raw)
+    for node in main_nodes(model):
         if not multiplies(node):
             continue
         source: Tensor | None = node.inputs[0]

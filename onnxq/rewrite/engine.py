@@ -129,9 +129,8 @@ def rewrite(
             observe(stage)
         if run.stage(stage, chosen) and whole is not None:
             try:
-                run.report.whole.append(
-                    whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
-                )
+                proof = whole.compare(model, stage, exact=run.report.exact, steps=run.report.steps)
+                run.report.whole.append(proof)
             except Differs as error:
                 error.changes, error.equal = len(run.report.changes), compared
                 raise
