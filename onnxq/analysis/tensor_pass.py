@@ -15,6 +15,7 @@ import onnx
 from onnxq.analysis.kinds import open_kinds
 from onnxq.analysis.tensors import CodeGrid, NotFinite, TensorTally, Written
 from onnxq.base.errors import UserError
+from onnxq.base.grouped import fitting
 from onnxq.body.emulate import Emulated
 from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
@@ -23,7 +24,7 @@ from onnxq.graph.model import Model
 from onnxq.graph.order import reads
 from onnxq.graph.pairs import DEQUANTIZE, QDQ
 from onnxq.graph.source import copy_model
-from onnxq.graph.types import Shape, is_float
+from onnxq.graph.types import Shape, is_float, is_static
 from onnxq.graph.view import Tensor, main_nodes
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
@@ -256,20 +257,13 @@ class TensorPass:
         """Sessions that give all tensors, in groups whose values fit into memory together."""
         self._model.set_typical_input({name: array.shape for name, array in sample.feeds.items()})
         tensors = self._model.graph.tensors()
-        groups: list[list[Written]] = [[]]
-        room = _LEAVING
-        for written in self._written:
-            if written.tensor in sample.feeds:
-                continue
+
+        def size(written: Written) -> int:
             shape = Tensor(self._model, tensors[written.tensor]).typical_shape
-            sizes = [dim for dim in shape or () if isinstance(dim, int)]
-            known = shape is not None and len(sizes) == len(shape)
-            size = 4 * (math.prod(sizes) if known else _UNKNOWN)
-            if size > room and groups[-1]:
-                groups.append([])
-                room = _LEAVING
-            groups[-1].append(written)
-            room -= size
+            return 4 * (math.prod(shape) if is_static(shape) else _UNKNOWN)
+
+        sized = ((one, size(one)) for one in self._written if one.tensor not in sample.feeds)
+        groups = fitting(sized, _LEAVING)
         self._runs = [(self._session(group), [written.tensor for written in group]) for group in groups]
 
     def _session(self, group: Sequence[Written]) -> ort.Session | Emulated:

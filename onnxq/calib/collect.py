@@ -17,6 +17,7 @@ import onnx
 
 from onnxq.base import interrupts
 from onnxq.base.errors import UserError, unknown_name
+from onnxq.base.grouped import fitting
 from onnxq.calib.probes import (
     ALL_ROWS,
     SLICE_OPSET,
@@ -253,18 +254,13 @@ class _Usual:
 
 def _groups(probes: Sequence[Probe], sizes: Mapping[str, tuple[int, ...]]) -> list[list[Probe]]:
     """The probes in groups whose rows fit into memory together."""
-    groups: list[list[Probe]] = [[]]
-    room = _LEAVING
-    for probe in probes:
-        size = 0
-        if isinstance(probe.rows, Rows) and probe.tensor in sizes:
-            size = 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
-        if size > room and groups[-1]:
-            groups.append([])
-            room = _LEAVING
-        groups[-1].append(probe)
-        room -= size
-    return groups
+
+    def size(probe: Probe) -> int:
+        if not isinstance(probe.rows, Rows) or probe.tensor not in sizes:
+            return 0
+        return 4 * math.prod(sizes[probe.tensor]) // probe.rows.step
+
+    return fitting(((probe, size(probe)) for probe in probes), _LEAVING)
 
 
 class _ByBlocks:

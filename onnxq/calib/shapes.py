@@ -12,6 +12,7 @@ from onnxq.base.errors import UserError
 from onnxq.calib.probes import makers
 from onnxq.data.samples import Sample
 from onnxq.graph.deciders import or_freeze
+from onnxq.graph.types import is_static
 from onnxq.run import ort
 from onnxq.run.blame import at_fault
 
@@ -40,10 +41,8 @@ def shapes_of(
     shapes.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
     for name in names:
         shape = known.get(name)
-        if name not in shapes and shape is not None:
-            sizes = tuple(dim for dim in shape if isinstance(dim, int))
-            if len(sizes) == len(shape):
-                shapes[name] = sizes
+        if name not in shapes and is_static(shape):
+            shapes[name] = tuple(shape)
     open_ = [name for name in names if name not in shapes]
     if open_:
         shapes.update(_run(model, open_, sample, data_dir))
