@@ -372,7 +372,7 @@ def test_checks_are_worded_in_their_files() -> None:
 
 
 def test_nodes_are_listed_in_one_way() -> None:
-    """`every_node` and `main_nodes` of `graph/view.py`, for all that know of models and do not change them."""
+    """By `every_node` and `main_nodes` of `graph/view.py`, where models are looked at and not changed."""
     parts = {"analysis", "calib", "checks", "compiled", "data", "page", "rewrite", "rule"}
     found = [
         place(path, node)
