@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from onnxq.analysis.stages import Stage
+from onnxq.base.reached import reached
 from onnxq.body.emulate import Emulated
 from onnxq.graph.half import speaks_half
 from onnxq.graph.order import own_names, put_in_order, reads
@@ -72,14 +73,14 @@ def parts_of(stage: Stage, groups: Sequence[Sequence[str]], matched: Collection[
 
 def _needed(stage: Stage, tensors: Iterable[str], made: Collection[str]) -> list[onnx.NodeProto]:
     """The nodes that tensors depend on; behind what is made, and what is always the same, nobody looks."""
-    needed: dict[str, onnx.NodeProto] = {}
-    todo = [name for name in tensors if name not in made]
-    while todo:
-        node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in needed:
-            needed[node.name] = node
-            todo += [name for name in reads(node) if name not in made and name not in stage.fixed]
-    return list(needed.values())
+
+    def makers(names: Iterable[str]) -> list[str]:
+        return [stage.maker[name].name for name in names if name in stage.maker and name not in made]
+
+    def before(node: str) -> list[str]:
+        return makers(name for name in reads(stage.nodes[node]) if name not in stage.fixed)
+
+    return [stage.nodes[name] for name in reached(makers(tensors), before)]
 
 
 def _part(
@@ -89,28 +90,40 @@ def _part(
     alone: Sequence[str],
     matched: Collection[str],
 ) -> Part:
-    model = onnx.ModelProto(ir_version=stage.proto.ir_version, opset_import=stage.proto.opset_import)
-    graph = model.graph
-    graph.name = "part"
     copy, fed, plain = _copy(stage, alone, matched)
     own = {name for node in nodes for name in node.output if name}
     needed = dict.fromkeys(name for node in nodes for name in reads(node) if name and name not in own)
     inputs = [name for name in needed if name not in stage.fixed]
     inputs += [name for name in plain if name not in inputs]
-    fixed = {name for node in (*nodes, *copy) for name in reads(node) if name in stage.fixed and name}
-    constant = _constant(stage, fixed)
-    graph.node.extend([*constant, *nodes, *copy])
-    for name in dict.fromkeys(n for node in graph.node for n in reads(node)):
-        if name in stage.constants:
-            graph.initializer.append(stage.constants[name])
-        elif name in stage.sparse:
-            graph.sparse_initializer.append(stage.sparse[name])
+    model = bare_model(stage, [*nodes, *copy])
+    graph = model.graph
     graph.input.extend(_info(stage, name, name) for name in inputs)
     graph.input.extend(_info(stage, name, FED + name) for name in fed)
     graph.output.extend(_info(stage, name, name) for name in gives if name in own)
     graph.output.extend(_info(stage, name, ALONE + name) for name in alone)
-    put_in_order(graph)
     return Part(model, tuple(inputs), tuple(fed), tuple(alone), tuple(n for n in gives if n in own))
+
+
+def bare_model(stage: Stage, nodes: Sequence[onnx.NodeProto], names: Sequence[str] = ()) -> onnx.ModelProto:
+    """A model without inputs and outputs: nodes, and the constants that they read or that are named.
+
+    Args:
+        stage: whose constants they are; what computes them of others is part of the model.
+        nodes: the nodes.
+        names: tensors that depend on no input.
+    """
+    model = onnx.ModelProto(ir_version=stage.proto.ir_version, opset_import=stage.proto.opset_import)
+    graph = model.graph
+    graph.name = "part"
+    read = dict.fromkeys(name for node in nodes for name in reads(node) if name in stage.fixed and name)
+    graph.node.extend([*_constant(stage, [*names, *read]), *nodes])
+    for name in dict.fromkeys([*names, *(name for node in graph.node for name in reads(node))]):
+        if name in stage.constants:
+            graph.initializer.append(stage.constants[name])
+        elif name in stage.sparse:
+            graph.sparse_initializer.append(stage.sparse[name])
+    put_in_order(graph)
+    return model
 
 
 def _copy(
@@ -171,14 +184,13 @@ def _read(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 def _constant(stage: Stage, names: Iterable[str]) -> list[onnx.NodeProto]:
     """The nodes that compute constants of constants: a dequantized weight, say."""
-    needed: dict[str, onnx.NodeProto] = {}
-    todo = list(names)
-    while todo:
-        node = stage.maker.get(todo.pop())
-        if node is not None and node.name not in needed:
-            needed[node.name] = node
-            todo += [name for name in reads(node) if name]
-    return list(needed.values())
+
+    def makers(tensors: Iterable[str]) -> list[str]:
+        return [stage.maker[name].name for name in tensors if name in stage.maker]
+
+    return [
+        stage.nodes[name] for name in reached(makers(names), lambda node: makers(reads(stage.nodes[node])))
+    ]
 
 
 def _info(stage: Stage, name: str, label: str) -> onnx.ValueInfoProto:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from onnxq.analysis.parts import Part, PartRunner
+from onnxq.analysis.parts import Part, PartRunner, bare_model
 from onnxq.analysis.stages import THROUGH, Stage
 from onnxq.graph.channels import along
 from onnxq.graph.layers import WEIGHTED
-from onnxq.graph.order import put_in_order, reads
+from onnxq.graph.order import reads
 from onnxq.graph.pairs import PLACED, QDQ, Pair
 from onnxq.run.ort import RunError
 
@@ -150,8 +150,7 @@ def values_of(stage: Stage, names: Collection[str]) -> dict[str, np.ndarray] | N
     rest = [name for name in names if name not in values]
     if not rest:
         return values
-    model = _frame(stage)
-    _fill(stage, model, rest)
+    model = bare_model(stage, (), rest)
     for name in rest:
         if name not in stage.infos:
             return None
@@ -161,30 +160,6 @@ def values_of(stage: Stage, names: Collection[str]) -> dict[str, np.ndarray] | N
     except RunError:
         return None
     return {**values, **computed}
-
-
-def _frame(stage: Stage) -> onnx.ModelProto:
-    model = onnx.ModelProto(ir_version=stage.proto.ir_version, opset_import=stage.proto.opset_import)
-    model.graph.name = "part"
-    return model
-
-
-def _fill(stage: Stage, model: onnx.ModelProto, names: Collection[str]) -> None:
-    """Adds what computes constants, and the constants of the file that it reads."""
-    todo, seen = list(names), set[str]()
-    while todo:
-        name = todo.pop()
-        if name in seen or not name:
-            continue
-        seen.add(name)
-        node = stage.maker.get(name)
-        if name in stage.constants:
-            model.graph.initializer.append(stage.constants[name])
-        elif node is not None:
-            if all(node.name != other.name for other in model.graph.node):
-                model.graph.node.append(node)
-            todo += reads(node)
-    put_in_order(model.graph)
 
 
 def _tail(
@@ -208,14 +183,11 @@ def _tail(
         return None
     if segment.tensor not in stage.infos or start not in stage.infos:
         return None
-    model = _frame(stage)
-    _fill(stage, model, [n for other in nodes for n in reads(other) if n in stage.fixed])
-    model.graph.node.extend(nodes)
+    model = bare_model(stage, nodes)
     for name, entries in ((start, model.graph.input), (segment.tensor, model.graph.output)):
         info = entries.add(name=name)
         info.type.CopyFrom(stage.infos[name].type)
         info.type.tensor_type.ClearField("shape")
-    put_in_order(model.graph)
     shape = (1, outputs, *[1] * (rank - 2)) if node.op_type == "Conv" else (1, outputs)
     far = _FAR_HALF if stage.half else _FAR  # a gain next to a great offset would be lost in its rounding
     try:

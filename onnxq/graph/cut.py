@@ -10,6 +10,7 @@ import onnx
 
 from onnxq.base.errors import UserError, unknown_name
 from onnxq.base.grouped import grouped
+from onnxq.base.reached import reached
 from onnxq.graph.boundary import boundary_types, is_typed
 from onnxq.graph.load import graphs
 from onnxq.graph.model import Model
@@ -159,14 +160,11 @@ class _Flow:
 
     def before(self, tensors: Iterable[str], stop: Collection[str] = ()) -> set[int]:
         """The nodes that tensors depend on; behind those of `stop` nobody looks."""
-        nodes: set[int] = set()
-        todo = [name for name in tensors if name not in stop]
-        while todo:
-            index = self.maker.get(todo.pop())
-            if index is not None and index not in nodes:
-                nodes.add(index)
-                todo += (name for name in self.reads[index] if name not in stop)
-        return nodes
+
+        def makers(names: Iterable[str]) -> list[int]:
+            return [self.maker[name] for name in names if name in self.maker and name not in stop]
+
+        return set(reached(makers(tensors), lambda index: makers(self.reads[index])))
 
     def part(
         self, nodes: Sequence[int], start: Collection[str], wanted: Collection[str], *, isolated: bool = False

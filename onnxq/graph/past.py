@@ -16,7 +16,7 @@ import onnx
 from onnxq.base.plain import DocumentPart
 from onnxq.graph.model import Model
 from onnxq.graph.pairs import QDQ
-from onnxq.graph.types import Dim, Shape, set_shape, shape_of
+from onnxq.graph.types import Dim, Shape, set_inputs, shape_of
 from onnxq.graph.view import Node, Tensor
 
 _RANKS = (3, 4, 5)  # of 5 dimensions are keys and values in one tensor
@@ -242,12 +242,7 @@ def _inferred(model: Model, sizes: Mapping[str, int], *, strict: bool = False) -
                     for axis, dim in enumerate(dims))
         for name, _, dims in model.inputs if dims is not None
     }  # fmt: skip
-    for info in proto.graph.input:
-        if info.name in bound:
-            set_shape(info.type.tensor_type, bound[info.name])
-    del proto.graph.value_info[:]
-    for info in proto.graph.output:
-        info.type.tensor_type.ClearField("shape")
+    set_inputs(proto.graph, bound)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=strict, data_prop=True)
     except Exception:  # of several classes: it does not take the sizes
